@@ -1,0 +1,73 @@
+# make demo            set up, run the main study, draw its pictures
+# make test            set up, linters, type checker, tests
+# make installed-test  the tests again, on an installed wheel instead of this tree
+# make check           linters and type checker only
+# make clean           remove what these made, except results/
+#
+# PYTHON=/path/to/python chooses the interpreter, WORKERS=4 the number of test processes.
+
+PYTHON ?= $(shell for python in python3.11 python3 python; do \
+	"$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$python" && break; done)
+WORKERS ?= auto
+DEMO ?= results
+
+BIN := .venv/bin
+# Half the time of an installation goes into byte-compiling all of the dependencies; Python does it for the few
+# modules that are used, when they are used first, if it may write the result.
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: demo test installed-test check clean
+.DELETE_ON_ERROR:
+
+# $(call make-venv,directory)
+define make-venv
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or later found; name one: make PYTHON=/path/to/python" >&2; exit 1; }
+	"$(PYTHON)" -m venv $(1) || { echo "Python's venv module is incomplete; \
+	install it (package python3.11-venv on Debian and Ubuntu)" >&2; exit 1; }
+endef
+
+.venv/stamp: pyproject.toml
+	$(call make-venv,.venv)
+	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test]"
+	@touch $@
+
+# Empty at first: the wheel must bring all it needs.
+.venv-installed/stamp: pyproject.toml
+	$(call make-venv,.venv-installed)
+	@touch $@
+
+demo: .venv/stamp
+	@mkdir -p "$(DEMO)"
+	$(BIN)/dae-sdc convergence simple --sweeper fully-implicit --nodes 3 --qdelta LU --out "$(DEMO)/conv.npy"
+	$(BIN)/dae-sdc plot loglog "$(DEMO)/conv.npy" -o "$(DEMO)/conv.png"
+	$(BIN)/dae-sdc iterations simple --sweeper fully-implicit --nodes 3 --qdelta LU --out "$(DEMO)/iter.npy"
+	$(BIN)/dae-sdc plot semilogy "$(DEMO)/iter.npy" -o "$(DEMO)/iter.png"
+	@echo "The pictures are $(DEMO)/conv.png (error against step size) and $(DEMO)/iter.png (error against sweeps)."
+
+check: .venv/stamp
+	$(BIN)/python -m ruff check
+	$(BIN)/python -m ruff format --check
+	$(BIN)/python -m mypy
+
+test: check
+	$(BIN)/python -m pytest --numprocesses "$(WORKERS)"
+
+# The tree is copied before it is built, so that no leftover build directory gets into the wheel, and the tests
+# are copied before they run, so that nothing can be imported from this tree.
+installed-test: .venv-installed/stamp
+	@set -e; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
+	mkdir "$$work/source" "$$work/tests-only"; \
+	tar -cf - --exclude __pycache__ pyproject.toml README.md LICENSE dae_sdc | tar -xf - -C "$$work/source"; \
+	cp -R tests docs README.md LICENSE CITATION.cff CHANGELOG.md Makefile pyproject.toml "$$work/tests-only"; \
+	python="$(CURDIR)/.venv-installed/bin/python"; \
+	"$$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$$work" "$$work/source"; \
+	wheel=$$(echo "$$work"/dae_sdc-*.whl); \
+	"$$python" -m pip uninstall --quiet --yes dae_sdc; \
+	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test]"; \
+	cd "$$work/tests-only"; \
+	DAE_SDC_INSTALLED=1 "$$python" -m pytest --numprocesses "$(WORKERS)"
+
+clean:
+	rm -rf .venv .venv-installed build dist dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	find dae_sdc tests -name __pycache__ -type d -prune -exec rm -rf {} +

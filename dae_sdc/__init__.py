@@ -1,0 +1,150 @@
+"""Differential-algebraic equations by spectral deferred corrections, parallel in time, inside pySDC.
+
+Everything public can be taken from here: ``import dae_sdc as ds``, then ``ds.solve``, ``ds.ProblemDAE``,
+``ds.FullyImplicitDAE``, and every problem of the library by its class, ``ds.SimpleDAE``. What a name stands
+for is imported when the name is first used, so that importing the package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
+    from dae_sdc.control.hooks import (
+        LogGlobalErrorPostIterationAlgebraicVariable as LogGlobalErrorPostIterationAlgebraicVariable,
+        LogGlobalErrorPostIterationDifferentialVariable as LogGlobalErrorPostIterationDifferentialVariable,
+        LogGlobalErrorPostStepAlgebraicVariable as LogGlobalErrorPostStepAlgebraicVariable,
+        LogGlobalErrorPostStepDifferentialVariable as LogGlobalErrorPostStepDifferentialVariable,
+        LogResidualPostIteration as LogResidualPostIteration,
+        LogSolutionAtNodes as LogSolutionAtNodes,
+        LogWorkPostStep as LogWorkPostStep,
+    )
+    from dae_sdc.dae.problem import (
+        PROBLEMS as PROBLEMS,
+        ProblemDAE as ProblemDAE,
+    )
+    from dae_sdc.dae.state import MeshDAE as MeshDAE
+    from dae_sdc.errors import (
+        ConvergenceError as ConvergenceError,
+        DAEError as DAEError,
+        DAEWarning as DAEWarning,
+        EvaluationError as EvaluationError,
+        InconsistentStateError as InconsistentStateError,
+        InputError as InputError,
+        NewtonError as NewtonError,
+        ReferenceRangeError as ReferenceRangeError,
+        ResultFileError as ResultFileError,
+        SingularMatrixError as SingularMatrixError,
+        SolveError as SolveError,
+    )
+    from dae_sdc.plotting import plot as plot
+    from dae_sdc.run import (
+        Solution as Solution,
+        bench as bench,
+        convergence as convergence,
+        info as info,
+        iterations as iterations,
+        playground as playground,
+        solve as solve,
+    )
+    from dae_sdc.run.results import (
+        Result as Result,
+        load as load,
+    )
+    from dae_sdc.sweepers.runge_kutta import (
+        DIRK43_2DAE as DIRK43_2DAE,
+        EDIRK4DAE as EDIRK4DAE,
+        BackwardEulerDAE as BackwardEulerDAE,
+        RungeKuttaDAE as RungeKuttaDAE,
+        TrapezoidalRuleDAE as TrapezoidalRuleDAE,
+    )
+    from dae_sdc.sweepers.sdc import (
+        ConstrainedDAE as ConstrainedDAE,
+        FullyImplicitDAE as FullyImplicitDAE,
+        SemiImplicitDAE as SemiImplicitDAE,
+    )
+
+__version__: str
+
+_HOME = {
+    "LogGlobalErrorPostIterationAlgebraicVariable": "dae_sdc.control.hooks",
+    "LogGlobalErrorPostIterationDifferentialVariable": "dae_sdc.control.hooks",
+    "LogGlobalErrorPostStepAlgebraicVariable": "dae_sdc.control.hooks",
+    "LogGlobalErrorPostStepDifferentialVariable": "dae_sdc.control.hooks",
+    "LogResidualPostIteration": "dae_sdc.control.hooks",
+    "LogSolutionAtNodes": "dae_sdc.control.hooks",
+    "LogWorkPostStep": "dae_sdc.control.hooks",
+    "PROBLEMS": "dae_sdc.dae.problem",
+    "ProblemDAE": "dae_sdc.dae.problem",
+    "MeshDAE": "dae_sdc.dae.state",
+    "ConvergenceError": "dae_sdc.errors",
+    "DAEError": "dae_sdc.errors",
+    "DAEWarning": "dae_sdc.errors",
+    "EvaluationError": "dae_sdc.errors",
+    "InconsistentStateError": "dae_sdc.errors",
+    "InputError": "dae_sdc.errors",
+    "NewtonError": "dae_sdc.errors",
+    "ReferenceRangeError": "dae_sdc.errors",
+    "ResultFileError": "dae_sdc.errors",
+    "SingularMatrixError": "dae_sdc.errors",
+    "SolveError": "dae_sdc.errors",
+    "plot": "dae_sdc.plotting",
+    "Solution": "dae_sdc.run",
+    "bench": "dae_sdc.run",
+    "convergence": "dae_sdc.run",
+    "info": "dae_sdc.run",
+    "iterations": "dae_sdc.run",
+    "playground": "dae_sdc.run",
+    "solve": "dae_sdc.run",
+    "Result": "dae_sdc.run.results",
+    "load": "dae_sdc.run.results",
+    "BackwardEulerDAE": "dae_sdc.sweepers.runge_kutta",
+    "DIRK43_2DAE": "dae_sdc.sweepers.runge_kutta",
+    "EDIRK4DAE": "dae_sdc.sweepers.runge_kutta",
+    "RungeKuttaDAE": "dae_sdc.sweepers.runge_kutta",
+    "TrapezoidalRuleDAE": "dae_sdc.sweepers.runge_kutta",
+    "ConstrainedDAE": "dae_sdc.sweepers.sdc",
+    "FullyImplicitDAE": "dae_sdc.sweepers.sdc",
+    "SemiImplicitDAE": "dae_sdc.sweepers.sdc",
+}
+
+__all__ = ["__version__", *_HOME]
+
+
+def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("dae_sdc")
+    except PackageNotFoundError:  # a source tree that nobody installed
+        return "0+unknown"
+
+
+def _rooms() -> set[str]:
+    return {module.name for module in pkgutil.iter_modules(__path__)}
+
+
+def _find(name: str) -> Any:
+    if name == "__version__":
+        return _version()
+    if name in _HOME:
+        return getattr(importlib.import_module(_HOME[name]), name)
+    if name in _rooms():
+        return importlib.import_module(f"{__name__}.{name}")
+    if not name.startswith("_"):  # special names are asked for by tools, and must not load the library
+        problems = importlib.import_module("dae_sdc.problems")
+        if name in dir(problems):
+            return getattr(problems, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+def __getattr__(name: str) -> Any:
+    value = _find(name)
+    globals()[name] = value  # the next use finds it without coming here
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, *_rooms()})

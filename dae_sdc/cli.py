@@ -1,0 +1,233 @@
+"""The command ``dae-sdc``: one verb a module of ``dae_sdc.run`` and ``dae_sdc.plotting``.
+
+A module is a verb if its docstring has a line ``Example: dae-sdc <verb> ...``; its file name with hyphens is
+the verb, the first line of the docstring its summary. It defines ``add_arguments(parser)`` and
+``main(args) -> int``.
+``dae-sdc --help`` reads the docstrings without importing anything, so that it answers at once.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import os
+import re
+import sys
+import traceback
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any, NamedTuple, NoReturn
+
+from dae_sdc.errors import DAEError, DAEWarning, InputError
+
+PROGRAM = "dae-sdc"
+ROOMS = ("run", "plotting")
+
+EXIT_FAILED = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+# Errors of pySDC that a setting causes, and those that a computation causes.
+_PYSDC_USAGE = ("ParameterError", "ControllerError", "CollocationError")
+_PYSDC_FAILED = ("ConvergenceError",)
+
+
+class Verb(NamedTuple):
+    """What is known of a verb before its module is imported.
+
+    Parameters
+    ----------
+    module : str
+        Full name of the module that carries it out.
+    summary : str
+        First line of the docstring of the module.
+    example : str
+        A command line that works.
+    text : str
+        The whole docstring.
+    """
+
+    module: str
+    summary: str
+    example: str
+    text: str
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser whose errors are one line that ends in a hint."""
+
+    def __init__(self, **options: Any) -> None:
+        # Options have one spelling everywhere, so no abbreviations.
+        super().__init__(**{"allow_abbrev": False, **options})
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As in the base class, and an unknown option is answered with the nearest that exists."""
+        parsed, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            known = re.findall(r"--[a-z][a-z-]*", self.format_help())
+            near = get_close_matches(unknown[0].partition("=")[0], known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
+        return parsed
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line on standard error and exit with code 2."""
+        verb = self.prog.removeprefix(PROGRAM).strip()
+        where = f"{verb}: " if verb else ""
+        _say(f"{where}{message.rstrip('.')}; see '{self.prog} --help'")
+        raise SystemExit(EXIT_USAGE)
+
+
+def find_verbs() -> dict[str, Verb]:
+    """Every verb by its name, in alphabetical order, read from docstrings without importing a module."""
+    verbs: dict[str, Verb] = {}
+    for room in ROOMS:
+        for path in (Path(__file__).parent / room).glob("[!_]*.py"):
+            text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
+            name = path.stem.replace("_", "-")
+            example = re.search(rf"^Example: ({PROGRAM} {name}(?: .*)?)$", text, flags=re.MULTILINE)
+            if example:
+                verbs[name] = Verb(f"dae_sdc.{room}.{path.stem}", text.splitlines()[0], example[1], text)
+    return dict(sorted(verbs.items()))
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the name of the program; those of the process if None.
+
+    Returns
+    -------
+    int
+        Exit code: 0, 1 (a computation failed), 2 (something given cannot be used) or 130 (interrupted).
+
+    Raises
+    ------
+    SystemExit
+        After ``--help`` and ``--version``, and with code 2 after arguments that cannot be parsed.
+    """
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    debug = "--debug" in arguments or os.environ.get("DAE_SDC_DEBUG", "0") not in ("", "0")
+    try:
+        with warnings.catch_warnings():
+            _show_own_warnings_in_one_line()
+            code = _dispatch(arguments)
+            sys.stdout.flush()  # a closed pipe shows here and not when the interpreter ends
+            return code
+    except KeyboardInterrupt:
+        _say("interrupted; files of finished results are kept")
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # What reads the output has enough. Nothing more can be written, not even when the interpreter ends.
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except Exception as error:
+        if debug:
+            traceback.print_exc()
+        code, message = _explain(error)
+        _say(message)
+        return code
+
+
+def _dispatch(arguments: list[str]) -> int:
+    """Split at the verb, which is the first argument that is no option, and run it."""
+    at = next((i for i, text in enumerate(arguments) if not text.startswith("-")), len(arguments))
+    verbs = find_verbs()
+    parser = _main_parser(verbs)
+    options = parser.parse_args(arguments[:at])
+    if options.version:
+        from dae_sdc import __version__
+
+        print(f"{PROGRAM} {__version__}")
+        return 0
+    if at == len(arguments):
+        parser.error("no verb given")
+    return _run_verb(arguments[at], verbs, arguments[at + 1 :])
+
+
+def _main_parser(verbs: Mapping[str, Verb]) -> Parser:
+    lines = ["verbs, each with an example:"]
+    for name, verb in verbs.items():
+        lines += [f"  {name:<12} {verb.summary}", f"  {'':<12} {verb.example}"]
+    parser = Parser(
+        prog=PROGRAM,
+        usage=f"{PROGRAM} VERB [options]",
+        description="Differential-algebraic equations by spectral deferred corrections.",
+        epilog="\n".join([*lines, "", f"'{PROGRAM} VERB --help' explains one."]),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and exit")
+    _add_debug(parser)
+    return parser
+
+
+def _add_debug(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--debug", action="store_true", help="show the trace of an error")
+
+
+def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int:
+    if name not in verbs:
+        near = get_close_matches(name, verbs, n=1)
+        hint = f"; did you mean '{near[0]}'? Verbs" if near else "; verbs"
+        raise InputError(f"unknown verb '{name}'{hint}: {', '.join(verbs)}")
+    verb = verbs[name]
+    module = importlib.import_module(verb.module)
+    parser = Parser(
+        prog=f"{PROGRAM} {name}",
+        description=verb.text,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    module.add_arguments(parser)
+    _add_debug(parser)
+    return int(module.main(parser.parse_args(arguments)))
+
+
+def _explain(error: Exception) -> tuple[int, str]:
+    """The exit code for an error, and what the user is told."""
+    if isinstance(error, DAEError):
+        return EXIT_USAGE if isinstance(error, InputError) else EXIT_FAILED, str(error)
+    if isinstance(error, OSError) and error.filename is not None:
+        return EXIT_USAGE, f"{error.filename}: {error.strerror}"
+    pysdc = sys.modules.get("pySDC.core.errors")  # if it was never imported, it raised nothing
+    if pysdc is not None:
+        if isinstance(error, tuple(getattr(pysdc, name) for name in _PYSDC_USAGE)):
+            return EXIT_USAGE, str(error)
+        if isinstance(error, tuple(getattr(pysdc, name) for name in _PYSDC_FAILED)):
+            return EXIT_FAILED, str(error)
+    kind = type(error).__name__
+    return EXIT_FAILED, (
+        f"{kind}: {error}; this is a defect in dae_sdc or in the problem; "
+        f"run again with --debug to see the trace"
+    )
+
+
+def _show_own_warnings_in_one_line() -> None:
+    """Until the filters are restored, show a :class:`DAEWarning` as one line and any other as always."""
+    show_any = warnings.showwarning
+
+    def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
+        if issubclass(category, DAEWarning):
+            _say(f"warning: {message}")
+        else:
+            show_any(message, category, *place, **more)
+
+    warnings.showwarning = show
+    if not sys.warnoptions:
+        warnings.simplefilter("once", DAEWarning)
+
+
+def _say(message: str) -> None:
+    print(f"{PROGRAM}: {' '.join(message.split())}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""Hooks for pySDC's controllers: errors by component class, values at nodes, a record of steps, and guards."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+from pySDC.core.hooks import Hooks
+from pySDC.implementations.hooks.log_solution import LogSolution as LogSolution
+from pySDC.implementations.hooks.log_work import LogWork as LogWork
+
+from dae_sdc.dae.consistency import check_consistent
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.errors import ConvergenceError
+
+ROUND_OFF = 64.0 * float(np.finfo(float).eps)
+"""Residual, relative to the terms an equation adds up, that no further sweep can lower."""
+
+
+class _LogGroupError(Hooks):  # type: ignore[misc]
+    """Global error of one part of the state."""
+
+    part: ClassVar[str]
+    suffix: ClassVar[str] = "post_step"
+
+    def _log(self, step: Any, level_number: int) -> None:
+        L = step.levels[level_number]
+        L.sweep.compute_end_point()
+        exact = L.prob.state(L.prob.u_exact(L.time + L.dt))
+        error = getattr(exact, self.part) - getattr(L.uend, self.part)
+        self.add_to_stats(
+            process=step.status.slot,
+            process_sweeper=L.sweep.rank,
+            time=L.time + L.dt,
+            level=L.level_index,
+            iter=step.status.iter,
+            sweep=L.status.sweep,
+            type=f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{self.suffix}",
+            value=float(np.abs(error).max(initial=0.0)),
+        )
+
+
+class _LogErrorPostStep(_LogGroupError):
+    def post_step(self, step: Any, level_number: int) -> None:
+        """Log the error at the end of the step."""
+        super().post_step(step, level_number)
+        self._log(step, level_number)
+
+
+class _LogErrorPostIteration(_LogGroupError):
+    suffix = "post_iteration"
+
+    def post_iteration(self, step: Any, level_number: int) -> None:
+        """Log the error at the end of the step as it stands after this iteration."""
+        super().post_iteration(step, level_number)
+        self._log(step, level_number)
+
+
+class LogGlobalErrorPostStepDifferentialVariable(_LogErrorPostStep):
+    """Largest error of the differential unknowns after each step, as ``e_global_differential_post_step``."""
+
+    part = "diff"
+
+
+class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
+    """Largest error of the algebraic unknowns after each step, as ``e_global_algebraic_post_step``."""
+
+    part = "alg"
+
+
+class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
+    """Largest error of the differential unknowns after each iteration (``e_global_differential_post_iteration``)."""
+
+    part = "diff"
+
+
+class LogGlobalErrorPostIterationAlgebraicVariable(_LogErrorPostIteration):
+    """Largest error of the algebraic unknowns after each iteration (``e_global_algebraic_post_iteration``)."""
+
+    part = "alg"
+
+
+class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
+    """Times, u and u' at the nodes after each step, as ``t_nodes``, ``u_nodes`` and ``du_nodes``.
+
+    Arrays of shapes (M,), (M, n) and (M, n), copies that later steps do not change.
+    """
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        """Log the node values of the step."""
+        super().post_step(step, level_number)
+        L = step.levels[level_number]
+        values = {
+            # pySDC's Runge-Kutta collocation carries a leading 0 before the nodes of the stages.
+            "t_nodes": L.time + L.dt * np.asarray(L.sweep.coll.nodes)[-len(L.u[1:]) :],
+            "u_nodes": np.array(L.u[1:]),
+            "du_nodes": np.array(L.f[1:]),
+        }
+        for name, value in values.items():
+            self.add_to_stats(
+                process=step.status.slot,
+                process_sweeper=L.sweep.rank,
+                time=L.time + L.dt,
+                level=L.level_index,
+                iter=step.status.iter,
+                sweep=L.status.sweep,
+                type=name,
+                value=value,
+            )
+
+
+class StepRecord(Hooks):  # type: ignore[misc]
+    """Keeps every accepted step, so that a run that fails later still has what it computed.
+
+    Attributes
+    ----------
+    rows : list of dict
+        For each accepted step: ``t`` (its end), ``u``, ``du``, ``residual``, ``sweeps`` and the work counters.
+    rejected : int
+        Number of steps that were repeated.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rows: list[dict[str, Any]] = []
+        self.rejected = 0
+        self._before: dict[int, dict[str, int]] = {}
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Forget the last run."""
+        super().pre_run(step, level_number)
+        if step.status.first:
+            self.rows.clear()
+            self.rejected = 0
+
+    def pre_step(self, step: Any, level_number: int) -> None:
+        """Remember where the counters stand."""
+        super().pre_step(step, level_number)
+        counters = step.levels[0].prob.work_counters
+        self._before[step.status.slot] = {name: counters[name].niter for name in COUNTERS}
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        """Keep the step unless it is to be repeated."""
+        super().post_step(step, level_number)
+        if step.status.get("restart"):
+            self.rejected += 1
+            return
+        L = step.levels[0]
+        counters = L.prob.work_counters
+        before = self._before[step.status.slot]
+        self.rows.append(
+            {
+                "t": L.time + L.dt,
+                "u": L.uend.view(np.ndarray),
+                "du": L.uend.polynomial.derivative_at_end(),
+                "residual": L.status.residual,
+                "sweeps": step.status.iter * L.params.nsweeps,
+                **{name: counters[name].niter - before[name] for name in COUNTERS},
+            }
+        )
+        self.show_progress(L.time + L.dt)
+
+    def show_progress(self, time: float) -> None:
+        """Called with the end of each accepted step; the place for a progress bar."""
+
+
+class CheckInitialValue(Hooks):  # type: ignore[misc]
+    """Refuses to start from a value that violates an equation; see :func:`dae_sdc.dae.consistency.check_consistent`."""
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Check the value of the first step."""
+        super().pre_run(step, level_number)
+        if step.status.first:
+            L = step.levels[0]
+            check_consistent(L.prob, L.u[0], L.time)
+
+
+class RequireConvergence(Hooks):  # type: ignore[misc]
+    """Ends the run at the first step whose sweeps did not reach their tolerance.
+
+    pySDC itself goes on with whatever ``maxiter`` iterations gave. Levels without a tolerance (``restol`` not
+    positive) do a fixed number of sweeps and are left alone, and so is a step that is to be repeated.
+    """
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        """Compare the residual of the step with its tolerance.
+
+        Raises
+        ------
+        ConvergenceError
+            With time, residual, tolerance and what to do.
+        """
+        super().post_step(step, level_number)
+        L = step.levels[0]
+        restol, residual = L.params.restol, L.status.residual
+        if restol <= 0.0 or residual <= restol or step.status.get("restart") or L.params.get("e_tol"):
+            return
+        if residual <= ROUND_OFF * L.sweep.residual_scale():
+            return
+        raise ConvergenceError(
+            f"the sweeps of the step from t={L.time:.6g} with dt={L.dt:.3g} ended after {step.status.iter} iterations "
+            f"with residual {residual:.1e} above restol={restol:.1e}; reduce dt, raise maxiter, or use another Q_Delta"
+        )

@@ -1,0 +1,90 @@
+"""Whether a value can be the start of a solution."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy import sparse
+
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import EvaluationError, InconsistentStateError
+
+CONSISTENT = 1e-8
+"""Largest violation, relative to 1 + the size of the terms of the equation, of a consistent value."""
+
+
+def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
+    """How much of F(t, u, u') no choice of u' can remove.
+
+    F is linearised in u' at u' = 0 and its residual projected onto what dF/du' does not reach. Constraints that
+    are hidden (index 2 and higher) do not show here.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u : MeshDAE
+        State, shape (n,).
+    t : float
+        Time.
+
+    Returns
+    -------
+    violation, scale : ndarray, shape (n,)
+        What remains of every equation, and the size of the terms it adds up.
+    """
+    du = problem.dtype_f(problem.init)
+    residual = problem.evaluate(u, du, t)
+    if not np.isfinite(residual).all():
+        i = int(np.flatnonzero(~np.isfinite(residual))[0])
+        raise EvaluationError(
+            f"eval_f of {type(problem).__name__} returned {residual[i]} in '{problem.equation_names[i]}' at the "
+            f"initial value, t={t:.6g}; check u0"
+        )
+    halves = linearize(problem, u, du, t)
+    scale: Vector = 1.0 + abs(halves.stiffness) @ np.abs(u.view(np.ndarray))
+    if sparse.issparse(halves.mass):
+        without_derivative = np.asarray(abs(halves.mass).sum(axis=1)).ravel() == 0.0
+        return np.where(without_derivative, residual, 0.0), scale
+    # Equations differ by orders of magnitude (amperes beside volts); the projection must not see that.
+    weights = np.abs(halves.mass).max(axis=1)
+    weights[weights == 0.0] = 1.0
+    mass = halves.mass / weights[:, None]
+    left, values, _ = np.linalg.svd(mass)
+    rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
+    null = left[:, rank:]
+    remains: Vector = null @ (null.T @ (residual / weights)) * weights
+    return remains, scale
+
+
+def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENT) -> None:
+    """Refuse a start value that violates an equation.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u : MeshDAE
+        State, shape (n,).
+    t : float
+        Time.
+    tolerance : float
+        Largest violation relative to 1 + the size of the terms of the equation.
+
+    Raises
+    ------
+    InconsistentStateError
+        Naming the equation with the largest violation.
+    """
+    remains, scale = violation(problem, u, t)
+    relative = np.abs(remains) / scale
+    worst = int(relative.argmax())
+    if relative[worst] > tolerance:
+        others = int((relative > tolerance).sum()) - 1
+        raise InconsistentStateError(
+            f"u0 of {type(problem).__name__} violates equation '{problem.equation_names[worst]}' at t={t:.6g}: "
+            f"residual {remains[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e})"
+            + (f" and {others} more" if others else "")
+            + "; pass a consistent u0"
+        )

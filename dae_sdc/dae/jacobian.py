@@ -1,0 +1,167 @@
+"""The two halves of a Jacobian, dF/du' and dF/du, from the problem or by finite differences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+
+from dae_sdc.dae.linear import Matrix
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import EvaluationError, InputError
+
+ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
+
+
+@dataclass(frozen=True)
+class Linearization:
+    """dF/du' (``mass``) and dF/du (``stiffness``) at one point; any iteration matrix is made from them."""
+
+    mass: Matrix
+    stiffness: Matrix
+
+    def iteration_matrix(self, c: float, n_integrated: int) -> Matrix:
+        """The matrix of a node whose value is u = r + c u'.
+
+        Parameters
+        ----------
+        c : float
+            Time step times the diagonal entry of Q_Delta or of a tableau, in the unit of time.
+        n_integrated : int
+            Number of leading unknowns that are integrated; the others are unknowns themselves.
+
+        Returns
+        -------
+        ndarray or CSC matrix, shape (n, n)
+            dF/du' + c dF/du. For c = 0 the columns of the unknowns that are not integrated hold dF/du alone:
+            there the correction is that of the unknown itself and not c times it.
+        """
+        matrix = self.mass + c * self.stiffness
+        if c == 0.0 and n_integrated < matrix.shape[0]:
+            if sparse.issparse(matrix):
+                kept, own = self.mass[:, :n_integrated], self.stiffness[:, n_integrated:]
+                return sparse.hstack([kept, own], format="csc")
+            matrix[:, n_integrated:] = self.stiffness[:, n_integrated:]
+        return matrix
+
+
+def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Linearization:
+    """Evaluate both halves of the Jacobian at (u, u', t).
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Its ``jacobian`` is used where it has one (two calls, c = 0 and c = 1), finite differences otherwise,
+        by groups of columns where it gives a ``sparsity``.
+    u, du : MeshDAE
+        State and derivative, shape (n,).
+    t : float
+        Time.
+
+    Raises
+    ------
+    EvaluationError
+        If an entry is NaN or infinite.
+    InputError
+        If the Jacobian has another shape than (n, n).
+    """
+    problem.work_counters["jacobian"].niter += 1
+    given: Any = getattr(problem, "jacobian", None)
+    if given is not None:
+        mass = _checked(problem, given(u, du, t, 0.0))
+        stiffness = _checked(problem, given(u, du, t, 1.0)) - mass
+    else:
+        mass, stiffness = _differences(problem, u, du, t)
+    for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
+        entries = half.data if sparse.issparse(half) else half
+        if not np.isfinite(entries).all():
+            raise EvaluationError(
+                f"{symbol} of {type(problem).__name__} has a NaN or infinite entry at t={t:.6g}; "
+                f"check the state there, or reduce dt"
+            )
+    return Linearization(mass, stiffness)
+
+
+def _checked(problem: ProblemDAE, matrix: Any) -> Any:
+    if sparse.issparse(matrix):
+        matrix = matrix.tocsc()
+    else:
+        matrix = np.asarray(matrix, dtype=np.float64)
+    if matrix.shape != (problem.n, problem.n):
+        raise InputError(
+            f"{type(problem).__name__}.jacobian must return shape ({problem.n}, {problem.n}); got {matrix.shape}"
+        )
+    return matrix
+
+
+def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tuple[Any, Any]:
+    """Forward differences of F in u' and in u, one evaluation for each group of columns."""
+    n = problem.n
+    pattern = None if problem.sparsity is None else sparse.csc_matrix(problem.sparsity)
+    groups = [np.array([j]) for j in range(n)] if pattern is None else column_groups(pattern)
+    base = problem.evaluate(u, du, t)
+    halves = []
+    for varied, fixed, first in ((du, u, False), (u, du, True)):
+        values = varied.view(np.ndarray)
+        steps = ROOT_EPS * np.maximum(1.0, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)
+        # The step that is really taken, after rounding, is what the difference must be divided by.
+        steps = (values + steps) - values
+        point = values.copy()
+        state = attach(point, problem.n_diff)
+        dense = np.zeros((n, n)) if pattern is None else None
+        columns: list[npt.NDArray[np.float64]] = []
+        for group in groups:
+            point[group] += steps[group]
+            shifted = problem.evaluate(state, fixed, t) if first else problem.evaluate(fixed, state, t)
+            point[group] = values[group]
+            change = shifted - base
+            if dense is not None:
+                dense[:, group[0]] = change / steps[group[0]]
+            else:
+                columns.append(change)
+        halves.append(dense if dense is not None else _scatter(pattern, groups, columns, steps))
+    return halves[0], halves[1]
+
+
+def _scatter(pattern: Any, groups: list[Any], changes: list[Vector], steps: Vector) -> Any:
+    matrix = sparse.csc_matrix(pattern, dtype=np.float64, copy=True)
+    for group, change in zip(groups, changes, strict=True):
+        for j in group:
+            rows = slice(matrix.indptr[j], matrix.indptr[j + 1])
+            matrix.data[rows] = change[matrix.indices[rows]] / steps[j]
+    return matrix
+
+
+def column_groups(pattern: Any) -> list[npt.NDArray[np.intp]]:
+    """Columns that share no row, greedily grouped so that one difference serves all columns of a group.
+
+    Parameters
+    ----------
+    pattern : CSC matrix, shape (n, n)
+        Nonzero where the Jacobian may be nonzero.
+
+    Returns
+    -------
+    list of ndarray
+        Disjoint groups of column indices that cover all columns.
+
+    References
+    ----------
+    A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices,
+    IMA J. Appl. Math. 13 (1974) 117.
+    """
+    by_row = sparse.csr_matrix(pattern)
+    colour = np.full(pattern.shape[1], -1)
+    for j in range(pattern.shape[1]):
+        taken = set()
+        for row in pattern.indices[pattern.indptr[j] : pattern.indptr[j + 1]]:
+            taken.update(colour[by_row.indices[by_row.indptr[row] : by_row.indptr[row + 1]]])
+        free = 0
+        while free in taken:
+            free += 1
+        colour[j] = free
+    return [np.flatnonzero(colour == k) for k in range(colour.max() + 1)]

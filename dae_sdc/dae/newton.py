@@ -1,0 +1,387 @@
+"""Modified Newton iteration with kept factorisations, for one node or for all stages at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.linear import Factorization, Matrix, factorize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
+
+SLOW = 0.2
+"""Contraction above which a kept factorisation is renewed at once."""
+
+AGED = 0.02
+"""Contraction above which it is renewed when the next step begins."""
+
+RATE_FLOOR = 1e-4
+"""Smallest contraction that is believed: a measured one may be luck, and the matrix ages."""
+
+SETTLED = 0.1
+"""Part of the tolerance below which a correction is the last one, whatever the contraction."""
+
+ROUND_OFF = 64.0 * float(np.finfo(float).eps)
+"""Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows."""
+
+
+class ImplicitSystem(Protocol):
+    """A nonlinear system of equations in the form the Newton iteration works on."""
+
+    key: Any
+    time: float
+
+    @property
+    def where(self) -> str:
+        """Step and node, for messages."""
+        ...
+
+    def residual(self) -> Vector:
+        """F at the current iterate, shape (N,)."""
+        ...
+
+    def linearize(self) -> Any:
+        """The Jacobian at the current iterate, in the form :meth:`matrix` takes."""
+        ...
+
+    def matrix(self, linearization: Any) -> Matrix:
+        """The iteration matrix, shape (N, N)."""
+        ...
+
+    def move(self, correction: Vector, fraction: float) -> None:
+        """Subtract ``fraction`` times the correction from the iterate."""
+        ...
+
+    def size(self, correction: Vector) -> float:
+        """Largest change by the correction: of u' where unknowns are integrated, relative to 1 + abs(u').
+
+        Changes of algebraic unknowns are those of z, relative to 1 + abs(z). What is solved for is u', and the
+        residual sees its error; u would be measured too kindly by a factor of dt.
+        """
+        ...
+
+    def save(self) -> None:
+        """Remember the current iterate."""
+        ...
+
+    def restore(self) -> None:
+        """Return to the remembered iterate."""
+        ...
+
+    def magnitude(self, linearization: Any) -> Vector:
+        """What each equation adds up, in absolute values; the scale of its round-off. Shape (N,)."""
+        ...
+
+    def equation(self, i: int) -> str:
+        """Name of equation i."""
+        ...
+
+    def unknown(self, i: int) -> str:
+        """Name of unknown i."""
+        ...
+
+
+@dataclass
+class _Kept:
+    factors: Factorization
+    linearization: Any
+    age: int
+    rate: float = 1.0
+    aged: bool = False
+
+
+@dataclass
+class ModifiedNewton:
+    """Newton's method that keeps its matrices while they contract.
+
+    Iterates delta = J^{-1} F(x), x <- x - delta with a matrix J kept for each ``key`` of the systems (the
+    coefficient c of a node), across nodes, sweeps and steps. An iterate is accepted when
+    rate / (1 - rate) * size(delta) <= tolerance with the measured contraction rate. A contraction slower than
+    :data:`SLOW` renews the matrix at the current iterate; when that does not help either the solve starts again with
+    a damped Newton method.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Gives tolerance, iteration limit and work counters.
+    trust : bool
+        Accept by a contraction rate measured in an earlier solve. Right for sweeps that return to a node they have
+        solved in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
+
+    References
+    ----------
+    P. Deuflhard, Newton Methods for Nonlinear Problems, Springer (2004), sec. 2.1 and 3.3.
+    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8.
+    """
+
+    problem: ProblemDAE
+    trust: bool = True
+    _kept: dict[Any, _Kept] = field(default_factory=dict)
+    _linearization: Any = None
+    _age: int = 0
+
+    MAX_KEPT = 64
+
+    @property
+    def last_linearization(self) -> Any:
+        """The Jacobian evaluated last."""
+        return self._linearization
+
+    def forget(self) -> None:
+        """Drop every matrix, for instance because the equations have changed."""
+        self._kept.clear()
+        self._linearization = None
+
+    def solve(self, system: ImplicitSystem) -> None:
+        """Move the iterate of ``system`` to its solution.
+
+        Raises
+        ------
+        NewtonError
+            If neither the modified nor the damped iteration converges.
+        SingularMatrixError
+            If the iteration matrix has no inverse.
+        EvaluationError
+            If the residual is NaN or infinite at the start.
+        """
+        system.save()
+        history: list[float] = []
+        counters = self.problem.work_counters
+        solved = self._modified(system, history)
+        counters["newton"].niter += len(history)
+        counters["solve"].niter += len(history)
+        if solved:
+            return
+        system.restore()
+        if not self._damped(system, history):
+            self._fail(system, history)
+
+    def _modified(self, system: ImplicitSystem, history: list[float]) -> bool:
+        tolerance = self.problem.newton_tol
+        kept = self._kept.get(system.key)
+        if kept is None:
+            kept = self._factorize(system, renew=self._linearization is None)
+        elif kept.aged and not self.trust:
+            kept = self._factorize(system, renew=kept.age == self._age)
+        rate = kept.rate if self.trust else 1.0
+        fresh = False
+        last = 0.0
+        for _ in range(self.problem.newton_maxiter):
+            residual = system.residual()
+            delta = kept.factors.solve(residual)
+            size = system.size(delta)
+            history.append(size)
+            if not size < np.inf:
+                self._check_finite(system, residual)
+                return False
+            system.move(delta, 1.0)
+            if size <= SETTLED * tolerance:
+                return True
+            if last > 0.0:
+                measured = size / last
+                if measured > SLOW:
+                    if self._at_round_off(system, kept.linearization):
+                        return True
+                    if measured > 2.0 and fresh:
+                        return False
+                    if size * measured / max(1.0 - measured, 1e-3) <= tolerance:
+                        return True
+                    kept = self._factorize(system, renew=fresh or kept.age == self._age)
+                    fresh = True
+                    last = 0.0
+                    rate = 1.0
+                    continue
+                kept.aged = kept.aged or measured > AGED
+                rate = kept.rate = max(measured, RATE_FLOOR, 0.2 * kept.rate if kept.rate < 1.0 else 0.0)
+            if rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:
+                return True
+            last = size
+        return False
+
+    def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
+        """Newton's method with a fresh matrix each time and steps cut until the next correction shrinks."""
+        counters = self.problem.work_counters
+        residual = system.residual()
+        for _ in range(2 * self.problem.newton_maxiter):
+            kept = self._factorize(system, renew=True)
+            delta = kept.factors.solve(residual)
+            size = system.size(delta)
+            counters["newton"].niter += 1
+            history.append(size)
+            fraction = 1.0
+            while True:
+                system.move(delta, fraction)
+                residual = system.residual()
+                next_size = system.size(kept.factors.solve(residual))
+                counters["solve"].niter += 2
+                if next_size <= (1.0 - 0.25 * fraction) * size:
+                    break
+                if self._at_round_off(system, kept.linearization):
+                    return True
+                system.move(delta, -fraction)
+                fraction *= 0.5
+                if fraction < 1e-3:
+                    return False
+            if fraction == 1.0 and next_size <= self.problem.newton_tol:
+                return True
+        return False
+
+    def _factorize(self, system: ImplicitSystem, renew: bool) -> _Kept:
+        if renew:
+            self._linearization = system.linearize()
+            self._age += 1
+        matrix = system.matrix(self._linearization)
+        self.problem.work_counters["factorization"].niter += 1
+        try:
+            factors = factorize(matrix)
+        except SingularMatrixError as error:
+            raise SingularMatrixError(self._explain_singular(system, str(error))) from None
+        if len(self._kept) >= self.MAX_KEPT:
+            self._kept.clear()
+        kept = self._kept[system.key] = _Kept(factors, self._linearization, self._age)
+        return kept
+
+    def _at_round_off(self, system: ImplicitSystem, linearization: Any) -> bool:
+        return bool((np.abs(system.residual()) <= ROUND_OFF * system.magnitude(linearization)).all())
+
+    def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
+        """Blame the equation that is not finite; a step too far is another matter and left to damping."""
+        bad = np.flatnonzero(~np.isfinite(residual))
+        if bad.size:
+            raise EvaluationError(
+                f"eval_f of {type(self.problem).__name__} returned {residual[bad[0]]} in "
+                f"'{system.equation(int(bad[0]))}' at t={system.time:.6g}, {system.where}; "
+                f"check the initial value and the initial guess, or reduce dt"
+            )
+
+    def _explain_singular(self, system: ImplicitSystem, indices: str) -> str:
+        blame = ""
+        if indices:
+            row, column = (int(i) for i in indices.split(","))
+            blame = f": it does not determine '{system.unknown(column)}' (equation '{system.equation(row)}')"
+        return (
+            f"the iteration matrix of {type(self.problem).__name__} is singular at t={system.time:.6g}, "
+            f"{system.where}{blame}; the index may be higher than this method or Q_Delta can take "
+            f"(index stated: {self.problem.index}), or two equations say the same"
+        )
+
+    def _fail(self, system: ImplicitSystem, history: list[float]) -> None:
+        residual = system.residual()
+        self._check_finite(system, residual)
+        scaled = np.abs(residual) / np.maximum(system.magnitude(self._linearization), 1e-300)
+        worst = system.equation(int(np.nanargmax(scaled)))
+        tail = ", ".join(f"{size:.1e}" for size in history[-4:])
+        raise NewtonError(
+            f"Newton did not converge at t={system.time:.6g}, {system.where}: "
+            f"last corrections {tail} (tolerance {self.problem.newton_tol:.1e}), worst equation '{worst}'; "
+            f"reduce dt, or check the initial value and the Jacobian",
+            time=system.time,
+            history=history,
+            equation=worst,
+        )
+
+
+class NodeSystem:
+    """F(t, r + c U, U) = 0 at one node, for the integrated unknowns U = u' and the others themselves.
+
+    The rows it works on are views of the stage arrays, so that the solution is where it belongs when the solve
+    ends.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    n_integrated : int
+        Number of leading unknowns with u = r + c u'.
+    """
+
+    def __init__(self, problem: ProblemDAE, n_integrated: int) -> None:
+        self.problem = problem
+        self.n_integrated = n_integrated
+        n = problem.n
+        self._weights = np.empty(n)
+        self._scaled = np.empty(n)
+        self._saved = np.empty((2, n))
+        self._split = problem.n_diff
+        self.key: Any = None
+
+    def place(self, u: MeshDAE, du: MeshDAE, t: float, c: float, step: tuple[float, float], node: int) -> None:
+        """Point the system at the rows of a node; ``u`` must already hold r + c u'."""
+        self.u, self.du, self.time, self.c = u, du, t, c
+        self._u, self._du = u.view(np.ndarray), du.view(np.ndarray)
+        self._own = c if c > 0.0 else 1.0
+        self.key = c
+        self._step, self._node = step, node
+        weights, split = self._weights, self._split
+        np.abs(self._du, out=weights)
+        if split < weights.size:
+            np.abs(self._u[split:], out=weights[split:])
+        weights += 1.0
+        np.reciprocal(weights, out=weights)
+        if split < weights.size:
+            weights[split:] *= self._own
+
+    @property
+    def where(self) -> str:
+        """Step and node for messages."""
+        return f"node {self._node} of the step from {self._step[0]:.6g} with dt={self._step[1]:.3g}"
+
+    def residual(self) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        return self.problem.evaluate(self.u, self.du, self.time)
+
+    def linearize(self) -> Linearization:
+        """See :class:`ImplicitSystem`."""
+        return linearize(self.problem, self.u, self.du, self.time)
+
+    def matrix(self, linearization: Linearization) -> Matrix:
+        """See :class:`ImplicitSystem`."""
+        if abs(linearization.mass[:, self.problem.n_diff :]).sum() > 0.0:
+            self._split = self.problem.n
+        return linearization.iteration_matrix(self.c, self.n_integrated)
+
+    def move(self, correction: Vector, fraction: float) -> None:
+        """See :class:`ImplicitSystem`."""
+        if fraction != 1.0:
+            correction = fraction * correction
+        k = self.n_integrated
+        if k == correction.size:
+            self._du -= correction
+            np.multiply(correction, self.c, out=self._scaled)
+        else:
+            self._du[:k] -= correction[:k]
+            np.multiply(correction, self._own, out=self._scaled)
+            if self.c == 0.0:
+                self._scaled[:k] = 0.0
+        self._u -= self._scaled
+
+    def size(self, correction: Vector) -> float:
+        """See :class:`ImplicitSystem`."""
+        scaled = np.multiply(correction, self._weights, out=self._scaled)
+        np.abs(scaled, out=scaled)
+        return float(np.maximum.reduce(scaled))
+
+    def save(self) -> None:
+        """See :class:`ImplicitSystem`."""
+        self._saved[0], self._saved[1] = self._u, self._du
+
+    def restore(self) -> None:
+        """See :class:`ImplicitSystem`."""
+        self._u[:], self._du[:] = self._saved
+
+    def magnitude(self, linearization: Linearization) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        value: Vector = abs(linearization.mass) @ np.abs(self._du) + abs(linearization.stiffness) @ np.abs(self._u)
+        return value
+
+    def equation(self, i: int) -> str:
+        """See :class:`ImplicitSystem`."""
+        return self.problem.equation_names[i]
+
+    def unknown(self, i: int) -> str:
+        """See :class:`ImplicitSystem`."""
+        return self.problem.names[i]

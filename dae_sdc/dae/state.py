@@ -1,0 +1,142 @@
+"""The state of a DAE: one packed vector, differential unknowns first, algebraic ones after."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from pySDC.implementations.datatype_classes.mesh import mesh
+
+from dae_sdc.errors import InputError
+
+Vector = npt.NDArray[np.float64]
+
+
+class StateShape(NamedTuple):
+    """What pySDC calls ``init``: everything needed to make a new state.
+
+    The first three entries are those every pySDC datatype reads.
+
+    Parameters
+    ----------
+    shape : int
+        Number of unknowns n = n_diff + n_alg.
+    comm : None
+        Communicator of a distributed state; states of DAEs are not distributed.
+    dtype : numpy.dtype
+        Type of one unknown.
+    n_diff : int
+        Number of differential unknowns.
+    """
+
+    shape: int
+    comm: None
+    dtype: np.dtype[Any]
+    n_diff: int
+
+
+class MeshDAE(mesh):  # type: ignore[misc]
+    """State vector of a DAE for pySDC: n packed unknowns, the first ``n_diff`` of them differential.
+
+    Parameters
+    ----------
+    init : StateShape, tuple or MeshDAE
+        A shape makes a new state filled with ``val`` (a plain pySDC tuple has no algebraic part); a state
+        makes a copy of it.
+    val : float
+        Value to fill a new state with.
+
+    Attributes
+    ----------
+    n_diff : int or None
+        Number of differential unknowns; None on arrays that are no longer a whole state.
+    polynomial : object or None
+        What the last step knows beyond its end value (its collocation polynomial), carried from step to step
+        by copies made through the constructor. It is what a predictor extrapolates and where an explicit first
+        stage finds u'. Because it travels with the value, a rejected step that is repeated sees what it saw
+        the first time.
+
+    Notes
+    -----
+    In-place operations work in place (``u += v`` writes into ``u``), as for any array; the mesh of pySDC
+    allocates instead.
+    """
+
+    n_diff: int | None
+    polynomial: Any
+
+    def __new__(cls, init: Any, val: float = 0.0, **kwargs: Any) -> MeshDAE:
+        if isinstance(init, MeshDAE):
+            obj = np.ndarray.__new__(cls, init.shape, dtype=init.dtype, **kwargs)
+            obj[...] = init
+            obj.n_diff = init.n_diff
+            obj.polynomial = init.polynomial
+            return obj
+        if isinstance(init, tuple) and len(init) >= 3:
+            obj = np.ndarray.__new__(cls, init[0], dtype=init[2], **kwargs)
+            obj.fill(val)
+            obj.n_diff = init[3] if len(init) > 3 else obj.size
+            return obj
+        raise InputError(f"a MeshDAE is made from a shape or another MeshDAE; got {type(init).__name__}")
+
+    def __array_finalize__(self, obj: Any) -> None:
+        self.polynomial = None
+        same_shape = isinstance(obj, MeshDAE) and obj.shape == self.shape
+        self.n_diff = obj.n_diff if same_shape else None
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        plain = [x.view(np.ndarray) if isinstance(x, MeshDAE) else x for x in inputs]
+        out = kwargs.get("out")
+        if out is not None:
+            kwargs["out"] = tuple(x.view(np.ndarray) if isinstance(x, MeshDAE) else x for x in out)
+        result = getattr(ufunc, method)(*plain, **kwargs)
+        if out is not None:
+            return out[0] if len(out) == 1 else out
+        if not isinstance(result, np.ndarray) or result.shape != self.shape:
+            return result
+        return attach(result, self.n_diff)
+
+    def _part(self, start: int | None, stop: int | None) -> mesh:
+        if self.n_diff is None:
+            raise AttributeError(
+                f"an array of shape {self.shape} cut from a state has no differential and algebraic part"
+            )
+        return self.view(np.ndarray)[start:stop].view(mesh)
+
+    @property
+    def diff(self) -> mesh:
+        """View of the differential unknowns, shape (n_diff,)."""
+        return self._part(None, self.n_diff)
+
+    @diff.setter
+    def diff(self, value: Any) -> None:
+        self._part(None, self.n_diff)[:] = value
+
+    @property
+    def alg(self) -> mesh:
+        """View of the algebraic unknowns, shape (n_alg,)."""
+        return self._part(self.n_diff, None)
+
+    @alg.setter
+    def alg(self, value: Any) -> None:
+        self._part(self.n_diff, None)[:] = value
+
+    def __abs__(self) -> float:
+        """Largest absolute value, the norm pySDC uses; 0 for an empty part."""
+        return float(np.abs(self.view(np.ndarray)).max(initial=0.0))
+
+    def __reduce__(self) -> Any:
+        base = super().__reduce__()
+        return base[0], base[1], (base[2], self.n_diff, self.polynomial)
+
+    def __setstate__(self, state: Any) -> None:
+        super().__setstate__(state[0])
+        self.n_diff, self.polynomial = state[1], state[2]
+
+
+def attach(values: Vector, n_diff: int | None) -> MeshDAE:
+    """View an array of n unknowns as a state without copying it."""
+    state: MeshDAE = values.view(MeshDAE)
+    state.n_diff = n_diff
+    return state

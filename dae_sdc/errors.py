@@ -1,0 +1,67 @@
+"""Exceptions of dae_sdc: one line each that says what is wrong, where, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+class DAEError(Exception):
+    """Base of every error that dae_sdc raises itself."""
+
+
+class InputError(DAEError, ValueError):
+    """Something the user gave cannot be used; the command line exits with code 2."""
+
+
+class InconsistentStateError(InputError):
+    """An initial value violates equations of the DAE."""
+
+
+class ReferenceRangeError(InputError):
+    """A reference solution was asked for outside the range it was computed on."""
+
+
+class ResultFileError(InputError):
+    """A file is not a readable result of dae_sdc."""
+
+
+class DAEWarning(UserWarning):
+    """A setting that is allowed but known to give poor results."""
+
+
+class SolveError(DAEError):
+    """A computation failed numerically; the command line exits with code 1."""
+
+
+class EvaluationError(SolveError):
+    """A residual or Jacobian returned NaN or infinity."""
+
+
+class SingularMatrixError(SolveError):
+    """An iteration matrix has no inverse."""
+
+
+class ConvergenceError(SolveError):
+    """The sweeps of a step ended above their residual tolerance."""
+
+
+class NewtonError(SolveError):
+    """The Newton iteration at a node did not converge.
+
+    Parameters
+    ----------
+    message : str
+        The one-line explanation.
+    time : float
+        Time of the node in the units of the problem.
+    history : sequence of float
+        Scaled size of the Newton correction in each iteration.
+    equation : str
+        Name of the equation with the largest scaled residual.
+    """
+
+    def __init__(self, message: str, *, time: float, history: Sequence[float], equation: str) -> None:
+        super().__init__(message)
+        self.time = time
+        self.history = tuple(history)
+        self.equation = equation

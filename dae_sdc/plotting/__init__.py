@@ -1,0 +1,28 @@
+"""Pictures from the result files of studies; matplotlib is loaded when the first picture is made."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+# The module and the function share a name: importing here makes the function win, always.
+from dae_sdc.plotting.plot import plot
+
+if TYPE_CHECKING:
+    from dae_sdc.plotting.convergence import loglog
+    from dae_sdc.plotting.iterations import semilogy
+    from dae_sdc.plotting.solution import linear
+
+__all__ = ["linear", "loglog", "plot", "semilogy"]
+
+_HOME = {"linear": "solution", "loglog": "convergence", "semilogy": "iterations"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME:
+        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

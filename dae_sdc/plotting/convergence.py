@@ -1,0 +1,131 @@
+"""Errors against the time step, with measured and expected orders."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from numpy.typing import NDArray
+
+from dae_sdc.plotting import style
+from dae_sdc.plotting.labels import GROUPS, Curves, curves, groups
+from dae_sdc.run.results import Result
+
+_ACROSS = 3
+_MOST_TICKS = 6
+
+
+def loglog(result: Result) -> Figure:
+    """Draw an order study.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "convergence".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel for each component group and one line for each configuration, whose legend gives the
+        measured order and, in parentheses, the expected one.
+    """
+    data = result.data
+    named = groups(data)
+    found = curves(data)
+    across = len(named) if len(named) <= _ACROSS else math.ceil(len(named) / math.ceil(len(named) / _ACROSS))
+    down = math.ceil(len(named) / across)
+    with style.styled():
+        height = 3.7 + 0.175 * (len(found.labels) + 1)
+        figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, found.common)
+        grid = figure.subplots(down, across, squeeze=False).ravel()
+        for axes, group in zip(grid, named, strict=False):
+            _panel(axes, data, group, found)
+            axes.set_title(GROUPS.get(group, style.text(group)))
+            axes.set_xlabel(f"time step dt{style.bracket(result.units.get('dt'))}")
+            axes.set_ylabel(f"error{style.bracket(result.units.get('error'))}")
+        for axes in grid[len(named) :]:
+            axes.remove()
+    return figure
+
+
+def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None:
+    member = data["group"] == group
+    lines: list[Any] = []
+    lowest: dict[float, float] = {}
+    for number, (label, every) in enumerate(zip(found.labels, found.rows, strict=True)):
+        rows = every[member[every]]
+        if not len(rows):
+            continue
+        rows = rows[np.argsort(data["dt"][rows])]
+        dt, error = data["dt"][rows].astype(float), style.clipped(data["error"][rows])
+        slope, expected = float(data["slope"][rows[0]]), float(data["expected"][rows[0]])
+        lines += axes.loglog(dt, error, label=f"{label}, {_order(slope, expected)}", **style.curve(number))
+        order = expected if math.isfinite(expected) else float(round(slope)) if math.isfinite(slope) else 0.0
+        usable = np.isfinite(error) & (error > 100 * style.FLOOR)
+        if order > 0 and usable.any():
+            level = float(np.median(np.log10(error[usable]) - order * np.log10(dt[usable])))
+            lowest[order] = min(level, lowest.get(order, math.inf))
+    style.mark_floor(axes, data["error"][member])
+    _limits(axes, data["dt"][member], style.clipped(data["error"][member]))
+    for order, level in sorted(lowest.items()):
+        _reference(axes, order, level, data["dt"][member])
+    axes.legend(
+        lines,
+        [str(line.get_label()) for line in lines],
+        loc="upper center",
+        bbox_to_anchor=(0.5, -0.17),
+        title="configuration, order measured (expected)",
+    )
+
+
+def _reference(axes: Any, order: float, level: float, dt: NDArray[np.float64]) -> None:
+    """A dashed line of a slope, half a decade below the curves that have it, with the order at its end."""
+    bottom = axes.get_ylim()[0]
+    start = max(float(np.min(dt)), 10 ** ((math.log10(bottom) + 0.4 - level + 0.5) / order))
+    end = float(np.max(dt))
+    if start >= end:
+        return
+    ends = np.array([start, end])
+    axes.plot(
+        ends, 10 ** (level - 0.5) * ends**order, color="0.55", linestyle=(0, (4, 3)), linewidth=0.9, zorder=1
+    )
+    axes.annotate(
+        f"order {order:g}",
+        (start, 10 ** (level - 0.5) * start**order),
+        xytext=(-3, 0),
+        textcoords="offset points",
+        ha="right",
+        va="center",
+        fontsize=style.SMALL,
+        color=style.GREY,
+        zorder=1.5,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.5},
+    )
+
+
+def _limits(axes: Any, dt: NDArray[np.float64], error: NDArray[np.float64]) -> None:
+    """Room for the orders at the left, whole decades upwards, and ticks at the time steps themselves."""
+    low, high = math.log10(np.min(dt)), math.log10(np.max(dt))
+    span = max(high - low, 0.5)
+    axes.set_xlim(10 ** (low - 0.24 * span), 10 ** (high + 0.06 * span))
+    steps = np.unique(dt)
+    if len(steps) <= 2 * _MOST_TICKS:
+        ticks = steps[:: -(1 + (len(steps) - 1) // _MOST_TICKS)].tolist()
+        axes.xaxis.set_major_locator(FixedLocator(ticks))
+        axes.xaxis.set_minor_locator(NullLocator())
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.3g}"))
+    finite = error[np.isfinite(error)]
+    if len(finite):
+        below, above = math.log10(np.min(finite)), math.log10(np.max(finite))
+        pad = max(0.08 * (above - below), 0.3)
+        axes.set_ylim(10 ** (below - pad - 0.5), 10 ** (above + pad))
+    axes.yaxis.set_major_locator(LogLocator(numticks=9))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _order(slope: float, expected: float) -> str:
+    measured = f"order {slope:.2f}" if math.isfinite(slope) else "no order"
+    return f"{measured} ({expected:g})" if math.isfinite(expected) else measured

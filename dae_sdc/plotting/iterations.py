@@ -1,0 +1,80 @@
+"""Errors and residuals against the number of sweeps."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from numpy.typing import NDArray
+
+from dae_sdc.plotting import style
+from dae_sdc.plotting.labels import GROUPS, KEYS, curves, groups
+from dae_sdc.run.results import Result
+
+_ACROSS = 3
+
+
+def semilogy(result: Result) -> Figure:
+    """Draw how errors and residuals fall with the sweeps.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "iterations".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        One panel for each component group and one for the residual, with one line for each
+        configuration and time step.
+    """
+    data = result.data
+    named = groups(data)
+    found = curves(data, (*KEYS, "dt"), result.units.get("dt"))
+    count = len(named) + 1
+    across = count if count <= _ACROSS else math.ceil(count / math.ceil(count / _ACROSS))
+    down = math.ceil(count / across)
+    width = max(4.2 * across, 5.0)
+    longest = max(len(label) for label in found.labels)
+    columns = max(1, min(len(found.labels), int((width - 0.4) / (0.066 * longest + 0.75))))
+    with style.styled():
+        legend = 0.175 * math.ceil(len(found.labels) / columns)
+        figure = style.figure(width, 3.4 * down + legend + 0.4, found.common)
+        grid = figure.subplots(down, across, squeeze=False).ravel()
+        residual = grid[len(named)]
+        lines = []
+        for number, (label, rows) in enumerate(zip(found.labels, found.rows, strict=True)):
+            group_of = data["group"][rows]
+            for axes, group in zip(grid, named, strict=False):
+                if np.any(group_of == group):
+                    _curve(axes, data[rows[group_of == group]], "error", number, label)
+            # every group repeats the residual of its configuration, so one of them is enough
+            lines.append(_curve(residual, data[rows[group_of == group_of[0]]], "residual", number, label))
+        for axes, group in zip(grid, named, strict=False):
+            ylabel = f"error{style.bracket(result.units.get('error'))}"
+            _finish(axes, GROUPS.get(group, style.text(group)), ylabel, data["error"][data["group"] == group])
+        ylabel = f"residual{style.bracket(result.units.get('residual'))}"
+        _finish(residual, "residual", ylabel, data["residual"])
+        for axes in grid[count:]:
+            axes.remove()
+        figure.legend(lines, found.labels, loc="outside lower center", ncols=columns)
+    return figure
+
+
+def _curve(axes: Any, rows: NDArray[np.void], column: str, number: int, label: str) -> Any:
+    rows = rows[np.argsort(rows["sweep"])]
+    (line,) = axes.semilogy(rows["sweep"], style.clipped(rows[column]), label=label, **style.curve(number))
+    return line
+
+
+def _finish(axes: Any, title: str, ylabel: str, values: NDArray[np.float64]) -> None:
+    style.mark_floor(axes, values)
+    axes.set_title(title)
+    axes.set_xlabel("sweep")
+    axes.set_ylabel(ylabel)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.yaxis.set_major_locator(LogLocator(numticks=9))
+    axes.yaxis.set_minor_formatter(NullFormatter())

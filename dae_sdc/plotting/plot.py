@@ -1,0 +1,151 @@
+"""Draw a result file: a solution over time, an order study, or errors against sweeps.
+
+Example: dae-sdc plot loglog conv.npy -o conv.png
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from dae_sdc.errors import InputError, ResultFileError
+
+KINDS = {"linear": "solution", "loglog": "convergence", "semilogy": "iterations"}
+"""Kinds of picture, and the kind of result each one draws."""
+
+# Without these dates, the same result gives the same file.
+_DATES: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+
+def plot(
+    kind: str,
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    unknowns: Sequence[str] | None = None,
+) -> Path:
+    """Draw a result file.
+
+    Parameters
+    ----------
+    kind : str
+        "linear" for a solution over time, "loglog" for errors against the time step, "semilogy" for
+        errors and residuals against sweeps.
+    path : path-like
+        The ``.npy`` file of the result.
+    out : path-like, optional
+        Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``; ``path`` with ``.png`` if not given.
+    unknowns : sequence of str, optional
+        Names of the unknowns to draw (only for "linear"); all of a small problem, and up to eight of
+        each unit of a large one, if not given.
+
+    Returns
+    -------
+    pathlib.Path
+        The picture.
+
+    Raises
+    ------
+    InputError
+        If the kind does not fit what the file holds, an unknown does not exist, or the picture cannot
+        be written.
+    ResultFileError
+        If the file is not a readable result.
+    """
+    if kind not in KINDS:
+        raise InputError(f"unknown kind of plot '{kind}'; available: {', '.join(KINDS)}")
+    source = Path(path)
+    beside = Path(f"{source.with_suffix('') if source.suffix == '.npy' else source}.png")
+    target = beside if out is None else Path(out)
+    form = target.suffix[1:].lower()
+    if form not in _DATES:
+        raise InputError(
+            f"cannot write {target}: a picture ends in .{', .'.join(_DATES)}; choose one of them"
+        )
+    if isinstance(unknowns, str):
+        raise InputError(f"unknowns must be a list of names; got the text '{unknowns}'")
+    if unknowns is not None and kind != "linear":
+        raise InputError(
+            f"unknowns have no effect on '{kind}'; leave --unknowns away, or plot a solution with 'linear'"
+        )
+
+    # Imported here, so that listing the commands loads neither NumPy nor matplotlib.
+    from dae_sdc.run.results import COLUMNS, load, replacing
+
+    result = load(path)
+    if result.kind != KINDS[kind]:
+        fitting = [name for name, drawn in KINDS.items() if drawn == result.kind]
+        advice = f"use `dae-sdc plot {fitting[0]} {path}`" if fitting else "read it with numpy.load"
+        raise InputError(f"{path} holds '{result.kind}' data, which '{kind}' does not draw; {advice}")
+    lacking = [name for name in COLUMNS[result.kind] if name not in (result.data.dtype.names or ())]
+    if lacking:
+        raise ResultFileError(
+            f"{path} lacks the columns {', '.join(lacking)} of a {result.kind}; run the study again"
+        )
+    if not len(result.data):
+        raise ResultFileError(f"{path} has no rows to draw; run the study again")
+
+    from dae_sdc.plotting.style import styled
+
+    with styled():
+        if kind == "linear":
+            from dae_sdc.plotting.solution import linear
+
+            figure = linear(result, unknowns)
+        elif kind == "loglog":
+            from dae_sdc.plotting.convergence import loglog
+
+            figure = loglog(result)
+        else:
+            from dae_sdc.plotting.iterations import semilogy
+
+            figure = semilogy(result)
+        with replacing(target) as (file,):
+            figure.savefig(file, format=form, metadata=_DATES[form])
+    return target
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Give ``parser`` the arguments of ``dae-sdc plot``.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Parser of the verb.
+    """
+    parser.add_argument(
+        "kind",
+        choices=list(KINDS),
+        help="linear: solution over time, loglog: error against dt, semilogy: error against sweeps",
+    )
+    parser.add_argument("file", metavar="FILE.npy", help="result of solve, convergence or iterations")
+    parser.add_argument(
+        "-o",
+        "--out",
+        metavar="FIG",
+        help="picture to write, .png, .svg or .pdf (default: FILE.png beside FILE.npy)",
+    )
+    parser.add_argument("--unknowns", metavar="A,B,C", help="unknowns to draw (linear only)")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc plot`` and print the picture's path.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        What :func:`add_arguments` parsed.
+
+    Returns
+    -------
+    int
+        Exit code 0; what goes wrong is raised.
+    """
+    unknowns = None
+    if args.unknowns is not None:
+        # a comma inside parentheses belongs to the name, as in der(x,2)
+        unknowns = [name.strip() for name in re.split(r",(?![^()]*\))", args.unknowns) if name.strip()]
+    print(plot(args.kind, args.file, args.out, unknowns))
+    return 0

@@ -1,0 +1,138 @@
+"""The one look of all pictures: colours every reader can tell apart, with markers and line styles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import matplotlib
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+FLOOR = 1e-16
+"""Smallest value on a logarithmic axis; below it there is only rounding."""
+
+# Okabe and Ito's palette without its yellow, which is too light for lines on white.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+# Ten markers and seven colours have no common factor: 70 curves pass before a pair comes again.
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "p")
+LINES: tuple[Any, ...] = ("-", (0, (5, 1.5)), (0, (5, 1.5, 1, 1.5)), (0, (1.2, 1.2)))
+GREY = "0.35"
+SMALL = 8.0
+
+_RC: dict[str, Any] = {
+    "font.size": 10,
+    "axes.titlesize": 10,
+    "axes.labelsize": 10,
+    "figure.titlesize": 11,
+    "legend.fontsize": SMALL,
+    "legend.title_fontsize": SMALL,
+    "legend.frameon": False,
+    "legend.handlelength": 3.0,
+    "xtick.labelsize": 9,
+    "ytick.labelsize": 9,
+    "axes.grid": True,
+    "axes.axisbelow": True,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.formatter.useoffset": True,
+    "grid.color": "0.87",
+    "grid.linewidth": 0.5,
+    "lines.linewidth": 1.4,
+    "lines.markersize": 5.0,
+    "figure.dpi": 150,
+    "figure.constrained_layout.w_pad": 0.1,
+    "figure.constrained_layout.h_pad": 0.06,
+    "savefig.dpi": "figure",
+    "pdf.fonttype": 42,
+    "svg.hashsalt": "dae_sdc",
+}
+
+
+@contextmanager
+def styled() -> Iterator[None]:
+    """Our settings of matplotlib inside the block, the user's again after it."""
+    # Start from matplotlib's own defaults, so that no user's settings file changes the pictures.
+    settings: dict[Any, Any] = {
+        key: value for key, value in matplotlib.rcParamsDefault.items() if _is_look(key)
+    }
+    with matplotlib.rc_context(settings | _RC):
+        yield
+
+
+def figure(width: float, height: float, title: str = "") -> Figure:
+    """An empty figure of ``width`` x ``height`` inches that needs no display; use inside :func:`styled`."""
+    made = Figure(figsize=(width, height), layout="constrained")
+    if title:
+        made.suptitle(title)
+    return made
+
+
+def curve(index: int) -> dict[str, Any]:
+    """Keyword arguments of ``Axes.plot`` for the curve of a number; every second marker is hollow."""
+    colour = COLOURS[index % len(COLOURS)]
+    return {
+        "color": colour,
+        "marker": MARKERS[index % len(MARKERS)],
+        "linestyle": LINES[index % len(LINES)],
+        "markerfacecolor": "none" if index % 2 else colour,
+    }
+
+
+def text(raw: object) -> str:
+    """``raw`` so that it is printed as it is: no mathematics between dollars, not hidden in legends."""
+    escaped = str(raw).replace("$", r"\$")
+    return f" {escaped}" if escaped.startswith("_") else escaped
+
+
+def bracket(unit: str | None) -> str:
+    """A unit for an axis label: ``" [m/s²]"`` for "m/s^2", ``" [-]"`` for a pure number, nothing for None."""
+    if unit is None:
+        return ""
+    plain = unit.strip()
+    if plain in ("", "1", "-"):
+        return " [-]"
+    powers = re.sub(r"(?:\^|\*\*)\(?(-?\d+)\)?", r"$^{\1}$", text(plain))
+    return f" [{powers.replace('*', '·')}]"
+
+
+def clipped(values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Values for a logarithmic axis: at least :data:`FLOOR`, and a gap where there is no finite number."""
+    numbers = np.asarray(values, dtype=float)
+    return np.where(np.isfinite(numbers), np.maximum(numbers, FLOOR), np.nan)
+
+
+def mark_floor(axes: Any, values: NDArray[np.float64]) -> None:
+    """Say in the panel that some of its ``values`` lie at or below :data:`FLOOR`."""
+    if np.any(clipped(values) <= FLOOR):
+        axes.set_ylim(bottom=FLOOR / 30)  # room for the note
+        axes.axhline(FLOOR, color=GREY, linewidth=0.8, linestyle=":", zorder=1)
+        place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
+        note = f"{FLOOR:g} or less"
+        axes.annotate(
+            note, (0.99, FLOOR), xytext=(0, -3), ha="right", va="top", fontsize=SMALL, color=GREY, **place
+        )
+
+
+def headline(parameters: Mapping[str, Any], unit: str | None = None) -> str:
+    """Problem, sweeper, number of nodes and time step as far as they are known."""
+    parts = [text(parameters[key]) for key in ("problem", "sweeper") if parameters.get(key)]
+    if parameters.get("nodes"):
+        parts.append(f"M={parameters['nodes']}")
+    if isinstance(parameters.get("dt"), int | float):
+        parts.append(f"dt={parameters['dt']:g}{f' {unit}' if unit else ''}")
+    return ", ".join(parts)
+
+
+def _is_look(key: str) -> bool:
+    # backend, toolbar, keys and the like are the user's affair
+    return key.startswith(_FAMILIES)
+
+
+_FAMILIES = (
+    *("axes.", "figure.", "font.", "grid.", "legend.", "lines.", "markers.", "mathtext.", "patch."),
+    *("path.", "pdf.", "savefig.", "svg.", "text.", "xtick.", "ytick."),
+)

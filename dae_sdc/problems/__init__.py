@@ -1,0 +1,18 @@
+"""The library of DAEs, one file a family; every problem is found by its name or by its class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dae_sdc.dae.problem import PROBLEMS
+
+
+def __getattr__(name: str) -> Any:
+    for _, problem in PROBLEMS.items():
+        if problem.__name__ == name:
+            return problem
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(problem.__name__ for _, problem in PROBLEMS.items())

@@ -1,0 +1,122 @@
+"""What the problems of the library share: the check of their parameters and the stored reference solutions."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import io
+import math
+from importlib import resources
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial import chebyshev
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError, ReferenceRangeError
+
+
+def require_positive(problem: ProblemDAE, *names: str) -> None:
+    """Raise :class:`InputError` unless the named parameters of ``problem`` are positive and finite."""
+    for name in names:
+        value = getattr(problem, name)
+        if not 0.0 < value < math.inf:
+            raise InputError(f"{name} of {type(problem).__name__} must be positive and finite; got {value}")
+
+
+def require_finite(problem: ProblemDAE, *names: str) -> None:
+    """Raise :class:`InputError` unless the named parameters of ``problem`` are finite numbers."""
+    for name in names:
+        value = getattr(problem, name)
+        if not np.isfinite(value):
+            raise InputError(f"{name} of {type(problem).__name__} must be finite; got {value}")
+
+
+class Pieces(NamedTuple):
+    """A piecewise polynomial.
+
+    Parameters
+    ----------
+    breaks : ndarray
+        Ends of the P pieces, shape (P + 1,), increasing.
+    coefficients : ndarray
+        Chebyshev coefficients on each piece mapped to [-1, 1], shape (P, K, n).
+    """
+
+    breaks: Vector
+    coefficients: Vector
+
+
+@functools.cache
+def load(name: str) -> Pieces:
+    """The stored piecewise polynomial ``name``, read once."""
+    content = (resources.files("dae_sdc.problems") / "data" / f"{name}.npz").read_bytes()
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        return Pieces(stored["breaks"], stored["coefficients"])
+
+
+@functools.cache
+def _defaults(problem: type[ProblemDAE]) -> dict[str, Any]:
+    """Default value of every parameter of the constructor of ``problem``."""
+    given = inspect.signature(problem).parameters.values()
+    return {p.name: p.default for p in given if p.kind is not inspect.Parameter.VAR_KEYWORD}
+
+
+class StoredReference:
+    """Reference solution of a problem with its default parameters, evaluated anywhere in its range.
+
+    The data are made by ``tools/make_references.py``; the JSON file beside each says how and how far two
+    independent methods agree. Values are accurate to 1e-11, derivatives to 1e-8, both relative to the largest
+    size of the component. At an event the value and the derivative before it are given.
+
+    Parameters
+    ----------
+    name : str
+        Name of the files in ``dae_sdc/problems/data``, which is the name of the problem.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """First and last time of the stored data."""
+        breaks = load(self.name).breaks
+        return float(breaks[0]), float(breaks[-1])
+
+    def value(self, problem: ProblemDAE, t: float) -> Vector:
+        """The solution at time ``t``, shape (n,).
+
+        Raises
+        ------
+        ReferenceRangeError
+            Outside the stored range, or if ``problem`` has other than its default parameters.
+        """
+        x, coefficients, _ = self._piece(problem, t)
+        return chebyshev.chebval(x, coefficients)
+
+    def derivative(self, problem: ProblemDAE, t: float) -> Vector:
+        """The derivative of the solution at time ``t``, shape (n,); raises like :meth:`value`."""
+        x, coefficients, scale = self._piece(problem, t)
+        return chebyshev.chebval(x, chebyshev.chebder(coefficients, scl=scale))
+
+    def _piece(self, problem: ProblemDAE, t: float) -> tuple[float, Vector, float]:
+        """Place of ``t`` in its piece, the coefficients there, and dx/dt."""
+        for parameter, default in _defaults(type(problem)).items():
+            if getattr(problem, parameter) != default:
+                raise ReferenceRangeError(
+                    f"the reference of {type(problem).__name__} is for default parameters and this one has "
+                    f"{parameter}={getattr(problem, parameter)}; compute a reference with a tight tolerance"
+                )
+        breaks, coefficients = load(self.name)
+        start, end = breaks[0], breaks[-1]
+        # Times that a run reaches by adding steps miss the end by round-off.
+        slack = 1e-9 * (end - start)
+        if not start - slack <= t <= end + slack:
+            raise ReferenceRangeError(
+                f"the reference of {type(problem).__name__} covers t from {start:g} to {end:g}; got t={t:g}"
+            )
+        piece = min(max(int(np.searchsorted(breaks, t, side="left")) - 1, 0), len(breaks) - 2)
+        scale = 2.0 / float(breaks[piece + 1] - breaks[piece])
+        return (t - float(breaks[piece])) * scale - 1.0, coefficients[piece], scale

@@ -1,0 +1,246 @@
+"""Small nonlinear DAEs in Hessenberg form of index 1, 2 and 3 with exact solutions, for measuring orders."""
+
+from __future__ import annotations
+
+from math import cos, exp, sin
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector
+
+
+@PROBLEMS.register("hessenberg-1")
+class HessenbergIndex1(ProblemDAE):
+    r"""Nonlinear semi-explicit DAE of index 1 with a manufactured solution.
+
+    .. math::
+        0 &= y_1' + y_1^2 - z - \cos^2 t + \sin t + e^{-t}, \\
+        0 &= y_2' - y_1 z + y_2 - \sin t - \cos t + e^{-t}\cos t, \\
+        0 &= z + z^3 / 3 - y_1 y_2 - e^{-t} - e^{-3t} / 3 + \sin t \cos t.
+
+    The exact solution is y_1 = cos t, y_2 = sin t, z = exp(-t). The constraint has the derivative 1 + z^2 in z.
+
+    References
+    ----------
+    Made for this package; U. M. Ascher, L. R. Petzold, Computer Methods for Ordinary Differential Equations and
+    Differential-Algebraic Equations, SIAM (1998), sec. 9.1.1 for the form.
+    """
+
+    title = "nonlinear Hessenberg DAE with a manufactured solution"
+    index = 1
+    names = ("y1", "y2", "z")
+    units = ("1", "1", "1")
+    equation_names = ("equation of y1", "equation of y2", "constraint")
+    reference = "manufactured solution"
+    interval = (0.0, 1.0)
+    dt = 0.1
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """See :meth:`ProblemDAE.eval_f`."""
+        y1, y2, z = u.tolist()
+        dy1, dy2, _ = du.tolist()
+        s, c, e = sin(t), cos(t), exp(-t)
+        return np.array(
+            [
+                dy1 + y1 * y1 - z - c * c + s + e,
+                dy2 - y1 * z + y2 - s - c + e * c,
+                z + z**3 / 3.0 - y1 * y2 - e - e**3 / 3.0 + s * c,
+            ]
+        )
+
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        """dF/du' + c dF/du, shape (3, 3)."""
+        y1, y2, z = u.tolist()
+        return np.array(
+            [
+                [1.0 + 2.0 * c * y1, 0.0, -c],
+                [-c * z, 1.0 + c, -c * y1],
+                [-c * y2, -c * y1, c * (1.0 + z * z)],
+            ]
+        )
+
+    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
+        """F at M nodes, shape (M, 3)."""
+        (y1, y2, z), (dy1, dy2, _) = u.T, du.T
+        s, c, e = np.sin(t), np.cos(t), np.exp(-t)
+        rows = (
+            dy1 + y1 * y1 - z - c * c + s + e,
+            dy2 - y1 * z + y2 - s - c + e * c,
+            z + z**3 / 3.0 - y1 * y2 - e - e**3 / 3.0 + s * c,
+        )
+        return np.stack(rows, axis=1)
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The exact solution at any t."""
+        return self.state([cos(t), sin(t), exp(-t)])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """Its derivative."""
+        return self.state([-sin(t), cos(t), -exp(-t)])
+
+
+@PROBLEMS.register("hessenberg-2")
+class HessenbergIndex2(ProblemDAE):
+    r"""Nonlinear DAE of index 2 with an exact solution.
+
+    .. math::
+        0 &= y_1' - y_1 y_2^2 z^2, \\
+        0 &= y_2' - y_1^2 y_2^2 + 3 y_2^2 z, \\
+        0 &= y_1^2 y_2 - 1.
+
+    The exact solution is y_1 = exp(t), y_2 = exp(-2t), z = exp(2t).
+
+    References
+    ----------
+    L. Jay, Convergence of a class of Runge-Kutta methods for differential-algebraic systems of index 2,
+    BIT 33 (1993) 137, sec. 6.
+    """
+
+    title = "nonlinear Hessenberg DAE of index 2"
+    index = 2
+    names = ("y1", "y2", "z")
+    units = ("1", "1", "1")
+    equation_names = ("equation of y1", "equation of y2", "constraint")
+    reference = "Jay (1993)"
+    interval = (0.0, 1.0)
+    dt = 0.1
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """See :meth:`ProblemDAE.eval_f`."""
+        y1, y2, z = u.tolist()
+        dy1, dy2, _ = du.tolist()
+        return np.array(
+            [
+                dy1 - y1 * y2 * y2 * z * z,
+                dy2 - y1 * y1 * y2 * y2 + 3.0 * y2 * y2 * z,
+                y1 * y1 * y2 - 1.0,
+            ]
+        )
+
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        """dF/du' + c dF/du, shape (3, 3)."""
+        y1, y2, z = u.tolist()
+        return np.array(
+            [
+                [1.0 - c * y2 * y2 * z * z, -2.0 * c * y1 * y2 * z * z, -2.0 * c * y1 * y2 * y2 * z],
+                [-2.0 * c * y1 * y2 * y2, 1.0 + c * (6.0 * y2 * z - 2.0 * y1 * y1 * y2), 3.0 * c * y2 * y2],
+                [2.0 * c * y1 * y2, c * y1 * y1, 0.0],
+            ]
+        )
+
+    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
+        """F at M nodes, shape (M, 3)."""
+        (y1, y2, z), (dy1, dy2, _) = u.T, du.T
+        rows = (
+            dy1 - y1 * y2 * y2 * z * z,
+            dy2 - y1 * y1 * y2 * y2 + 3.0 * y2 * y2 * z,
+            y1 * y1 * y2 - 1.0,
+        )
+        return np.stack(rows, axis=1)
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The exact solution at any t."""
+        return self.state([exp(t), exp(-2.0 * t), exp(2.0 * t)])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """Its derivative."""
+        return self.state([exp(t), -2.0 * exp(-2.0 * t), 2.0 * exp(2.0 * t)])
+
+
+@PROBLEMS.register("hessenberg-3")
+class HessenbergIndex3(ProblemDAE):
+    r"""Nonlinear DAE of index 3 with an exact solution; y are positions, v velocities, w the multiplier.
+
+    .. math::
+        0 &= y_1' - 2 y_1 y_2 v_1 v_2, \\
+        0 &= y_2' + y_1 y_2 v_2^2, \\
+        0 &= v_1' - (y_1 y_2 + v_1 v_2) w, \\
+        0 &= v_2' + y_1 y_2^2 v_2^2 w, \\
+        0 &= y_1 y_2^2 - 1.
+
+    The exact solution is y_1 = v_1 = exp(2t), y_2 = v_2 = exp(-t), w = exp(t).
+
+    References
+    ----------
+    L. Jay, Convergence of Runge-Kutta methods for differential-algebraic systems of index 3,
+    Appl. Numer. Math. 17 (1995) 97, sec. 6.
+    """
+
+    title = "nonlinear Hessenberg DAE of index 3"
+    index = 3
+    names = ("y1", "y2", "v1", "v2", "w")
+    units = ("1",) * 5
+    equation_names = ("equation of y1", "equation of y2", "equation of v1", "equation of v2", "constraint")
+    reference = "Jay (1995)"
+    interval = (0.0, 1.0)
+    dt = 0.1
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(4, 1, **settings)
+
+    @property
+    def groups(self) -> dict[str, slice]:
+        """Position, velocity and multiplier."""
+        return {"position": slice(0, 2), "velocity": slice(2, 4), "multiplier": slice(4, 5)}
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """See :meth:`ProblemDAE.eval_f`."""
+        y1, y2, v1, v2, w = u.tolist()
+        dy1, dy2, dv1, dv2, _ = du.tolist()
+        return np.array(
+            [
+                dy1 - 2.0 * y1 * y2 * v1 * v2,
+                dy2 + y1 * y2 * v2 * v2,
+                dv1 - (y1 * y2 + v1 * v2) * w,
+                dv2 + y1 * y2 * y2 * v2 * v2 * w,
+                y1 * y2 * y2 - 1.0,
+            ]
+        )
+
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        """dF/du' + c dF/du, shape (5, 5)."""
+        y1, y2, v1, v2, w = u.tolist()
+        stiffness = np.array(
+            [
+                [-2.0 * y2 * v1 * v2, -2.0 * y1 * v1 * v2, -2.0 * y1 * y2 * v2, -2.0 * y1 * y2 * v1, 0.0],
+                [y2 * v2 * v2, y1 * v2 * v2, 0.0, 2.0 * y1 * y2 * v2, 0.0],
+                [-y2 * w, -y1 * w, -v2 * w, -v1 * w, -(y1 * y2 + v1 * v2)],
+                [
+                    y2 * y2 * v2 * v2 * w,
+                    2.0 * y1 * y2 * v2 * v2 * w,
+                    0.0,
+                    2.0 * y1 * y2 * y2 * v2 * w,
+                    y1 * y2 * y2 * v2 * v2,
+                ],
+                [y2 * y2, 2.0 * y1 * y2, 0.0, 0.0, 0.0],
+            ]
+        )
+        return np.diag([1.0, 1.0, 1.0, 1.0, 0.0]) + c * stiffness
+
+    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
+        """F at M nodes, shape (M, 5)."""
+        (y1, y2, v1, v2, w), (dy1, dy2, dv1, dv2, _) = u.T, du.T
+        rows = (
+            dy1 - 2.0 * y1 * y2 * v1 * v2,
+            dy2 + y1 * y2 * v2 * v2,
+            dv1 - (y1 * y2 + v1 * v2) * w,
+            dv2 + y1 * y2 * y2 * v2 * v2 * w,
+            y1 * y2 * y2 - 1.0,
+        )
+        return np.stack(rows, axis=1)
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The exact solution at any t."""
+        return self.state([exp(2.0 * t), exp(-t), exp(2.0 * t), exp(-t), exp(t)])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """Its derivative."""
+        return self.state([2.0 * exp(2.0 * t), -exp(-t), 2.0 * exp(2.0 * t), -exp(-t), exp(t)])

@@ -1,0 +1,311 @@
+"""Small test equations with closed-form solutions: index 2, fully implicit, and discontinuous."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import DAEWarning, InputError, ReferenceRangeError
+from dae_sdc.problems._reference import require_finite
+
+
+@PROBLEMS.register("simple")
+class SimpleDAE(ProblemDAE):
+    r"""Linear index-2 DAE with a known solution.
+
+    The residual is
+
+    .. math::
+        F_1 &= -u_1' + \Big(\alpha - \frac{1}{2-t}\Big) u_1 + (2-t)\,\alpha z + \frac{3-t}{2-t}\, e^t \\
+        F_2 &= -u_2' + \frac{1-\alpha}{t-2}\, u_1 - u_2 + (\alpha-1) z + 2 e^t \\
+        F_3 &= (t+2) u_1 + (t^2-4) u_2 - (t^2+t-2)\, e^t
+
+    and vanishes for :math:`u_1 = u_2 = e^t`, :math:`z = -e^t/(2-t)`, whatever :math:`\alpha` is. The derivative of
+    the constraint contains z with the factor :math:`4 - t^2`: the index is 2 for -2 < t < 2, and the equations
+    are singular at both ends.
+
+    Parameters
+    ----------
+    alpha : float
+        Strength of the coupling to z; the larger, the harder for explicit treatment; unit 1.
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    References
+    ----------
+    U. M. Ascher, L. R. Petzold: Computer Methods for Ordinary Differential Equations and
+    Differential-Algebraic Equations, SIAM 1998, page 267.
+    """
+
+    title = "linear index-2 test equation"
+    index = 2
+    names = ("u1", "u2", "z")
+    units = ("1", "1", "1")
+    equation_names = ("rate of u1", "rate of u2", "constraint")
+    parameter_units = {"alpha": "1"}
+    reference = "Ascher, Petzold 1998, page 267"
+    interval = (0.0, 1.0)
+    dt = 0.05
+
+    def __init__(self, alpha: float = 10.0, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+        self._makeAttributeAndRegister("alpha", localVars=locals())
+        require_finite(self, "alpha")
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
+        """The residual as printed above, shape (3,)."""
+        u1, u2, z = u.tolist()
+        du1, du2, _ = du.tolist()
+        a, e, s = self.alpha, math.exp(t), 2.0 - t
+        # At the singular time the solver shall meet a NaN that it can report, not a ZeroDivisionError.
+        r = 1.0 / s if s != 0.0 else math.nan
+        return np.array(
+            [
+                (a - r) * u1 + s * a * z + (s + 1.0) * r * e - du1,
+                (a - 1.0) * (r * u1 + z) - u2 + 2.0 * e - du2,
+                (t + 2.0) * (u1 - s * u2 - (t - 1.0) * e),
+            ]
+        )
+
+    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
+        """The residual at M nodes, shape (M, 3)."""
+        a, e, s = self.alpha, np.exp(t), 2.0 - t
+        u1, u2, z = u.T
+        value = np.empty_like(u)
+        value[:, 0] = (a - 1.0 / s) * u1 + s * a * z + (s + 1.0) / s * e - du[:, 0]
+        value[:, 1] = (a - 1.0) * (u1 / s + z) - u2 + 2.0 * e - du[:, 1]
+        value[:, 2] = (t + 2.0) * (u1 - s * u2 - (t - 1.0) * e)
+        return value
+
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        """The matrix dF/du' + c dF/du, shape (3, 3)."""
+        a, s = self.alpha, 2.0 - t
+        r = 1.0 / s if s != 0.0 else math.nan
+        return np.array(
+            [
+                [c * (a - r) - 1.0, 0.0, c * s * a],
+                [c * (a - 1.0) * r, -c - 1.0, c * (a - 1.0)],
+                [c * (t + 2.0), -c * (t + 2.0) * s, 0.0],
+            ]
+        )
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution (exp t, exp t, -exp t / (2 - t)) for -2 < t < 2."""
+        self._check_time(t)
+        e = math.exp(t)
+        return self.state([e, e, -e / (2.0 - t)])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative of the solution for -2 < t < 2."""
+        self._check_time(t)
+        e = math.exp(t)
+        return self.state([e, e, -e * (3.0 - t) / (2.0 - t) ** 2])
+
+    def _check_time(self, t: float) -> None:
+        if not -2.0 < t < 2.0:
+            raise ReferenceRangeError(
+                f"SimpleDAE is singular at t=-2 and t=2 and has its solution between them; got t={t:g}"
+            )
+
+
+@PROBLEMS.register("problematic-f")
+class ProblematicF(ProblemDAE):
+    r"""Linear index-2 DAE in which the derivative of the algebraic unknown appears.
+
+    The residual is
+
+    .. math::
+        F_1 &= y + \eta t z - f(t), & f(t) &= \sin t \\
+        F_2 &= y' + \eta t z' + (1+\eta) z - g(t), & g(t) &= \cos t
+
+    Differentiating :math:`F_1` and subtracting it from :math:`F_2` leaves :math:`z = g - f'`, here z = 0 and
+    y = sin t, for every :math:`\eta`. Discretisations see it otherwise. Implicit Euler with step h gives
+
+    .. math::
+        y_n + \eta t_n z_n = f_n, \qquad
+        \frac{y_n - y_{n-1}}{h} + \eta t_n \frac{z_n - z_{n-1}}{h} + (1+\eta) z_n = g_n,
+
+    and with :math:`y_n = f_n - \eta t_n z_n` from the first equation at both times, because
+    :math:`t_n - t_{n-1} = h`,
+
+    .. math::
+        (1+\eta)\, z_n = \eta\, z_{n-1} + g_n - \frac{f_n - f_{n-1}}{h} .
+
+    An error of z is multiplied by :math:`\eta/(1+\eta)` in every step, however small the step: it grows for
+    :math:`\eta < -1/2`, and for :math:`\eta = -1` there is no :math:`z_n`: the determinant of
+    :math:`\partial F/\partial u' + c\,\partial F/\partial u` is :math:`c^2 (1+\eta)`.
+
+    Parameters
+    ----------
+    eta : float
+        Weight of t z in both equations; at least -1/2 for a stable discretisation, not -1; unit 1.
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    Raises
+    ------
+    InputError
+        For ``eta`` = -1.
+
+    Warns
+    -----
+    DAEWarning
+        For ``eta`` below -1/2.
+
+    References
+    ----------
+    U. M. Ascher, L. R. Petzold: Computer Methods for Ordinary Differential Equations and
+    Differential-Algebraic Equations, SIAM 1998, page 264.
+    """
+
+    title = "fully implicit linear index-2 equation that resists discretisation"
+    index = 2
+    names = ("y", "z")
+    units = ("1", "1")
+    equation_names = ("constraint", "rate of y")
+    parameter_units = {"eta": "1"}
+    reference = "Ascher, Petzold 1998, page 264"
+    interval = (0.0, 1.0)
+    dt = 0.05
+
+    def __init__(self, eta: float = 1.0, **settings: Any) -> None:
+        super().__init__(1, 1, **settings)
+        self._makeAttributeAndRegister("eta", localVars=locals())
+        require_finite(self, "eta")
+        if abs(1.0 + eta) < 1e-12:
+            raise InputError(
+                "ProblematicF with eta=-1 has a solution but no implicit step: every iteration matrix is singular "
+                "(its determinant is c^2 (1 + eta)); take eta > -0.5, or reduce the index first"
+            )
+        if eta < -0.5:
+            warnings.warn(
+                f"ProblematicF with eta={eta:g}: implicit methods multiply errors of z by "
+                f"{abs(eta / (1.0 + eta)):.3g} in every step, however small; take eta > -0.5, or reduce the index",
+                DAEWarning,
+                stacklevel=2,
+            )
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
+        """The residual as printed above, shape (2,)."""
+        y, z = u.tolist()
+        dy, dz = du.tolist()
+        w = self.eta * t
+        return np.array(
+            [y + w * z - math.sin(t), dy + w * dz + (1.0 + self.eta) * z - math.cos(t)]
+        )
+
+    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
+        """The residual at M nodes, shape (M, 2)."""
+        w = self.eta * t
+        value = np.empty_like(u)
+        value[:, 0] = u[:, 0] + w * u[:, 1] - np.sin(t)
+        value[:, 1] = du[:, 0] + w * du[:, 1] + (1.0 + self.eta) * u[:, 1] - np.cos(t)
+        return value
+
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        """The matrix dF/du' + c dF/du, shape (2, 2)."""
+        w = self.eta * t
+        return np.array([[c, c * w], [1.0, w + c * (1.0 + self.eta)]])
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution (sin t, 0)."""
+        return self.state([math.sin(t), 0.0])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative (cos t, 0) of the solution."""
+        return self.state([math.cos(t), 0.0])
+
+
+@PROBLEMS.register("discontinuous")
+class DiscontinuousTestDAE(ProblemDAE):
+    r"""Index-1 DAE whose right-hand side switches off when h(y) = 2 y - 100 reaches zero.
+
+    The residual is
+
+    .. math::
+        F_1 &= y' - z \text{ before the event}, \qquad F_1 = y' \text{ after it} \\
+        F_2 &= y^2 - z^2 - 1
+
+    with the solution (cosh t, sinh t) from t = 1 up to :math:`t^* = \operatorname{arccosh} 50` and constant
+    values after. The branch is chosen at the start of a step and kept for the step.
+
+    Parameters
+    ----------
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    Attributes
+    ----------
+    t_switch_exact : float
+        Time t* of the event.
+    switched : bool
+        Whether the current step runs on the branch after the event.
+
+    References
+    ----------
+    L. Lopez, S. Maset: Numerical event location techniques in discontinuous differential algebraic equations,
+    Appl. Numer. Math. 178 (2022), 98-122.
+    """
+
+    title = "index-1 equation with a state-dependent switch"
+    index = 1
+    names = ("y", "z")
+    units = ("1", "1")
+    equation_names = ("rate of y", "constraint")
+    reference = "Lopez, Maset, Appl. Numer. Math. 178 (2022) 98"
+    interval = (1.0, 5.0)
+    dt = 0.05
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(1, 1, **settings)
+        self.t_switch_exact = math.acosh(50.0)
+        self.switched = False
+
+    def event(self, u: MeshDAE, t: float) -> float:
+        """The function 2 y - 100 whose zero is the event."""
+        return 2.0 * float(u[0]) - 100.0
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        """Choose the branch of the step; a state at the event, to 1e-10 relative, is past it."""
+        self.switched = self.event(u, t) >= -1e-10 * 100.0
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
+        """The residual on the branch of the current step, shape (2,)."""
+        y, z = u.tolist()
+        rate = 0.0 if self.switched else z
+        return np.array([float(du[0]) - rate, y * y - z * z - 1.0])
+
+    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
+        """The residual at M nodes on the branch of the current step, shape (M, 2)."""
+        y, z = u.T
+        value = np.empty_like(u)
+        value[:, 0] = du[:, 0] if self.switched else du[:, 0] - z
+        value[:, 1] = y * y - z * z - 1.0
+        return value
+
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        """The matrix dF/du' + c dF/du, shape (2, 2)."""
+        y, z = u.tolist()
+        return np.array([[1.0, 0.0 if self.switched else -c], [2.0 * c * y, -2.0 * c * z]])
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution for t >= 1."""
+        s = min(self._check_time(t), self.t_switch_exact)
+        return self.state([math.cosh(s), math.sinh(s)])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative of the solution for t >= 1; at the event, that before it."""
+        if self._check_time(t) > self.t_switch_exact:
+            return self.state([0.0, 0.0])
+        return self.state([math.sinh(t), math.cosh(t)])
+
+    def _check_time(self, t: float) -> float:
+        if not t >= 1.0:
+            raise ReferenceRangeError(f"the solution of DiscontinuousTestDAE starts at t=1; got t={t:g}")
+        return t

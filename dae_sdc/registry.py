@@ -1,0 +1,101 @@
+"""Names for things that users choose by name: one decorator, unique names, errors that list the names."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Iterator
+from difflib import get_close_matches
+from typing import Generic, TypeVar
+
+from dae_sdc.errors import InputError
+
+T = TypeVar("T")
+S = TypeVar("S")
+
+
+class Registry(Generic[T]):
+    """A table from names to things of one kind, filled by the files that define them.
+
+    Parameters
+    ----------
+    kind : str
+        What the names stand for, used in messages ("problem", "sweeper").
+    package : str or None
+        Package whose modules are imported on the first look-up, so that a new file in it is found
+        without being listed anywhere.
+    """
+
+    def __init__(self, kind: str, package: str | None = None) -> None:
+        self.kind = kind
+        self._package = package
+        self._entries: dict[str, T] = {}
+        self._discovered = package is None
+
+    def register(self, name: str) -> Callable[[S], S]:
+        """Decorator that enters what it decorates under ``name`` and returns it unchanged.
+
+        Raises
+        ------
+        InputError
+            If the name is taken.
+        """
+
+        def enter(entry: S) -> S:
+            self.add(name, entry)  # type: ignore[arg-type]
+            return entry
+
+        return enter
+
+    def add(self, name: str, entry: T) -> None:
+        """Enter ``entry`` under ``name``; raises :class:`InputError` if the name is taken."""
+        if name in self._entries:
+            first = getattr(self._entries[name], "__module__", "?")
+            second = getattr(entry, "__module__", "?")
+            raise InputError(
+                f"{self.kind} '{name}' is registered twice, by {first} and by {second}; give one another name, "
+                f"and import modules as dae_sdc.*: the directories at the root are links to the same files"
+            )
+        self._entries[name] = entry
+
+    def _discover(self) -> None:
+        if self._discovered or self._package is None:
+            return
+        self._discovered = True
+        package = importlib.import_module(self._package)
+        for module in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{self._package}.{module.name}")
+
+    def __getitem__(self, name: str) -> T:
+        self._discover()
+        try:
+            return self._entries[name]
+        except KeyError:
+            raise InputError(unknown(self.kind, name, self._entries)) from None
+
+    def __contains__(self, name: object) -> bool:
+        self._discover()
+        return name in self._entries
+
+    def __iter__(self) -> Iterator[str]:
+        self._discover()
+        return iter(sorted(self._entries))
+
+    def __len__(self) -> int:
+        self._discover()
+        return len(self._entries)
+
+    def items(self) -> Iterator[tuple[str, T]]:
+        """Pairs of name and entry in the order of the names."""
+        for name in self:
+            yield name, self._entries[name]
+
+
+def unknown(kind: str, name: str, known: object) -> str:
+    """The message for a name that does not exist: what was asked, the nearest, and all there are."""
+    names = sorted(str(entry) for entry in known)  # type: ignore[attr-defined]
+    near = get_close_matches(str(name), names, n=1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    return f"unknown {kind} '{name}'{hint} Available: {', '.join(names)}" if hint else (
+        f"unknown {kind} '{name}'; available: {', '.join(names)}"
+    )

@@ -1,0 +1,327 @@
+"""Compare with other implementations of the same method, side by side in one run.
+
+Example: dae-sdc bench upstream --out upstream.npy
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+from tqdm import tqdm
+
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
+from dae_sdc.run import options
+from dae_sdc.run.results import Result, command_line
+from dae_sdc.run.solve import QUIET
+from dae_sdc.sweepers.sdc import SWEEPERS
+
+RESTOL = 1e-9
+NEWTON_TOL = 1e-10
+MAXITER = 100
+LEAST_REPETITIONS = 5
+
+SWEEPER_MODULES = {
+    "fully-implicit": ("fullyImplicitDAE", "FullyImplicitDAE"),
+    "semi-implicit": ("semiImplicitDAE", "SemiImplicitDAE"),
+}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One piece of work that both implementations do.
+
+    Parameters
+    ----------
+    problem : str
+        Name here.
+    module : str
+        Module of pySDC.projects.DAE.problems; the classes have the same names.
+    dt : float
+        Step size in the time unit of the problem.
+    steps : int
+        Number of steps.
+    sweeper : str
+        Name of the sweeper.
+    params : mapping
+        Parameters here, where defaults differ.
+    """
+
+    problem: str
+    module: str
+    dt: float
+    steps: int
+    sweeper: str = "fully-implicit"
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+# The machine and the power system are stepped up to their disturbance at t = 0.05: pySDC.projects.DAE switches
+# inside a step that ends there, which is another discretisation.
+UPSTREAM = (
+    Case("simple", "simpleDAE", 1e-2, 10),
+    Case("simple", "simpleDAE", 1e-2, 10, "semi-implicit"),
+    Case("problematic-f", "problematicF", 1e-2, 10),
+    Case("pendulum", "pendulum2D", 1e-2, 10),
+    Case("pendulum", "pendulum2D", 1e-2, 10, "semi-implicit"),
+    Case("discontinuous", "discontinuousTestDAE", 1e-2, 10),
+    Case("one-transistor", "transistorAmplifier", 1e-4, 10),
+    Case("two-transistor", "transistorAmplifier", 1e-4, 10),
+    Case("synchronous-machine", "synchronousMachine", 1e-2, 4),
+    Case("wscc9", "wscc9BusSystem", 1e-2, 4, params={"data": "pysdc"}),
+)
+
+COLUMNS = [
+    ("problem", "U32"),
+    ("sweeper", "U32"),
+    ("n", "i8"),
+    ("dt", "f8"),
+    ("steps", "i8"),
+    ("time", "f8"),
+    ("time_upstream", "f8"),
+    ("ratio", "f8"),
+    ("ratio_least", "f8"),
+    ("sweeps", "f8"),
+    ("sweeps_upstream", "f8"),
+    ("rhs", "f8"),
+    ("rhs_upstream", "f8"),
+    ("difference", "f8"),
+]
+
+
+@dataclass
+class _Run:
+    controller: Any
+    values: Callable[[Any], NDArray[np.float64]]
+
+    @property
+    def problem(self) -> Any:
+        return self.controller.MS[0].levels[0].prob
+
+    def __call__(self, u0: Any, t0: float, t_end: float) -> tuple[float, Any, Mapping[Any, Any]]:
+        tic = perf_counter()
+        end, stats = self.controller.run(u0=u0, t0=t0, Tend=t_end)
+        return perf_counter() - tic, end, stats
+
+
+def _controller(problem: Any, params: dict[str, Any], sweeper: Any, case: Case, nodes: int, qdelta: str) -> Any:
+    description = {
+        "problem_class": problem,
+        "problem_params": {"newton_tol": NEWTON_TOL, **params},
+        "sweeper_class": sweeper,
+        "sweeper_params": {"num_nodes": nodes, "quad_type": "RADAU-RIGHT", "QI": qdelta},
+        "level_params": {"dt": case.dt, "restol": RESTOL},
+        "step_params": {"maxiter": MAXITER},
+    }
+    return controller_nonMPI(num_procs=1, controller_params={"logger_level": QUIET}, description=description)
+
+
+def _upstream_class(folder: str, module: str, name: str) -> Any:
+    try:
+        return getattr(importlib.import_module(f"pySDC.projects.DAE.{folder}.{module}"), name)
+    except (ImportError, AttributeError) as error:
+        raise InputError(
+            f"the installed pySDC has no {name} in pySDC.projects.DAE.{folder}.{module}; install pySDC 5.9 ({error})"
+        ) from error
+
+
+def _pair(case: Case, nodes: int, qdelta: str) -> tuple[_Run, _Run]:
+    cls = PROBLEMS[case.problem]
+    ours = _controller(cls, dict(case.params), SWEEPERS[case.sweeper], case, nodes, qdelta)
+    theirs = _controller(
+        _upstream_class("problems", case.module, cls.__name__),
+        {},
+        _upstream_class("sweepers", *SWEEPER_MODULES[case.sweeper]),
+        case,
+        nodes,
+        qdelta,
+    )
+    n_diff, n = ours.MS[0].levels[0].prob.n_diff, ours.MS[0].levels[0].prob.n
+
+    def packed(state: Any) -> NDArray[np.float64]:
+        plain = state.view(np.ndarray)
+        return np.concatenate([plain[0][:n_diff], plain[1][: n - n_diff]]) if plain.ndim == 2 else plain
+
+    return _Run(ours, packed), _Run(theirs, packed)
+
+
+def _count_evaluations(run: _Run, u0: Any, t0: float, t_end: float) -> int:
+    """Residual evaluations of a run, seen from outside: not every problem upstream counts its own."""
+    problem, calls = run.problem, 0
+    original = problem.eval_f
+
+    def counted(*args: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return original(*args)
+
+    problem.eval_f = counted
+    run(u0, t0, t_end)
+    del problem.eval_f
+    return calls
+
+
+def _sweeps(stats: Mapping[Any, Any]) -> float:
+    counts = [value for key, value in stats.items() if key.type == "niter"]
+    return sum(counts) / len(counts)
+
+
+def bench(
+    study: str = "upstream",
+    *,
+    repetitions: int = LEAST_REPETITIONS,
+    nodes: int = 3,
+    qdelta: str = "LU",
+    problems: Sequence[str] | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Time the same work here and in ``pySDC.projects.DAE``, alternating, and compare the end values.
+
+    Sweeper, nodes, Q_Delta, step size, residual tolerance (1e-9), Newton tolerance (1e-10) and initial value are the
+    same; each side uses its own predictor and nonlinear solver. Only ``controller.run`` is timed.
+
+    Parameters
+    ----------
+    study : str
+        "upstream".
+    repetitions : int
+        Alternating runs of each side after one that is not counted.
+    nodes, qdelta : int, str
+        Number of nodes and Q_Delta.
+    problems : sequence of str, optional
+        Names of the problems; all if not given.
+    out : str or Path, optional
+        File to save the result to.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench": time of a step here and upstream (medians, s), their ``ratio`` (median of the ratios of
+        neighbouring runs) and its least value, sweeps and residual evaluations a step, and the largest
+        ``difference`` of the end values relative to 1 + abs(u).
+
+    Raises
+    ------
+    InputError
+        For an unknown study or problem, or a pySDC without the project.
+    """
+    if study != "upstream":
+        raise InputError(unknown("bench study", study, ["upstream"]))
+    if repetitions < 1:
+        raise InputError(f"repetitions must be at least 1; got {repetitions}")
+    names = sorted({case.problem for case in UPSTREAM})
+    for name in problems or ():
+        if name not in names:
+            raise InputError(unknown("problem of this study", name, names))
+    cases = [case for case in UPSTREAM if problems is None or case.problem in problems]
+    rows = []
+    total = len(cases) * repetitions
+    with tqdm(total=total, unit="pair", disable=None if progress else True, leave=False) as bar:
+        for case in cases:
+            rows.append(_compare(case, nodes, qdelta, repetitions, bar))
+    result = Result(
+        "bench",
+        np.array(rows, dtype=COLUMNS),
+        {"time": "s", "time_upstream": "s", "dt": "s"},
+        {
+            "study": study,
+            "repetitions": repetitions,
+            "nodes": nodes,
+            "qdelta": qdelta,
+            "restol": RESTOL,
+            "newton_tol": NEWTON_TOL,
+        },
+        command_line(),
+    )
+    if out is not None:
+        result.save(out)
+    return result
+
+
+def _compare(case: Case, nodes: int, qdelta: str, repetitions: int, bar: Any) -> tuple[Any, ...]:
+    ours, theirs = _pair(case, nodes, qdelta)
+    t0 = ours.problem.interval[0]
+    t_end = t0 + (case.steps - 0.5) * case.dt
+    theirs_u0 = theirs.problem.u_exact(t0)
+    ours_u0 = ours.problem.state(theirs.values(theirs_u0))
+    rhs = _count_evaluations(ours, ours_u0, t0, t_end) / case.steps
+    rhs_upstream = _count_evaluations(theirs, theirs_u0, t0, t_end) / case.steps
+    times = []
+    for _ in range(repetitions):
+        time, end, stats = ours(ours_u0, t0, t_end)
+        time_upstream, end_upstream, stats_upstream = theirs(theirs_u0, t0, t_end)
+        times.append((time / case.steps, time_upstream / case.steps))
+        bar.update(1)
+    here, there = ours.values(end), theirs.values(end_upstream)
+    difference = float((np.abs(here - there) / (1.0 + np.abs(there))).max())
+    ratios = [upstream / own for own, upstream in times]
+    return (
+        case.problem,
+        case.sweeper,
+        len(here),
+        case.dt,
+        case.steps,
+        median(own for own, _ in times),
+        median(upstream for _, upstream in times),
+        median(ratios),
+        min(ratios),
+        _sweeps(stats),
+        _sweeps(stats_upstream),
+        rhs,
+        rhs_upstream,
+        difference,
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc bench``."""
+    parser.add_argument("study", nargs="?", default="upstream", help="upstream: against pySDC.projects.DAE")
+    parser.add_argument("--problems", help="names of problems, separated by commas (all)")
+    parser.add_argument(
+        "--repetitions",
+        type=int,
+        default=LEAST_REPETITIONS,
+        help=f"alternating runs of each side ({LEAST_REPETITIONS})",
+    )
+    options.add(parser, "nodes qdelta out")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc bench``."""
+    given = {name: getattr(args, name) for name in ("nodes", "qdelta") if getattr(args, name) is not None}
+    result = bench(
+        args.study,
+        repetitions=args.repetitions,
+        problems=args.problems.split(",") if args.problems else None,
+        out=args.out,
+        progress=True,
+        **given,
+    )
+    print("ms a step, sweeps and residual evaluations a step: here / upstream")
+    header = f"{'problem':<20} {'sweeper':<15} {'n':>3} {'time':>17} {'ratio':>7} {'sweeps':>11} {'evaluations':>15} {'difference':>10}"
+    print(header)
+    for row in result.data:
+        time = f"{1e3 * row['time']:.2f} / {1e3 * row['time_upstream']:.1f}"
+        sweeps = f"{row['sweeps']:.1f} / {row['sweeps_upstream']:.1f}"
+        rhs = f"{row['rhs']:.0f} / {row['rhs_upstream']:.0f}"
+        print(
+            f"{row['problem']:<20} {row['sweeper']:<15} {row['n']:>3} {time:>17} {row['ratio']:>7.1f} "
+            f"{sweeps:>11} {rhs:>15} {row['difference']:>10.1e}"
+        )
+    print(f"geometric mean of the ratios: {np.exp(np.log(result.data['ratio']).mean()):.1f}")
+    if args.out:
+        print(f"written to {args.out}")
+    return 0

@@ -1,0 +1,252 @@
+"""Measure errors and orders over step sizes.
+
+Example: dae-sdc convergence simple --sweeper fully-implicit --nodes 3 --qdelta LU --out conv.npy
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.errors import InputError, SolveError
+from dae_sdc.run import options
+from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
+from dae_sdc.run.results import Result, command_line
+from dae_sdc.run.solution import Solution
+from dae_sdc.run.solve import solve
+from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
+from dae_sdc.sweepers.sdc import SWEEPERS
+
+COLUMNS = [
+    ("problem", "U32"),
+    ("sweeper", "U32"),
+    ("quad", "U16"),
+    ("nodes", "i8"),
+    ("qdelta", "U16"),
+    ("group", "U16"),
+    ("dt", "f8"),
+    ("error", "f8"),
+    ("slope", "f8"),
+    ("fit", "f8"),
+    ("expected", "f8"),
+    ("sweeps", "f8"),
+    *((name, "i8") for name in COUNTERS),
+]
+
+HALVINGS = 5
+"""Number of step sizes where none are given."""
+
+RESTOL = 1e-13
+NEWTON_TOL = 1e-13
+"""Tolerances where none are given: below any error a study is to show."""
+
+STAGNATED = 0.9
+"""An error that did not fall below this part of the one before is round-off, and ends the fit."""
+
+
+def convergence(
+    problems: ProblemLike | Sequence[ProblemLike],
+    *,
+    sweepers: SweeperLike | Sequence[SweeperLike] = "fully-implicit",
+    nodes: int | Sequence[int] | None = None,
+    qdeltas: str | Sequence[str] | None = None,
+    dts: Sequence[float] | None = None,
+    t_end: float | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> Result:
+    """Errors against step sizes for every combination of problem, sweeper, M and Q_Delta, with fitted orders.
+
+    The error is the largest over the ends of the steps and over the components of a group. The order is the
+    slope of a straight line through log(error) against log(dt); where errors stop falling (round-off) the
+    smaller step sizes are left out of the fit.
+
+    Parameters
+    ----------
+    problems, sweepers, nodes, qdeltas : one or a sequence
+        Names (or classes), numbers of nodes and Q_Delta. Runge-Kutta methods take no nodes and no Q_Delta.
+    dts : sequence of float, optional
+        Step sizes, each dividing the interval; five halvings from the problem's own if not given.
+    t_end : float, optional
+        End time; the problem's own if not given.
+    out : str or Path, optional
+        File to save the result to.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+    **settings
+        See :func:`dae_sdc.run.description.describe`.
+
+    Returns
+    -------
+    Result
+        Of kind "convergence", a row for each combination, component group and step size: ``error``, ``slope``
+        (fitted order), ``fit`` (rms deviation of log10(error) from the line), ``expected`` (order by theory,
+        NaN where there is none), ``sweeps`` a step and the work counters.
+
+    Raises
+    ------
+    InputError
+        If something given cannot be used, or a problem has no exact solution.
+    SolveError
+        If a run fails.
+    """
+    settings = {"newton_tol": NEWTON_TOL, **settings}
+    runs: list[tuple[ProblemLike, SweeperLike, dict[str, Any]]] = []
+    for problem, sweeper in product(_several(problems), _several(sweepers)):
+        if _is_direct(sweeper):
+            runs.append((problem, sweeper, settings))
+            continue
+        for number, qdelta in product(_several(nodes), _several(qdeltas)):
+            own = {"restol": RESTOL, **settings, "nodes": number, "qdelta": qdelta}
+            runs.append((problem, sweeper, own))
+    # Everything that can be refused is refused before the first run.
+    setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in runs]
+    rows: list[tuple[Any, ...]] = []
+    sizes_of = [step_sizes(setup.problem, dts, t_end) for setup in setups]
+    with tqdm(total=sum(map(len, sizes_of)), unit="run", disable=None if progress else True, leave=False) as bar:
+        for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
+            solutions = []
+            for dt in sizes:
+                solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **own)
+                if not solution.success:
+                    raise SolveError(f"{setup.label['problem']} with dt={dt:g}: {solution.message}")
+                solutions.append(solution)
+                bar.update(1)
+            rows += _rows(setup, sizes, solutions)
+    result = Result(
+        "convergence",
+        np.array(rows, dtype=COLUMNS),
+        {"dt": setups[0].problem.time_unit, "error": "1"},
+        {
+            "t_end": [setup.problem.interval[1] if t_end is None else t_end for setup in setups],
+            **{name: value for name, value in settings.items() if np.isscalar(value)},
+        },
+        command_line(),
+    )
+    if out is not None:
+        result.save(out)
+    return result
+
+
+def _several(given: Any) -> list[Any]:
+    if given is None or isinstance(given, str | type | ProblemDAE) or np.isscalar(given):
+        return [given]
+    return list(given)
+
+
+def _is_direct(sweeper: SweeperLike) -> bool:
+    cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
+    return isinstance(cls, type) and issubclass(cls, RungeKuttaDAE)
+
+
+def step_sizes(problem: ProblemDAE, dts: Sequence[float] | None, t_end: float | None) -> list[float]:
+    """The given step sizes, or halvings of the problem's own made to divide the interval."""
+    if dts is not None:
+        if len(dts) == 0:
+            raise InputError("a convergence study needs at least one step size in dts")
+        return [float(dt) for dt in dts]
+    length = (problem.interval[1] if t_end is None else t_end) - problem.interval[0]
+    count = max(1, round(length / problem.dt))
+    return [length / (count * 2**k) for k in range(HALVINGS)]
+
+
+def errors(problem: ProblemDAE, solution: Solution) -> dict[str, float]:
+    """Largest error of every component group over the ends of the steps."""
+    exact = np.array([problem.state(problem.u_exact(float(t))) for t in solution.t[1:]])
+    difference = np.abs(solution.u[1:] - exact)
+    return {name: float(difference[:, part].max()) for name, part in problem.groups.items()}
+
+
+def fit_order(dts: NDArray[np.float64], errors: NDArray[np.float64]) -> tuple[float, float]:
+    """Order of convergence and quality of the fit.
+
+    Parameters
+    ----------
+    dts, errors : ndarray, shape (K,)
+        Step sizes and errors.
+
+    Returns
+    -------
+    slope, fit : float
+        Slope of the line through log10(error) over log10(dt) and rms deviation from it, over the step sizes from the
+        largest down to where errors stop falling; NaN with fewer than two.
+    """
+    order = np.argsort(dts)[::-1]
+    h, e = dts[order], errors[order]
+    falling = np.flatnonzero(~(e[1:] < STAGNATED * e[:-1]))
+    used = falling[0] + 1 if falling.size else len(e)
+    if used < 2 or not (e[:used] > 0.0).all():
+        return float("nan"), float("nan")
+    x, y = np.log10(h[:used]), np.log10(e[:used])
+    line = np.polyfit(x, y, 1)
+    return float(line[0]), float(np.sqrt(np.mean((np.polyval(line, x) - y) ** 2)))
+
+
+def _rows(setup: Setup, sizes: list[float], solutions: list[Solution]) -> list[tuple[Any, ...]]:
+    found = [errors(setup.problem, solution) for solution in solutions]
+    expected = setup.expected()
+    rows: list[tuple[Any, ...]] = []
+    for group in setup.problem.groups:
+        of_group = np.array([error[group] for error in found])
+        slope, fit = fit_order(np.array(sizes), of_group)
+        for dt, error, solution in zip(sizes, of_group, solutions, strict=True):
+            stats = solution.stats
+            work = (stats["sweeps"] / stats["steps"], *(stats[name] for name in COUNTERS))
+            rows.append((*setup.label.values(), group, dt, error, slope, fit, expected[group], *work))
+    return rows
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc convergence``."""
+    parser.add_argument("problems", help="names of problems, separated by commas")
+    options.add(
+        parser,
+        "sweepers nodes-list quad qdeltas dts t-end restol newton-tol maxiter initial-guess residual-type param seed",
+        "out",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc convergence``."""
+    settings = options.settings(args)
+    result = convergence(
+        args.problems.split(","),
+        sweepers=settings.pop("sweeper"),
+        nodes=settings.pop("nodes", None),
+        qdeltas=settings.pop("qdelta", None),
+        dts=args.dts,
+        t_end=args.t_end,
+        out=args.out,
+        progress=True,
+        **settings,
+    )
+    print_table(result)
+    if args.out:
+        print(f"written to {args.out}")
+    return 0
+
+
+def print_table(result: Result) -> None:
+    """Print a line for every combination and group: errors from the largest to the smallest dt, and the order."""
+    data = result.data
+    keys = ("problem", "sweeper", "quad", "nodes", "qdelta", "group")
+    seen = dict.fromkeys(tuple(row[key] for key in keys) for row in data)
+    print(f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'group':<12} {'order':>6} {'theory':>6}  errors")
+    for key in seen:
+        rows = data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)]
+        problem, sweeper, _, number, qdelta, group = key
+        theory = f"{rows['expected'][0]:.0f}" if np.isfinite(rows["expected"][0]) else "-"
+        values = " ".join(f"{error:.1e}" for error in rows["error"])
+        print(
+            f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} {group:<12} {rows['slope'][0]:>6.2f} {theory:>6}  {values}"
+        )

@@ -1,0 +1,245 @@
+"""From what a user says to what pySDC's controllers take: the description dictionary, and the grid of steps."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.state import MeshDAE
+from dae_sdc.errors import InputError
+from dae_sdc.sweepers.collocation import expected_orders
+from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
+from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
+
+ProblemLike = str | type[ProblemDAE] | ProblemDAE
+SweeperLike = str | type[Any]
+
+RESTOL = 1e-10
+MAXITER = 60
+EXACT_STEPS = 1e-9
+"""How far, in steps, t_end may be from a whole number of steps before dt is refused."""
+
+
+@dataclass(frozen=True)
+class Setup:
+    """Everything one run needs.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        An instance to ask for names, times and exact values; the run makes its own.
+    label : dict
+        What identifies the run in a table: problem, sweeper, quad, nodes, qdelta.
+    description : dict
+        For a pySDC controller, without the step size.
+    """
+
+    problem: ProblemDAE
+    label: Mapping[str, Any]
+    description: Mapping[str, Any] = field(repr=False)
+
+    @property
+    def sweeper_class(self) -> type[Any]:
+        """The sweeper."""
+        cls: type[Any] = self.description["sweeper_class"]
+        return cls
+
+    def with_step(self, dt: float) -> dict[str, Any]:
+        """A description of its own for a controller with step size ``dt``; pySDC changes what it is given."""
+        parts = {k: dict(v) if isinstance(v, dict) else v for k, v in self.description.items()}
+        parts["level_params"]["dt"] = dt
+        return parts
+
+    def expected(self) -> dict[str, float]:
+        """Order in dt that theory gives each component group, NaN where it gives none."""
+        index = self.problem.index
+        if issubclass(self.sweeper_class, RungeKuttaDAE):
+            orders = self.sweeper_class.method.orders.get(index or 0, ())
+        else:
+            orders = expected_orders(self.label["quad"], self.label["nodes"], index)
+        known = dict(zip(self.problem.groups, orders, strict=False))
+        return {group: float(known.get(group) or np.nan) for group in self.problem.groups}
+
+
+def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:
+    """An instance of a problem given by name, class or instance.
+
+    Parameters
+    ----------
+    problem : str, type or ProblemDAE
+        Name in the library, class, or instance (of which a copy is made).
+    params : mapping, optional
+        Arguments of the constructor.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, or arguments the constructor does not have.
+    """
+    given = dict(params or {})
+    if isinstance(problem, ProblemDAE):
+        unsettable = [name for name in given if name not in ("newton_tol", "newton_maxiter")]
+        if unsettable:
+            raise InputError(
+                f"{type(problem).__name__} is already made; set {', '.join(unsettable)} when you make it"
+            )
+        own = copy.deepcopy(problem)
+        for name, value in given.items():
+            setattr(own, name, value)
+        return own
+    cls = PROBLEMS[problem] if isinstance(problem, str) else problem
+    if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
+        raise InputError(f"a problem is a name, a ProblemDAE class or an instance of one; got {problem!r}")
+    accepted = inspect.signature(cls.__init__).parameters
+    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
+    if open_ended:
+        accepted = {**accepted, **inspect.signature(ProblemDAE.__init__).parameters}
+    strange = [name for name in given if name not in accepted]
+    if strange:
+        known = [name for name in accepted if name not in ("self", "settings", "n_diff", "n_alg")]
+        raise InputError(f"{cls.__name__} has no parameter {', '.join(strange)}; it has {', '.join(known)}")
+    return cls(**given)
+
+
+def problem_name(problem: ProblemLike) -> str:
+    """Name under which a problem appears in tables."""
+    if isinstance(problem, str):
+        return problem
+    cls = problem if isinstance(problem, type) else type(problem)
+    return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
+
+
+def describe(
+    problem: ProblemLike,
+    *,
+    sweeper: SweeperLike = "fully-implicit",
+    nodes: int | None = None,
+    quad: str | None = None,
+    qdelta: str | None = None,
+    restol: float | None = None,
+    newton_tol: float | None = None,
+    maxiter: int | None = None,
+    nsweeps: int | None = None,
+    initial_guess: str | None = None,
+    residual_type: str | None = None,
+    seed: int | None = None,
+    problem_params: Mapping[str, Any] | None = None,
+    convergence_controllers: Mapping[type[Any], Mapping[str, Any]] | None = None,
+) -> Setup:
+    """The setup of a run.
+
+    Parameters
+    ----------
+    problem : str, type or ProblemDAE
+        Name in the library, class or instance.
+    sweeper : str or type
+        Name or class of a sweeper.
+    nodes, quad, qdelta, initial_guess : optional
+        Number of collocation nodes (3), quadrature type (RADAU-RIGHT), Q_Delta (LU) and predictor (extrapolate).
+    restol, residual_type, maxiter, nsweeps : optional
+        Residual tolerance (1e-10; not positive: always ``maxiter`` iterations), how it is measured (full_abs),
+        largest number of iterations (60), sweeps in an iteration (1).
+    newton_tol : float, optional
+        Tolerance of the nonlinear solves; the problem's own if None.
+    seed : int, optional
+        Seed of the random initial guess.
+    problem_params, convergence_controllers : mapping, optional
+        Arguments of the problem; pySDC's convergence controllers and their parameters.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and for options that have no effect on the chosen sweeper.
+    """
+    own_params = dict(problem_params or {})
+    if newton_tol is not None:
+        own_params["newton_tol"] = newton_tol
+    instance = make_problem(problem, own_params)
+    cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
+    name = sweeper if isinstance(sweeper, str) else _sweeper_name(cls)
+    sweeps = {
+        "nodes": nodes,
+        "quad": quad,
+        "qdelta": qdelta,
+        "restol": restol,
+        "maxiter": maxiter,
+        "nsweeps": nsweeps,
+        "initial_guess": initial_guess,
+        "residual_type": residual_type,
+        "seed": seed,
+    }
+    direct = isinstance(cls, type) and issubclass(cls, RungeKuttaDAE)
+    if direct:
+        idle = [option for option, value in sweeps.items() if value is not None]
+        if idle:
+            raise InputError(f"these options have no effect on the Runge-Kutta method '{name}': {', '.join(idle)}")
+        label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
+        sweeper_params: dict[str, Any] = {}
+        level_params: dict[str, Any] = {"restol": -1.0}
+        maxiter = 1
+    elif isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE):
+        label = {"quad": quad or "RADAU-RIGHT", "nodes": 3 if nodes is None else nodes, "qdelta": qdelta or "LU"}
+        sweeper_params = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
+        if initial_guess is not None:
+            sweeper_params["initial_guess"] = initial_guess
+        if seed is not None:
+            sweeper_params["random_seed"] = seed
+        level_params = {
+            "restol": RESTOL if restol is None else restol,
+            "nsweeps": 1 if nsweeps is None else nsweeps,
+            "residual_type": residual_type or "full_abs",
+        }
+        maxiter = MAXITER if maxiter is None else maxiter
+        if maxiter < 1:
+            raise InputError(f"maxiter must be at least 1; got {maxiter}")
+    else:
+        raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
+    given = isinstance(problem, ProblemDAE)
+    description = {
+        "problem_class": functools.partial(make_problem, problem) if given else type(instance),
+        "problem_params": {"params": own_params} if given else own_params,
+        "sweeper_class": cls,
+        "sweeper_params": sweeper_params,
+        "level_params": level_params,
+        "step_params": {"maxiter": maxiter},
+        "convergence_controllers": {k: dict(v) for k, v in (convergence_controllers or {}).items()},
+    }
+    return Setup(instance, {"problem": problem_name(problem), "sweeper": name, **label}, description)
+
+
+def _sweeper_name(cls: type[Any]) -> str:
+    return next((name for name, entry in SWEEPERS.items() if entry is cls), cls.__name__)
+
+
+def number_of_steps(t0: float, t_end: float, dt: float) -> int:
+    """How many steps of size ``dt`` lead from ``t0`` to ``t_end``.
+
+    Raises
+    ------
+    InputError
+        If that is not a whole number, with the nearest step sizes that are.
+    """
+    if not (np.isfinite([t0, t_end, dt]).all() and dt > 0.0 and t_end > t0):
+        raise InputError(f"need t_end > t0 and dt > 0, all finite; got t0={t0:g}, t_end={t_end:g}, dt={dt:g}")
+    length = t_end - t0
+    steps = length / dt
+    whole = round(steps)
+    if whole < 1 or abs(steps - whole) > EXACT_STEPS * max(1.0, steps):
+        fewer, more = max(1, int(np.floor(steps))), int(np.ceil(steps))
+        choices = " or ".join(f"dt={length / k:.12g} ({k} steps)" for k in sorted({fewer, more}))
+        raise InputError(
+            f"dt={dt:g} does not divide the time from {t0:g} to {t_end:g}: {steps:.6g} steps; use {choices}"
+        )
+    return whole
+
+
+def initial_state(problem: ProblemDAE, u0: Any, t0: float) -> MeshDAE:
+    """The start value: ``u0`` if given, otherwise the problem's own; raises InputError on a wrong shape."""
+    return problem.state(problem.u_exact(t0) if u0 is None else u0)

@@ -1,0 +1,162 @@
+"""Measure error and residual against the number of sweeps.
+
+Example: dae-sdc iterations simple --sweeper fully-implicit,semi-implicit --qdelta LU,MIN-SR-S --out iter.npy
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from dae_sdc.errors import InputError, SolveError
+from dae_sdc.run import options
+from dae_sdc.run.convergence import NEWTON_TOL, errors
+from dae_sdc.run.convergence import _is_direct as is_direct
+from dae_sdc.run.convergence import _several as several
+from dae_sdc.run.description import ProblemLike, SweeperLike, describe
+from dae_sdc.run.results import Result, command_line
+from dae_sdc.run.solve import solve
+
+COLUMNS = [
+    ("problem", "U32"),
+    ("sweeper", "U32"),
+    ("quad", "U16"),
+    ("nodes", "i8"),
+    ("qdelta", "U16"),
+    ("group", "U16"),
+    ("dt", "f8"),
+    ("sweep", "i8"),
+    ("error", "f8"),
+    ("residual", "f8"),
+]
+
+SWEEPS = 10
+"""Largest number of sweeps where none is given."""
+
+
+def iterations(
+    problems: ProblemLike | Sequence[ProblemLike],
+    *,
+    sweepers: SweeperLike | Sequence[SweeperLike] = "fully-implicit",
+    nodes: int | Sequence[int] | None = None,
+    qdeltas: str | Sequence[str] | None = None,
+    dt: float | None = None,
+    t_end: float | None = None,
+    maxiter: int = SWEEPS,
+    initial_guess: str = "spread",
+    out: str | Path | None = None,
+    progress: bool = False,
+    **settings: Any,
+) -> Result:
+    """Error and residual of runs with 1, 2, ..., ``maxiter`` sweeps in every step.
+
+    Parameters
+    ----------
+    problems, sweepers, nodes, qdeltas : one or a sequence
+        Names (or classes), numbers of nodes and Q_Delta.
+    dt, t_end : float, optional
+        Step size and end time; the problem's own if not given.
+    maxiter : int
+        Largest number of sweeps.
+    initial_guess : str
+        Predictor; "spread" shows what the sweeps alone gain.
+    out : str or Path, optional
+        File to save the result to.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+    **settings
+        See :func:`dae_sdc.run.description.describe`.
+
+    Returns
+    -------
+    Result
+        Of kind "iterations", a row for each combination, component group and number of sweeps: the largest
+        ``error`` and the largest ``residual`` over the steps.
+
+    Raises
+    ------
+    InputError
+        If something given cannot be used; Runge-Kutta methods do not sweep.
+    SolveError
+        If a run fails.
+    """
+    if maxiter < 1:
+        raise InputError(f"maxiter must be at least 1; got {maxiter}")
+    direct = [str(sweeper) for sweeper in several(sweepers) if is_direct(sweeper)]
+    if direct:
+        raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
+    settings = {"newton_tol": NEWTON_TOL, **settings, "restol": -1.0, "initial_guess": initial_guess}
+    combinations = [
+        (problem, sweeper, {**settings, "nodes": number, "qdelta": qdelta})
+        for problem, sweeper, number, qdelta in product(
+            several(problems), several(sweepers), several(nodes), several(qdeltas)
+        )
+    ]
+    setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in combinations]
+    rows: list[tuple[Any, ...]] = []
+    total = maxiter * len(combinations)
+    with tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
+        for (problem, sweeper, own), setup in zip(combinations, setups, strict=True):
+            size = setup.problem.dt if dt is None else dt
+            for sweep in range(1, maxiter + 1):
+                solution = solve(problem, sweeper=sweeper, dt=size, t_end=t_end, **own, maxiter=sweep)
+                if not solution.success:
+                    raise SolveError(f"{setup.label['problem']} with {sweep} sweeps: {solution.message}")
+                residual = float(solution.per_step["residual"].max())
+                for group, error in errors(setup.problem, solution).items():
+                    rows.append((*setup.label.values(), group, size, sweep, error, residual))
+                bar.update(1)
+    result = Result(
+        "iterations",
+        np.array(rows, dtype=COLUMNS),
+        {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"},
+        {"maxiter": maxiter, "initial_guess": initial_guess},
+        command_line(),
+    )
+    if out is not None:
+        result.save(out)
+    return result
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc iterations``."""
+    parser.add_argument("problems", help="names of problems, separated by commas")
+    options.add(
+        parser,
+        "sweepers nodes-list quad qdeltas dt t-end newton-tol maxiter initial-guess residual-type param seed out",
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc iterations``."""
+    settings = options.settings(args)
+    result = iterations(
+        args.problems.split(","),
+        sweepers=settings.pop("sweeper"),
+        nodes=settings.pop("nodes", None),
+        qdeltas=settings.pop("qdelta", None),
+        dt=args.dt,
+        t_end=args.t_end,
+        out=args.out,
+        progress=True,
+        **settings,
+    )
+    print(f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'sweep':>5} {'residual':>9}  errors by group")
+    data = result.data
+    keys = ("problem", "sweeper", "nodes", "qdelta", "sweep")
+    for key in dict.fromkeys(tuple(row[name] for name in keys) for row in data):
+        rows = data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)]
+        values = "  ".join(f"{row['group']} {row['error']:.1e}" for row in rows)
+        problem, sweeper, number, qdelta, sweep = key
+        print(
+            f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} {sweep:>5} {rows['residual'][0]:>9.1e}  {values}"
+        )
+    if args.out:
+        print(f"written to {args.out}")
+    return 0

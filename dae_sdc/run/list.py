@@ -1,0 +1,67 @@
+"""List problems, sweepers and preconditioners by name.
+
+Example: dae-sdc list problems
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from qmat.qdelta import QDELTA_GENERATORS
+
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
+from dae_sdc.sweepers.sdc import SWEEPERS
+
+KINDS = ("problems", "sweepers", "qdelta")
+
+
+def list(kind: str) -> dict[str, str]:  # noqa: A001 - the verb has this name
+    """Names of one kind and a line about each.
+
+    Parameters
+    ----------
+    kind : str
+        ``problems``, ``sweepers`` or ``qdelta``.
+
+    Returns
+    -------
+    dict of str to str
+        Description by name.
+
+    Raises
+    ------
+    InputError
+        For another kind.
+    """
+    if kind == "problems":
+        return {
+            name: f"index {problem.index}, {problem.__name__}: {problem.title}" for name, problem in PROBLEMS.items()
+        }
+    if kind == "sweepers":
+        return {
+            name: f"{sweeper.__name__}: {(sweeper.__doc__ or '').strip().splitlines()[0]}"
+            for name, sweeper in SWEEPERS.items()
+        }
+    if kind == "qdelta":
+        aliases: dict[type, dict[str, None]] = {}
+        for name, generator in QDELTA_GENERATORS.items():
+            aliases.setdefault(generator, {})[name] = None
+        return {names[0]: ", ".join(names[1:]) for names in map(tuple, aliases.values())}
+    raise InputError(unknown("kind", kind, KINDS))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc list``."""
+    parser.add_argument("kinds", nargs="*", default=KINDS, metavar="KIND", help=f"{', '.join(KINDS)} (all)")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc list``."""
+    tables = {kind: list(kind) for kind in args.kinds}
+    for kind, table in tables.items():
+        print(f"{kind}:")
+        for name, text in table.items():
+            print(f"  {name:<20} {text}".rstrip())
+    return 0

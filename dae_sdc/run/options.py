@@ -1,0 +1,100 @@
+"""The options of the command line, each with one spelling and one meaning for every verb."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from dae_sdc.errors import InputError
+
+
+def _numbers(text: str) -> list[float]:
+    return [float(part) for part in text.split(",")]
+
+
+def _integers(text: str) -> list[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def _words(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+OPTIONS: Mapping[str, dict[str, Any]] = {
+    "sweeper": {"help": "method; 'dae-sdc list sweepers' shows all", "default": "fully-implicit"},
+    "sweepers": {
+        "flag": "sweeper",
+        "type": _words,
+        "help": "methods, separated by commas",
+        "default": ["fully-implicit"],
+    },
+    "nodes": {"type": int, "help": "number of collocation nodes (3)"},
+    "nodes-list": {"flag": "nodes", "type": _integers, "help": "numbers of collocation nodes, separated by commas (3)"},
+    "quad": {"help": "quadrature: RADAU-RIGHT, LOBATTO or GAUSS (RADAU-RIGHT)"},
+    "qdelta": {"help": "preconditioner Q_Delta (LU); 'dae-sdc list qdelta' shows all"},
+    "qdeltas": {"flag": "qdelta", "type": _words, "help": "preconditioners, separated by commas (LU)"},
+    "dt": {"type": float, "help": "step size in the time unit of the problem"},
+    "dts": {"type": _numbers, "help": "step sizes, separated by commas"},
+    "t-end": {"type": float, "help": "end time"},
+    "restol": {"type": float, "help": "residual tolerance of the sweeps (1e-10)"},
+    "newton-tol": {"type": float, "help": "tolerance of the nonlinear solves"},
+    "maxiter": {"type": int, "help": "largest number of iterations in a step (60)"},
+    "nsweeps": {"type": int, "help": "sweeps in one iteration (1)"},
+    "initial-guess": {"help": "predictor: extrapolate, spread, zero or random (extrapolate)"},
+    "residual-type": {"help": "full_abs, last_abs, full_rel or last_rel (full_abs)"},
+    "steps": {"type": int, "default": 1, "help": "time steps that iterate together (1)"},
+    "param": {
+        "action": "append",
+        "default": [],
+        "metavar": "NAME=VALUE",
+        "help": "parameter of the problem; may be repeated",
+    },
+    "seed": {"type": int, "help": "seed of the random initial guess"},
+    "out": {"metavar": "FILE.npy", "help": "file for the result; a .json of the same name says how it was made"},
+}
+
+
+def add(parser: argparse.ArgumentParser, *names: str) -> None:
+    """Give a parser the named options; each argument may hold several names separated by blanks."""
+    for name in " ".join(names).split():
+        spec = dict(OPTIONS[name])
+        flag = spec.pop("flag", name)
+        parser.add_argument(f"--{flag}", **spec)
+
+
+def settings(args: argparse.Namespace) -> dict[str, Any]:
+    """The options that describe a run, as arguments of the functions in ``dae_sdc.run``."""
+    names = (
+        "sweeper nodes quad qdelta restol newton_tol maxiter nsweeps initial_guess residual_type seed"
+    ).split()
+    given = {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
+    if getattr(args, "param", None):
+        given["problem_params"] = parameters(args.param)
+    return given
+
+
+def parameters(pairs: list[str]) -> dict[str, Any]:
+    """Parameters of a problem from "name=value" texts; numbers become numbers.
+
+    Raises
+    ------
+    InputError
+        For a text without an equals sign.
+    """
+    found: dict[str, Any] = {}
+    for pair in pairs:
+        name, equals, text = pair.partition("=")
+        if not (equals and name.isidentifier()):
+            raise InputError(f"--param takes NAME=VALUE, for instance alpha=10; got '{pair}'")
+        found[name] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return text

@@ -1,0 +1,364 @@
+"""Results of studies: a structured array in a .npy file, with a .json sidecar that says how it was made."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import platform
+import secrets
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dae_sdc.errors import InputError, ResultFileError
+
+_FORMAT = "dae_sdc result"
+_VERSION = 1
+_COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
+_CONFIGURATION = ("problem", "sweeper", "quad", "nodes", "qdelta", "group", "dt")
+
+COLUMNS: Mapping[str, tuple[str, ...]] = {
+    "solution": ("t", "u", "du", "residual", "sweeps", *_COUNTERS),
+    "convergence": (*_CONFIGURATION, "error", "slope", "fit", "expected", "sweeps", *_COUNTERS),
+    "iterations": (*_CONFIGURATION, "sweep", "error", "residual"),
+}
+"""Columns that every result of a kind has; kinds that are not listed choose theirs freely."""
+
+
+def provenance() -> dict[str, Any]:
+    """Versions, machine and time, to be kept with what was computed.
+
+    Returns
+    -------
+    dict
+        ``dae_sdc, pySDC, numpy, scipy`` versions (None if not installed), ``mpi4py`` and ``mpi`` (None
+        unless the process already uses MPI), ``python``, ``system``, ``machine``, ``processor``,
+        ``cores``, ``host`` and ``made`` (UTC, ISO 8601).
+    """
+    # importing mpi4py would start MPI in a serial process, so it is only looked at when it is there
+    mpi = sys.modules.get("mpi4py.MPI")
+    library = str(mpi.Get_library_version()).strip("\0 \n").splitlines()[0].strip() if mpi else None
+    return {
+        **{name: _version(name) for name in ("dae_sdc", "pySDC", "numpy", "scipy")},
+        "mpi4py": _version("mpi4py") if mpi else None,
+        "mpi": library,
+        "python": platform.python_version(),
+        "system": f"{platform.system()} {platform.release()}",
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "host": platform.node(),
+        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+
+
+def command_line() -> str:
+    """The command of this process as one would type it again, for ``Result.command``.
+
+    Returns
+    -------
+    str
+        Name of the program without its directory, and its arguments, quoted for a shell.
+    """
+    program = Path(sys.argv[0]) if sys.argv else Path()
+    name = program.name
+    if program.parent.name == "dae_sdc" and name in ("__main__.py", "cli.py"):
+        name = "dae-sdc"
+    return shlex.join([name if name not in ("", "-c", "-") else "python", *sys.argv[1:]])
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """What a study computed, and everything needed to understand and repeat it.
+
+    Parameters
+    ----------
+    kind : str
+        "solution", "convergence", "iterations" or "bench".
+    data : numpy.ndarray
+        One-dimensional structured array without object columns; ``COLUMNS`` names the columns.
+    units : mapping of str to str
+        Unit of each column that has one.
+    parameters : mapping of str to object
+        What the study was asked for: numbers, strings, lists and mappings of them.
+    command : str
+        Command that made it; see :func:`command_line`.
+    info : mapping of str to object
+        Versions, machine and time; see :func:`provenance`.
+
+    Raises
+    ------
+    InputError
+        If ``data`` is not a one-dimensional structured array of plain values.
+    """
+
+    kind: str
+    data: NDArray[np.void]
+    units: Mapping[str, str]
+    parameters: Mapping[str, Any]
+    command: str = ""
+    info: Mapping[str, Any] = field(default_factory=provenance)
+
+    def __post_init__(self) -> None:
+        data = self.data
+        if not isinstance(data, np.ndarray) or data.dtype.names is None or data.ndim != 1:
+            got = (
+                f"{data.dtype} of shape {data.shape}" if isinstance(data, np.ndarray) else type(data).__name__
+            )
+            raise InputError(f"data of a result must be a 1-D structured array with named columns; got {got}")
+        if data.dtype.hasobject:
+            raise InputError(
+                f"a result cannot hold Python objects; got {data.dtype}; use numbers or fixed-width text"
+            )
+
+    def save(self, path: str | os.PathLike[str]) -> Path:
+        """Write ``<path>.npy`` and its ``.json`` sidecar, both whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; ``.npy`` is added when it is missing.
+
+        Returns
+        -------
+        pathlib.Path
+            The ``.npy`` file. In the sidecar, NaN and infinities become the strings "nan", "inf" and
+            "-inf", which JSON has no numbers for.
+
+        Raises
+        ------
+        InputError
+            If the directory does not exist or cannot be written, or a parameter does not fit into JSON.
+        """
+        target = Path(path)
+        if not target.name:
+            raise InputError(f"cannot write '{path}': it names no file; give a name that ends in .npy")
+        if target.suffix != ".npy":
+            target = target.with_name(f"{target.name}.npy")
+        sidecar = target.with_suffix(".json")
+        about = {
+            "format": _FORMAT,
+            "version": _VERSION,
+            "kind": self.kind,
+            "rows": len(self.data),
+            "columns": list(self.data.dtype.names or ()),
+            "units": _plain(self.units, "units"),
+            "parameters": _plain(self.parameters, "parameters"),
+            "command": self.command,
+            "info": _plain(self.info, "info"),
+        }
+        text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+        # the sidecar comes first, so that a readable .npy always has its sidecar
+        with replacing(sidecar, target) as (json_file, array_file):
+            # names of files may hold bytes that are no text: they arrive as lone surrogates
+            json_file.write(text.encode(errors="backslashreplace"))
+            np.save(array_file, self.data, allow_pickle=False)
+        return target
+
+
+def load(path: str | os.PathLike[str]) -> Result:
+    """Read a result and its sidecar.
+
+    Parameters
+    ----------
+    path : path-like
+        The ``.npy`` file; the suffix may be left out.
+
+    Returns
+    -------
+    Result
+        As it was saved.
+
+    Raises
+    ------
+    ResultFileError
+        If the file is missing, damaged or not a result of dae_sdc, or its sidecar is.
+    """
+    source = Path(path)
+    if source.suffix != ".npy" and not source.is_file():
+        source = source.with_name(f"{source.name}.npy") if source.name else source
+    data = _load_array(source)
+    sidecar = source.with_suffix(".json")
+    about = _load_sidecar(source, sidecar)
+    if about["rows"] != len(data) or about["columns"] != list(data.dtype.names or ()):
+        raise ResultFileError(
+            f"{sidecar} describes other data than {source} holds; restore the pair or run the study again"
+        )
+    return Result(
+        kind=about["kind"],
+        data=data,
+        units=about["units"],
+        parameters=about["parameters"],
+        command=about["command"],
+        info=about["info"],
+    )
+
+
+@contextmanager
+def replacing(*targets: Path) -> Iterator[tuple[BinaryIO, ...]]:
+    """Files to write to, which take the names ``targets`` in that order once all of them are complete.
+
+    Parameters
+    ----------
+    *targets : pathlib.Path
+        Files to make or to replace; an exception in the block leaves them as they were.
+
+    Yields
+    ------
+    tuple of binary file
+        Hidden temporary files ``.<name>.<random>.tmp`` in the directories of the targets.
+
+    Raises
+    ------
+    InputError
+        If a directory does not exist or a file cannot be written.
+    """
+    for target in reversed(targets):
+        if not target.parent.is_dir():
+            raise InputError(
+                f"cannot write {target}: directory {target.parent} does not exist; make it or choose another"
+            )
+        if target.is_dir():
+            raise InputError(f"cannot write {target}: it is a directory; choose another name")
+    temporary = [target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp") for target in targets]
+    try:
+        with ExitStack() as stack:
+            files = tuple(stack.enter_context(open(name, "xb")) for name in temporary)
+            yield files
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+        # an old file must never stand beside the new files of its set, not even if we are killed here
+        for target in targets[1:]:
+            target.unlink(missing_ok=True)
+        for name, target in zip(temporary, targets, strict=True):
+            os.replace(name, target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write {targets[-1]}: {reason}; free space or choose another place"
+        ) from error
+    finally:
+        for name in temporary:
+            with suppress(OSError):
+                name.unlink(missing_ok=True)
+
+
+def _load_array(path: Path) -> NDArray[np.void]:
+    if path.is_dir():
+        raise ResultFileError(f"{path} is a directory; give the .npy file of a result")
+    try:
+        with open(path, "rb") as file:
+            prefix = file.read(6)
+            if prefix != b"\x93NUMPY":
+                raise ResultFileError(
+                    f"{path} is not a .npy file; give the .npy file that a dae-sdc study wrote"
+                )
+            file.seek(0)
+            data = np.load(file, allow_pickle=False)
+    except FileNotFoundError:
+        raise ResultFileError(f"no file {path}; check the name, or run the study that writes it") from None
+    except OSError as error:
+        raise ResultFileError(
+            f"cannot read {path}: {error.strerror or error}; check the file and its permissions"
+        ) from None
+    except ResultFileError:  # is a ValueError too
+        raise
+    except (ValueError, TypeError, EOFError, SyntaxError, MemoryError):
+        raise ResultFileError(
+            f"{path} is damaged or holds objects; restore it or run the study again"
+        ) from None
+    if data.dtype.names is None or data.ndim != 1:
+        raise ResultFileError(
+            f"{path} holds a plain array ({data.dtype}, shape {data.shape}), not a table with named columns; "
+            f"give a file that a dae-sdc study wrote"
+        )
+    return data  # type: ignore[no-any-return]
+
+
+def _load_sidecar(path: Path, sidecar: Path) -> dict[str, Any]:
+    try:
+        about = json.loads(sidecar.read_bytes())
+    except FileNotFoundError:
+        raise ResultFileError(
+            f"{path} has no {sidecar.name} beside it; keep both files of a result together"
+        ) from None
+    except OSError as error:
+        raise ResultFileError(
+            f"cannot read {sidecar}: {error.strerror or error}; check its permissions"
+        ) from None
+    except (ValueError, RecursionError):
+        raise ResultFileError(f"{sidecar} is not readable JSON; restore it or run the study again") from None
+    if not isinstance(about, dict) or about.get("format") != _FORMAT:
+        raise ResultFileError(
+            f"{sidecar} was not written by dae_sdc; {path} needs the sidecar it was saved with"
+        )
+    if about.get("version") != _VERSION:
+        raise ResultFileError(
+            f"{sidecar} has format version {about.get('version')}, this dae_sdc reads {_VERSION}; "
+            f"use the dae_sdc that wrote it"
+        )
+    wanted = {
+        "kind": str,
+        "rows": int,
+        "columns": list,
+        "units": dict,
+        "parameters": dict,
+        "command": str,
+        "info": dict,
+    }
+    wrong = [key for key, kind in wanted.items() if not isinstance(about.get(key), kind)]
+    if wrong:
+        raise ResultFileError(f"{sidecar} lacks {', '.join(wrong)}; restore it or run the study again")
+    return about
+
+
+def _plain(value: Any, where: str) -> Any:
+    """``value`` in the types that JSON knows; ``where`` names it in the message if that is not possible."""
+    if isinstance(value, np.ndarray | np.generic):
+        value = value.tolist()
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else str(value)
+    if isinstance(value, os.PathLike):
+        return os.fspath(value)
+    if isinstance(value, Mapping):
+        return {_key(key, where): _plain(entry, f"{where}['{key}']") for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry, f"{where}[{index}]") for index, entry in enumerate(value)]
+    raise InputError(
+        f"cannot save {where}, a {type(value).__name__}, in a result; use numbers, text, lists and mappings"
+    )
+
+
+def _key(key: Any, where: str) -> str:
+    if isinstance(key, str):
+        return key
+    raise InputError(f"cannot save {where} in a result: its key {key!r} is not text; use str({key!r})")
+
+
+def _version(distribution: str) -> str | None:
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _processor() -> str:
+    # platform.processor() starts a process, which some MPI libraries forbid
+    with suppress(OSError), open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+        for line in file:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.machine()

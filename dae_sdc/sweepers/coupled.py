@@ -1,0 +1,118 @@
+"""All stages of an implicit Runge-Kutta step as one nonlinear system."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.linear import Matrix
+from dae_sdc.dae.newton import ModifiedNewton
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+
+
+class CoupledStages:
+    """F(t_i, u_0 + dt sum_j a_ij U_j, U_i) = 0 for the derivatives U_i of all s stages together.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    A : ndarray, shape (s, s)
+        Coefficients of the stages, nonsingular.
+    c : ndarray, shape (s,)
+        Nodes in units of the step.
+    """
+
+    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
+        self.problem, self.A, self.c = problem, A, c
+        self._newton = ModifiedNewton(problem, trust=False)
+        self._scaled = np.empty((len(c), problem.n))
+        self._weights = np.empty((len(c), problem.n))
+
+    def start(self, u0: MeshDAE, guess: Vector, t0: float, dt: float) -> None:
+        """Begin a step from ``u0`` with ``guess``, shape (n,) or (s, n), for the stage derivatives."""
+        shape = (len(self.c), self.problem.n)
+        self.du = np.empty(shape)
+        self.du[:] = guess
+        self._dt_a = dt * self.A
+        self.u = u0.view(np.ndarray) + self._dt_a @ self.du
+        self.times = t0 + dt * self.c
+        self.time, self.dt = t0, dt
+        self.key = dt
+        n_diff = self.problem.n_diff
+        self._weights[:] = 1.0 / (1.0 + np.abs(self.du))
+        self._weights[:, n_diff:] = dt / (1.0 + np.abs(self.u[:, n_diff:]))
+
+    def solve(self) -> None:
+        """Solve for the stages; raises as :meth:`ModifiedNewton.solve` does."""
+        self._newton.solve(self)
+
+    @property
+    def where(self) -> str:
+        """Step and number of stages for messages."""
+        return f"the {len(self.c)} coupled stages of the step from {self.time:.6g} with dt={self.dt:.3g}"
+
+    def residual(self) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        return self.problem.evaluate_nodes(self.u, self.du, self.times).ravel()
+
+    def linearize(self) -> list[Linearization]:
+        """See :class:`ImplicitSystem`."""
+        n_diff = self.problem.n_diff
+        stages = zip(self.u, self.du, self.times, strict=True)
+        return [linearize(self.problem, attach(u, n_diff), attach(du, n_diff), float(t)) for u, du, t in stages]
+
+    def matrix(self, linearization: list[Linearization]) -> Matrix:
+        """See :class:`ImplicitSystem`."""
+        s, n = self.u.shape
+        if sparse.issparse(linearization[0].mass):
+            rows: list[list[Any]] = [[self._dt_a[i, j] * part.stiffness for j in range(s)]
+                                     for i, part in enumerate(linearization)]
+            for i, part in enumerate(linearization):
+                rows[i][i] = rows[i][i] + part.mass
+            return sparse.bmat(rows, format="csc")
+        matrix = np.empty((s, n, s, n))
+        for i, part in enumerate(linearization):
+            for j in range(s):
+                np.multiply(part.stiffness, self._dt_a[i, j], out=matrix[i, :, j, :])
+            matrix[i, :, i, :] += part.mass
+        return matrix.reshape(s * n, s * n)
+
+    def move(self, correction: Vector, fraction: float) -> None:
+        """See :class:`ImplicitSystem`."""
+        change = fraction * correction.reshape(self.du.shape)
+        self.du -= change
+        self.u -= self._dt_a @ change
+
+    def size(self, correction: Vector) -> float:
+        """See :class:`ImplicitSystem`."""
+        np.multiply(self._weights, correction.reshape(self.du.shape), out=self._scaled)
+        return float(np.abs(self._scaled).max())
+
+    def save(self) -> None:
+        """See :class:`ImplicitSystem`."""
+        self._saved = (self.u.copy(), self.du.copy())
+
+    def restore(self) -> None:
+        """See :class:`ImplicitSystem`."""
+        self.u[:], self.du[:] = self._saved
+
+    def magnitude(self, linearization: list[Linearization]) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        parts = [
+            abs(part.mass) @ np.abs(du) + abs(part.stiffness) @ np.abs(u)
+            for part, u, du in zip(linearization, self.u, self.du, strict=True)
+        ]
+        return np.concatenate(parts)
+
+    def equation(self, i: int) -> str:
+        """See :class:`ImplicitSystem`."""
+        return f"{self.problem.equation_names[i % self.problem.n]} (stage {i // self.problem.n + 1})"
+
+    def unknown(self, i: int) -> str:
+        """See :class:`ImplicitSystem`."""
+        return f"{self.problem.names[i % self.problem.n]} (stage {i // self.problem.n + 1})"

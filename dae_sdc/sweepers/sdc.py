@@ -1,0 +1,404 @@
+"""Spectral deferred corrections for F(t, u, u') = 0: one sweep, three variants as data."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, ClassVar
+
+import numpy as np
+from pySDC.core.sweeper import Sweeper
+
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import EvaluationError, InputError
+from dae_sdc.registry import Registry, unknown
+from dae_sdc.sweepers.collocation import (
+    StepPolynomial,
+    check_qdelta,
+    check_quadrature,
+    interpolation_matrix,
+    qdelta_matrix,
+)
+from dae_sdc.sweepers.nodes import NodeCommunicator, SerialNodes
+from dae_sdc.sweepers.start import starting_derivative
+
+SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
+"""Every sweeper by its name."""
+
+INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
+RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
+
+FARTHEST_EXTRAPOLATION = 3.5
+"""End of the new step, in units of the last one from its start, beyond which its polynomial is no guide."""
+
+
+class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
+    r"""The sweep that all SDC sweepers for DAEs share.
+
+    With U_m = u'(t_m) at M collocation nodes, Q the collocation matrix and Q_Delta lower triangular, sweep k + 1
+    solves node by node
+
+    .. math::
+        F\Big(t_m,\; u_0 + \Delta t \sum_{j} (q_{mj} - \tilde q_{mj}) U_j^k
+        + \Delta t \sum_{j \le m} \tilde q_{mj} U_j^{k+1},\; U_m^{k+1}\Big) = 0
+
+    for U_m. The variants differ in which unknowns are integrated and in which value of u is kept at a node:
+
+    ===================== ====================== =======================================
+    sweeper               integrated             kept
+    ===================== ====================== =======================================
+    FullyImplicitDAE      all                    u_0 + dt sum_j q_mj U_j
+    SemiImplicitDAE       differential           u_0 + dt sum_j q_mj U_j, and z
+    ConstrainedDAE        differential           the value of the node's solve, and z
+    ===================== ====================== =======================================
+
+    Parameters
+    ----------
+    params : dict
+        ``num_nodes``; ``quad_type`` (default RADAU-RIGHT; LOBATTO, GAUSS); ``QI``, any Q_Delta of qmat that
+        converges for the index of the problem (default LU); ``initial_guess``: extrapolate (the last step's
+        polynomial, default), spread, zero or random (with ``random_seed``).
+    level : pySDC.core.level.Level
+        The level that sweeps.
+
+    Raises
+    ------
+    InputError
+        For a quadrature, Q_Delta or initial guess that does not exist, or that cannot work for this problem.
+
+    References
+    ----------
+    J. Huang, J. Jia, M. Minion, Arbitrary order Krylov deferred correction methods for differential algebraic
+    equations, J. Comput. Phys. 221 (2007) 739, sec. 3.
+    """
+
+    integrates_algebraic: ClassVar[bool] = True
+    keeps_node_value: ClassVar[bool] = False
+
+    def __init__(self, params: dict[str, Any], level: Any) -> None:
+        given = dict(params)
+        given.setdefault("quad_type", "RADAU-RIGHT")
+        given.setdefault("QI", "LU")
+        given.setdefault("initial_guess", "extrapolate")
+        check_quadrature(given["quad_type"], given.get("num_nodes"))
+        if given["initial_guess"] not in INITIAL_GUESSES:
+            raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
+        if given["quad_type"] == "GAUSS":
+            given["do_coll_update"] = True
+        super().__init__(given, level)
+        qdelta_matrix(self.coll, self.params.QI)
+        self.nodes: NodeCommunicator = SerialNodes(self.coll.num_nodes)
+        self._set_qdelta(1)
+        self._problem: ProblemDAE | None = None
+        self._dt = 0.0
+        self._sweeps = 0
+
+    # --- set-up ---------------------------------------------------------------------------------------------
+
+    def _set_qdelta(self, sweep: int) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.QI = self.get_Qdelta_implicit(self.params.QI, k=sweep)
+        self._delta = np.ascontiguousarray(self.QI[1:, 1:])
+        self._diagonal = not np.tril(self._delta, -1).any()
+        self._dt = 0.0
+
+    def updateVariableCoeffs(self, k: int) -> None:
+        """Take the Q_Delta of the coming sweep where it changes from sweep to sweep.
+
+        pySDC's ``k`` restarts in every iteration; the sweeps of the step are counted here instead.
+        """
+        if self.genQI.isKDependent():
+            self._set_qdelta(self._sweeps + 1)
+
+    def _bind(self, problem: ProblemDAE) -> None:
+        """Look at the problem once: what is integrated, and whether this sweep can solve it."""
+        if not isinstance(problem, ProblemDAE):
+            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        name = type(self).__name__
+        self._n_integrated = problem.n if self.integrates_algebraic else problem.n_diff
+        if self._n_integrated < problem.n and _depends_on_algebraic_derivative(problem, self.level):
+            raise InputError(
+                f"{name} needs a semi-explicit DAE, but F of {type(problem).__name__} depends on the derivative "
+                f"of algebraic unknowns; use FullyImplicitDAE"
+            )
+        index = problem.index
+        # A singular mass matrix hides constraints among the integrated unknowns, at index 1 too.
+        hidden = self._n_integrated == problem.n and (index is None or index >= 1)
+        constrained = hidden or (index is not None and index >= 2)
+        check_qdelta(self.coll, self.params.QI, index, constrained)
+        self._system = NodeSystem(problem, self._n_integrated)
+        self._newton = ModifiedNewton(problem)
+        shape = (self.coll.num_nodes, self._n_integrated)
+        self._integral = np.zeros(shape)
+        self._right_side = np.zeros(shape)
+        self._mixed = np.zeros((self.coll.num_nodes, problem.n))
+        self._times = np.zeros(self.coll.num_nodes)
+        self._problem = problem
+
+    def _allocate(self) -> None:
+        """New stage arrays for a step; the last step's live on in the polynomial its end value carries."""
+        L = self.level
+        P = L.prob
+        shape = (self.coll.num_nodes, P.n)
+        self._u, self._du = np.empty(shape), np.empty(shape)
+        L.u[1:] = [attach(row, P.n_diff) for row in self._u]
+        L.f[1:] = [attach(row, P.n_diff) for row in self._du]
+        self._polynomial = StepPolynomial(
+            L.time, L.dt, tuple(self.coll.nodes), self._u, self._du, self._n_integrated
+        )
+        self._rows = (L.u[1], L.f[1])
+        self._sweeps = 0
+        self._integral_known = False
+        self._start: MeshDAE | None = None
+
+    def _scale(self) -> None:
+        """Matrices times the step size, remade when that changes."""
+        L = self.level
+        if L.dt != self._dt:
+            self._dt = L.dt
+            self._dt_q = L.dt * self.coll.Qmat[1:, 1:]
+            self._dt_delta = L.dt * self._delta
+        np.multiply(self.coll.nodes, L.dt, out=self._times)
+        self._times += L.time
+
+    # --- one step -------------------------------------------------------------------------------------------
+
+    def predict(self) -> None:
+        """Fill the nodes before the first sweep of a step, by the ``initial_guess``."""
+        L = self.level
+        P = L.prob
+        if self._problem is not P:
+            self._bind(P)
+        u0 = L.u[0]
+        P.start_step(u0, L.time)
+        self._allocate()
+        self._scale()
+        u, du, k = self._u, self._du, self._n_integrated
+        guess = self.params.initial_guess
+        polynomial = u0.polynomial
+        if guess == "extrapolate" and not self._reaches(polynomial):
+            guess = "spread"
+        if guess == "extrapolate":
+            du[:, k:] = 0.0
+            polynomial.extrapolate((self._times - polynomial.time) / polynomial.dt, u, du)
+            self.nodes.combine(self._dt_q, du[:, :k], self._integral)
+            np.add(u0[:k], self._integral, out=u[:, :k])
+        elif guess == "random":
+            u[:], du[:] = self.rng.random_sample(u.shape), self.rng.random_sample(du.shape)
+            du[:, k:] = 0.0
+        else:
+            u[:] = u0 if guess == "spread" else 0.0
+            du[:] = 0.0
+        L.f[0] = P.dtype_f(P.init)
+        if polynomial is not None:
+            L.f[0][:] = polynomial.derivative_at_end()
+        self._receive()
+        L.status.unlocked = True
+        L.status.updated = True
+
+    def _reaches(self, polynomial: Any) -> bool:
+        if not isinstance(polynomial, StepPolynomial) or polynomial.n_integrated != self._n_integrated:
+            return False
+        L = self.level
+        return bool((L.time + L.dt - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION)
+
+    def _receive(self) -> None:
+        """Take a new value at the start of the step; a node there has the given value and derivative."""
+        L = self.level
+        if self._start is L.u[0]:
+            return
+        self._start = L.u[0]
+        if self.coll.left_is_node:
+            self._u[0] = L.u[0]
+            self._du[0] = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes)
+            self._du[0, self._n_integrated :] = 0.0
+
+    def _adopt(self) -> None:
+        """Take over values that a convergence controller put in place of the stage arrays."""
+        L = self.level
+        P = L.prob
+        if self._problem is not P:
+            self._bind(P)
+        elif L.u[1] is self._rows[0] and L.f[1] is self._rows[1]:
+            return
+        values, derivatives = np.array(L.u[1:]), np.array(L.f[1:])
+        self._allocate()
+        self._scale()
+        k = self._n_integrated
+        if not derivatives.any():
+            change = values[:, :k] - L.u[0][:k]
+            derivatives[:, :k] = np.linalg.lstsq(self._dt_q, change, rcond=None)[0]
+        self._u[:], self._du[:] = values, derivatives
+
+    def update_nodes(self) -> None:
+        """One sweep: solve at every owned node, integrate once, keep the values of the variant.
+
+        Raises
+        ------
+        NewtonError, SingularMatrixError, EvaluationError
+            If a node cannot be solved.
+        """
+        L = self.level
+        if not L.status.unlocked:
+            raise InputError("a sweep needs a prediction first; call predict()")
+        self._adopt()
+        if L.dt != self._dt:
+            self._scale()
+        self._receive()
+        u, du, k = self._u, self._du, self._n_integrated
+        integrated, right_side = du[:, :k], self._right_side
+        if not self._integral_known:
+            self.nodes.combine(self._dt_q, integrated, self._integral)
+        self.nodes.combine(self._dt_delta, integrated, right_side)
+        np.subtract(self._integral, right_side, out=right_side)
+        right_side += L.u[0].view(np.ndarray)[:k]
+        # The matrices age with time: the first sweep of a step measures what they are still worth.
+        self._newton.trust = self._sweeps > 0
+        step = (L.time, L.dt)
+        first = 1 if self.coll.left_is_node else 0
+        for m in self.nodes.owned:
+            if m < first:
+                continue
+            value = u[m, :k]
+            c = float(self._dt_delta[m, m])
+            np.multiply(du[m, :k], c, out=value)
+            value += right_side[m]
+            if not self._diagonal and m > 0:
+                value += self._dt_delta[m, :m] @ integrated[:m]
+            self._system.place(L.u[m + 1], L.f[m + 1], float(self._times[m]), c, step, m + 1)
+            self._newton.solve(self._system)
+        self.nodes.combine(self._dt_q, integrated, self._integral)
+        self._integral_known = True
+        self._keep()
+        self._sweeps += 1
+        L.status.updated = True
+
+    def _keep(self) -> None:
+        if not self.keeps_node_value:
+            k = self._n_integrated
+            np.add(self._start[:k].view(np.ndarray), self._integral, out=self._u[:, :k])
+
+    def compute_residual(self, stage: str = "") -> None:
+        """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes, as the level's ``residual_type`` says.
+
+        For unknowns that are not integrated their node value stands in F.
+
+        Raises
+        ------
+        EvaluationError
+            If F is NaN or infinite after a sweep, with time, node and equation.
+        """
+        L = self.level
+        if stage in self.params.skip_residual_computation:
+            L.status.residual = 0.0 if L.status.residual is None else L.status.residual
+            return
+        self._adopt()
+        if not L.status.updated and self._start is L.u[0]:
+            return
+        self._receive()
+        P, k = L.prob, self._n_integrated
+        values = self._u
+        if self._integral_known:
+            if self.keeps_node_value:
+                values = self._mixed
+                values[:, k:] = self._u[:, k:]
+            np.add(L.u[0].view(np.ndarray)[:k], self._integral, out=values[:, :k])
+        residual = P.evaluate_nodes(values, self._du, self._times)
+        norms = self.nodes.gather(np.abs(residual).max(axis=1))
+        kind = L.params.residual_type
+        if kind not in RESIDUAL_TYPES:
+            raise InputError(unknown("residual_type", kind, RESIDUAL_TYPES))
+        value = float(norms.max() if kind.startswith("full") else norms[-1])
+        if kind.endswith("rel"):
+            value /= abs(L.u[0])
+        if not np.isfinite(value):
+            if self._sweeps:
+                self._explain_not_finite(residual)
+            value = np.inf
+        L.status.residual = value
+        L.status.updated = False
+
+    def residual_scale(self) -> float:
+        """Size of the terms that F adds up at the last node, what its round-off is relative to."""
+        scale = self._system.magnitude(self._newton.last_linearization)
+        return float(scale.max())
+
+    def _explain_not_finite(self, residual: Vector) -> None:
+        bad = np.argwhere(~np.isfinite(residual))
+        if not bad.size:
+            raise InputError("a relative residual_type needs an initial value other than zero; use full_abs")
+        node, i = bad[0]
+        P = self.level.prob
+        raise EvaluationError(
+            f"eval_f of {type(P).__name__} returned {residual[node, i]} in '{P.equation_names[i]}' at "
+            f"t={self._times[node]:.6g}, node {node + 1} of the step from {self.level.time:.6g}; reduce dt"
+        )
+
+    def compute_end_point(self) -> None:
+        """The value at the end of the step: the last node's, or the collocation polynomial's without one there."""
+        L = self.level
+        P = L.prob
+        self._adopt()
+        end = P.dtype_u(P.init)
+        if self.coll.right_is_node and not self.params.do_coll_update:
+            end[:] = self._u[-1]
+        else:
+            k = self._n_integrated
+            end[:k] = L.u[0][:k] + L.dt * (self.coll.weights @ self._du[:, :k])
+            end[k:] = interpolation_matrix(tuple(self.coll.nodes), (1.0,))[0] @ self._u[:, k:]
+        end.polynomial = self._polynomial
+        L.uend = end
+
+    def integrate(self) -> list[MeshDAE]:
+        """dt sum_j q_mj U_j at the M nodes; zero in the unknowns that are not integrated."""
+        self._adopt()
+        P, k = self.level.prob, self._n_integrated
+        result = np.zeros((self.coll.num_nodes, P.n))
+        self._scale()
+        self.nodes.combine(self._dt_q, self._du[:, :k], result[:, :k])
+        return [attach(row, P.n_diff) for row in result]
+
+
+def _depends_on_algebraic_derivative(problem: ProblemDAE, level: Any) -> bool:
+    """Whether F changes with u' of the algebraic unknowns, seen by trying at the start value."""
+    u0 = level.u[0]
+    time = level.time
+    without, with_one = problem.dtype_f(problem.init), problem.dtype_f(problem.init)
+    with_one.alg = 1.0
+    difference = problem.evaluate(u0, without, time) != problem.evaluate(u0, with_one, time)
+    return bool(difference.any())
+
+
+@SWEEPERS.register("fully-implicit")
+class FullyImplicitDAE(SpectralDeferredCorrectionDAE):
+    """SDC that integrates all unknowns; takes any F(t, u, u') = 0.
+
+    See :class:`SpectralDeferredCorrectionDAE` for the equation and the parameters.
+    """
+
+
+@SWEEPERS.register("semi-implicit")
+class SemiImplicitDAE(SpectralDeferredCorrectionDAE):
+    """SDC that integrates the differential unknowns y and solves for the algebraic z themselves.
+
+    For semi-explicit DAEs, where F does not depend on z'. See :class:`SpectralDeferredCorrectionDAE`.
+    """
+
+    integrates_algebraic = False
+
+
+@SWEEPERS.register("constrained")
+class ConstrainedDAE(SpectralDeferredCorrectionDAE):
+    """SDC that keeps the constraints g(y, z) = 0 exact at every node in every sweep.
+
+    As :class:`SemiImplicitDAE`, but the value of y at a node is the one its solve ended with.
+
+    References
+    ----------
+    M. Bolten, L. Wimmer, arXiv 2601.16744 (2026), SDC-C.
+    """
+
+    integrates_algebraic = False
+    keeps_node_value = True

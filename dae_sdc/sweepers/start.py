@@ -1,0 +1,57 @@
+"""A consistent derivative u'(t0) for methods that have a node or stage at the start of a step."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InputError
+from dae_sdc.sweepers.collocation import interpolation_matrix
+from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.tableaux import radau_iia
+
+START_TOLERANCE = 1e-9
+"""Largest residual, relative to 1 + abs(F terms), at which a given derivative is taken as that of the state."""
+
+
+def starting_derivative(problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, accuracy: int) -> Vector:
+    """u'(t0) of the solution through u0.
+
+    It is taken from the polynomial of the last step where the state carries one, then from ``du_exact`` of the
+    problem if that belongs to this state, and is otherwise computed: a Radau IIA collocation over the step is
+    solved and its polynomial of u' evaluated at t0. This also gives the derivative of algebraic unknowns, which
+    F(t0, u0, u') = 0 alone does not determine.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u0 : MeshDAE
+        Consistent state, shape (n,).
+    t0, dt : float
+        Start and size of the step.
+    accuracy : int
+        Order that the method using the derivative is to keep; the collocation has as many nodes and three more.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        u'(t0).
+    """
+    if u0.polynomial is not None:
+        end: Vector = u0.polynomial.derivative_at_end()
+        return end
+    try:
+        given, value = problem.state(problem.du_exact(t0)), problem.state(problem.u_exact(t0))
+    except InputError:
+        pass
+    else:
+        if np.allclose(value, u0, rtol=START_TOLERANCE, atol=START_TOLERANCE):
+            return given.view(np.ndarray)
+    tableau = radau_iia(accuracy + 3)
+    stages = CoupledStages(problem, tableau.A, tableau.c)
+    stages.start(u0, np.zeros(problem.n), t0, dt)
+    stages.solve()
+    derivative: Vector = interpolation_matrix(tuple(tableau.c), (0.0,))[0] @ stages.du
+    return derivative

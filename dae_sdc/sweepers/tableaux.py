@@ -1,0 +1,492 @@
+"""Runge-Kutta methods as records: coefficients, orders for DAEs, source. A new method is one new record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cache
+from types import MappingProxyType
+
+import numpy as np
+from numpy.polynomial.legendre import Legendre, legint, legval, legvander
+from numpy.typing import ArrayLike, NDArray
+
+from dae_sdc.errors import InputError
+from dae_sdc.registry import Registry
+
+Array = NDArray[np.float64]
+Orders = Mapping[int, tuple[int | None, ...]]
+
+COMPONENTS: Mapping[int, tuple[str, ...]] = MappingProxyType(
+    {1: ("y", "z"), 2: ("y", "z"), 3: ("position", "velocity", "multiplier")}
+)
+"""The components that have an order of their own, for each index in Hessenberg form."""
+
+TOLERANCE = 1e-12
+"""Largest defect of an order condition; c = A 1 and the flags are held to a tenth of it."""
+
+
+@dataclass(frozen=True, eq=False)
+class Tableau:
+    """A Runge-Kutta method for F(t, u, u') = 0.
+
+    One step from u0 at t0 solves F(t0 + c_i dt, u_i, U_i) = 0 for the derivatives U_i of all components at
+    the stages u_i = u0 + dt sum_j a_ij U_j, and ends in u1 = u0 + dt sum_j b_j U_j. An explicit first stage
+    has u_1 = u0 and takes U_1 over from the end of the last step.
+
+    Parameters
+    ----------
+    name : str
+        Name in the registry, lower case with hyphens.
+    class_name : str
+        Name of the sweeper class that is made from the record.
+    A : array_like, shape (s, s)
+        Runge-Kutta matrix: lower triangular, or full and nonsingular.
+    b, c : array_like, shape (s,)
+        Weights and nodes of the stages; c is the sum of each row of A.
+    order : int
+        Classical order, that on ordinary differential equations.
+    orders : mapping of int to tuple
+        Order of the global error at fixed dt from consistent initial values, on DAEs in Hessenberg form of
+        index 1, 2 (y, z) and 3 (position, velocity, multiplier of a constrained mechanical system). None
+        where the method does not converge, or no order can be relied on.
+    reference : str
+        Author, title, year and place of the coefficients.
+    b_embedded : array_like or None, shape (s,)
+        Weights of the embedded method for error estimates.
+    embedded_order : int or None
+        Classical order of the embedded method.
+
+    Raises
+    ------
+    InputError
+        If the coefficients contradict each other or miss the order they are said to have.
+    """
+
+    name: str
+    class_name: str
+    A: Array
+    b: Array
+    c: Array
+    order: int
+    orders: Orders
+    reference: str
+    b_embedded: Array | None = None
+    embedded_order: int | None = None
+
+    def __post_init__(self) -> None:
+        for label in ("A", "b", "c", "b_embedded"):
+            value = getattr(self, label)
+            if value is not None:
+                object.__setattr__(self, label, self._array(label, value))
+        object.__setattr__(self, "orders", MappingProxyType(dict(self.orders)))
+        self._check_names()
+        self._check_coefficients()
+        self._check_orders()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Through the constructor, as arrays forget in a pickle that they are read-only.
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self), tuple((values | {"orders": dict(self.orders)}).values())
+
+    @property
+    def stages(self) -> int:
+        """Number of stages s."""
+        return len(self.b)
+
+    @property
+    def diagonally_implicit(self) -> bool:
+        """Whether A is lower triangular, so that the stages can be solved one after the other."""
+        return not np.triu(self.A, 1).any()
+
+    @property
+    def explicit_first_stage(self) -> bool:
+        """Whether the first stage is the value at the start of the step."""
+        return not self.A[0].any()
+
+    @property
+    def stiffly_accurate(self) -> bool:
+        """Whether b is the last row of A: the step ends in its last stage and meets the constraints there."""
+        return bool(np.allclose(self.b, self.A[-1], rtol=0.0, atol=TOLERANCE / 10))
+
+    @property
+    def end_is_stage(self) -> bool:
+        """Whether the last stage lies at the end of the step, c_s = 1."""
+        return bool(abs(self.c[-1] - 1.0) <= TOLERANCE / 10)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether there is an embedded method."""
+        return self.b_embedded is not None
+
+    def _error(self, message: str) -> InputError:
+        return InputError(f"Runge-Kutta method '{self.name}': {message}")
+
+    def _array(self, label: str, value: ArrayLike) -> Array:
+        try:
+            array = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self._error(f"{label} is not an array of numbers") from None
+        if not np.isfinite(array).all():
+            raise self._error(f"{label} has entries that are not finite")
+        array.setflags(write=False)
+        return array
+
+    def _check_names(self) -> None:
+        words = self.name.split("-")
+        if not all(word.isascii() and word.isalnum() and word == word.lower() for word in words):
+            raise self._error("name must be lower-case words and numbers joined by hyphens")
+        if not self.class_name.isidentifier():
+            raise self._error(f"class_name must be a Python identifier; got '{self.class_name}'")
+        if not self.reference.strip():
+            raise self._error("reference must say where the coefficients come from")
+
+    def _check_coefficients(self) -> None:
+        A, b, c = self.A, self.b, self.c
+        s = b.size
+        if s == 0 or b.shape != (s,) or A.shape != (s, s) or c.shape != (s,):
+            raise self._error(
+                f"A, b, c must have shapes (s, s), (s,), (s,); got {A.shape}, {b.shape}, {c.shape}"
+            )
+        defect = np.abs(A.sum(axis=1) - c)
+        if defect.max() > TOLERANCE / 10:
+            row = int(defect.argmax())
+            raise self._error(f"row {row + 1} of A sums to {A[row].sum():.16g}, but c is {c[row]:.16g}")
+        explicit = np.flatnonzero(np.diag(A) == 0.0)
+        if not self.diagonally_implicit:
+            # A zero eigenvalue leaves derivatives of algebraic components undetermined.
+            if np.linalg.cond(A) > 1e12:
+                raise self._error("A is singular, but not lower triangular with an explicit first stage")
+        elif len(explicit) == s:
+            raise self._error("all stages are explicit; a DAE needs an implicit one")
+        elif (explicit > 0).any():
+            raise self._error(f"stage {explicit[-1] + 1} is explicit; only the first stage may be")
+
+    def _check_orders(self) -> None:
+        self._check_classical("b", self.b, self.order)
+        if (self.b_embedded is None) != (self.embedded_order is None):
+            raise self._error("b_embedded and embedded_order must be given together")
+        if self.b_embedded is not None and self.embedded_order is not None:
+            if self.b_embedded.shape != self.b.shape:
+                raise self._error(
+                    f"b_embedded must have shape {self.b.shape}; got {self.b_embedded.shape}"
+                )
+            self._check_classical("b_embedded", self.b_embedded, self.embedded_order)
+        for index, expected in self.orders.items():
+            components = COMPONENTS.get(index)
+            if components is None or len(expected) != len(components):
+                raise self._error(
+                    f"orders must map 1 and 2 to (y, z), 3 to (position, velocity, multiplier); "
+                    f"got {index}: {expected}"
+                )
+            if any(order is not None and order < 1 for order in expected):
+                raise self._error(f"orders at index {index} must be positive or None; got {expected}")
+
+    def _check_classical(self, label: str, b: Array, order: int) -> None:
+        if order < 1:
+            raise self._error(f"the order of {label} must be at least 1; got {order}")
+        for condition, defect in _order_defects(self.A, b, self.c, order):
+            if abs(defect) > TOLERANCE:
+                raise self._error(
+                    f"{label} misses order {order}: {condition} is violated by {abs(defect):.1e}"
+                )
+
+
+def _order_defects(A: Array, b: Array, c: Array, order: int) -> Iterator[tuple[str, float]]:
+    """Conditions of an order with their defects: all of them up to order 4, then those of quadrature."""
+    for k in range(1, order + 1):
+        yield f"sum b c^{k - 1} = 1/{k}", float(b @ c ** (k - 1) - 1.0 / k)
+    Ac = A @ c
+    if order >= 3:
+        yield "sum b A c = 1/6", float(b @ Ac - 1.0 / 6.0)
+    if order >= 4:
+        yield "sum b c A c = 1/8", float(b @ (c * Ac) - 1.0 / 8.0)
+        yield "sum b A c^2 = 1/12", float(b @ (A @ c**2) - 1.0 / 12.0)
+        yield "sum b A A c = 1/24", float(b @ (A @ Ac) - 1.0 / 24.0)
+
+
+METHODS: Registry[Tableau] = Registry("Runge-Kutta method")
+"""All methods by name."""
+
+
+def _positive(order: int) -> int | None:
+    """An order, or None for order 0: errors that do not go to zero are no convergence."""
+    return order if order > 0 else None
+
+
+def _nodes(series: list[float]) -> Array:
+    """Roots of a Legendre series in [-1, 1], ascending; all of them real and simple."""
+    polynomial = Legendre(series)
+    slope = polynomial.deriv()
+    x: Array = np.sort(np.real(polynomial.roots()))
+    for _ in range(3):
+        # The eigenvalues of the companion matrix are good to a few units of roundoff times its norm.
+        x = x - polynomial(x) / slope(x)
+    # An end point that is a root is one exactly.
+    return np.where(np.abs(np.abs(x) - 1.0) < 1e-14, np.sign(x), x)
+
+
+def _check_stages(family: str, s: int, least: int) -> None:
+    if s < least:
+        raise InputError(f"{family} methods have at least {least} stages; got {s}")
+
+
+def _collocation(x: Array) -> tuple[Array, Array, Array]:
+    """A, b, c of the collocation method with nodes x in [-1, 1], by integrals of Legendre polynomials."""
+    s = len(x)
+    values, integrals = legvander(x, s - 1), _integrals(x, s)
+    whole = np.zeros(s)
+    whole[0] = 1.0
+    A = np.linalg.solve(values.T, integrals.T).T
+    return A, np.linalg.solve(values.T, whole), (1.0 + x) / 2.0
+
+
+def _integrals(x: Array, count: int) -> Array:
+    """Integrals of the first Legendre polynomials, shifted to [0, 1], from 0 to (1 + x)/2: shape (s, count)."""
+    integrals: Array = legval(x, legint(np.eye(count), lbnd=-1.0)).T / 2.0
+    return integrals
+
+
+@cache
+def radau_iia(s: int) -> Tableau:
+    """The Radau IIA method with s stages, order 2s - 1: collocation at the right Radau nodes.
+
+    Orders at index 2 and 3: Hairer, Lubich, Roche (1989), Sect. 4 to 6, from B(2s-1), C(s), D(s-1) and R(inf) = 0;
+    index 3 proven by Jay, "Collocation methods for DAEs of index 3", Numer. Math. 65 (1993).
+    """
+    _check_stages("Radau IIA", s, 1)
+    A, _, c = _collocation(_nodes([0.0] * (s - 1) + [-1.0, 1.0]))
+    p = 2 * s - 1
+    return Tableau(
+        name=f"radau-iia-{p}",
+        class_name=f"RadauIIA{p}DAE",
+        A=A,
+        b=A[-1],
+        c=c,
+        order=p,
+        # With one stage it is backward Euler, whose errors cancel in the multiplier when dt is fixed.
+        orders={1: (p, p), 2: (p, s), 3: (p, s, s - 1 if s > 1 else 1)},
+        reference="E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed. 1996, Sect. IV.5",
+    )
+
+
+@cache
+def lobatto_iiic(s: int) -> Tableau:
+    """The Lobatto IIIC method with s stages, order 2s - 2: a_i1 = b_1 and C(s-1) at the Lobatto nodes.
+
+    Orders at index 2 and 3: Hairer, Lubich, Roche (1989), Sect. 4 to 6, from B(2s-2), C(s-1), D(s-1) and
+    R(inf) = 0.
+    """
+    _check_stages("Lobatto IIIC", s, 2)
+    x = _nodes([0.0] * (s - 2) + [-1.0, 0.0, 1.0])
+    _, b, c = _collocation(x)
+    first = np.zeros((s, 1))
+    first[0] = 1.0
+    # Columns: C(1) to C(s-1) in a Legendre basis, then the value of the first column of A.
+    given = np.hstack([_integrals(x, s - 1), np.full((s, 1), b[0])])
+    A = np.linalg.solve(np.hstack([legvander(x, s - 2), first]).T, given.T).T
+    p = 2 * s - 2
+    return Tableau(
+        name=f"lobatto-iiic-{p}",
+        class_name=f"LobattoIIIC{p}DAE",
+        A=A,
+        b=A[-1],
+        c=c,
+        order=p,
+        orders={1: (p, p), 2: (p, s - 1), 3: (p, s - 1, _positive(s - 2))},
+        reference="E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed. 1996, Sect. IV.5",
+    )
+
+
+@cache
+def gauss(s: int) -> Tableau:
+    """The Gauss method with s stages, order 2s: collocation at the Gauss nodes.
+
+    The end of a step is no stage, so constraints hold there only approximately, and R(inf) = (-1)^s: errors of
+    algebraic components add up for even s and cancel from step to step for odd s. Orders: Hairer, Lubich,
+    Roche (1989), Sect. 3 and 4.
+    """
+    _check_stages("Gauss", s, 1)
+    A, b, c = _collocation(_nodes([0.0] * s + [1.0]))
+    p, odd = 2 * s, s % 2
+    return Tableau(
+        name=f"gauss-{p}",
+        class_name=f"Gauss{p}DAE",
+        A=A,
+        b=b,
+        c=c,
+        order=p,
+        orders={
+            1: (p, s + odd),
+            2: (s + odd, _positive(s - 2 + odd)),
+            3: (None, None, None),
+        },
+        reference="E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed. 1996, Sect. IV.5",
+    )
+
+
+def _lower(*rows: tuple[float, ...]) -> Array:
+    """A lower triangular matrix from its rows up to the diagonal."""
+    A = np.zeros((len(rows), len(rows)))
+    for i, row in enumerate(rows):
+        A[i, : len(row)] = row
+    return A
+
+
+def _enter(tableau: Tableau) -> None:
+    METHODS.add(tableau.name, tableau)
+
+
+_enter(
+    Tableau(
+        name="backward-euler",
+        class_name="BackwardEulerDAE",
+        A=np.array([[1.0]]),
+        b=np.array([1.0]),
+        c=np.array([1.0]),
+        order=1,
+        orders={1: (1, 1), 2: (1, 1), 3: (1, 1, 1)},
+        reference="E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 1993, Sect. II.7",
+    )
+)
+
+_enter(
+    Tableau(
+        name="trapezoidal",
+        class_name="TrapezoidalRuleDAE",
+        A=_lower((0.0,), (0.5, 0.5)),
+        b=np.array([0.5, 0.5]),
+        c=np.array([0.0, 1.0]),
+        order=2,
+        orders={1: (2, 2), 2: (2, 2), 3: (None, None, None)},
+        reference="Lobatto IIIA with s = 2: E. Hairer, G. Wanner, Solving ODEs II, 2nd ed. 1996, Sect. IV.5",
+    )
+)
+
+_EDIRK4 = _lower(
+    (0.0,),
+    (3 / 4, 3 / 4),
+    (447 / 675, -357 / 675, 855 / 675),
+    (13 / 42, 84 / 42, -125 / 42, 70 / 42),
+)
+_enter(
+    Tableau(
+        name="edirk4",
+        class_name="EDIRK4DAE",
+        A=_EDIRK4,
+        b=_EDIRK4[-1],
+        c=np.array([0.0, 3 / 2, 7 / 5, 1.0]),
+        order=4,
+        orders={1: (4, 4), 2: (4, 2), 3: (None, None, None)},
+        reference=(
+            "C. A. Kennedy, M. H. Carpenter, Diagonally Implicit Runge-Kutta Methods for Ordinary Differential "
+            "Equations. A Review, NASA/TM-2016-219173, second method of eq. (216)"
+        ),
+    )
+)
+
+_DIRK43_2 = _lower(
+    (1 / 2,),
+    (1 / 6, 1 / 2),
+    (-1 / 2, 1 / 2, 1 / 2),
+    (3 / 2, -3 / 2, 1 / 2, 1 / 2),
+)
+_enter(
+    Tableau(
+        name="dirk43-2",
+        class_name="DIRK43_2DAE",
+        A=_DIRK43_2,
+        b=_DIRK43_2[-1],
+        c=np.array([1 / 2, 2 / 3, 1 / 2, 1.0]),
+        order=3,
+        orders={1: (3, 3), 2: (2, 1), 3: (None, None, None)},
+        reference=(
+            "U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Implicit-explicit Runge-Kutta methods for time-dependent "
+            "partial differential equations, Appl. Numer. Math. 25 (1997) 151-167, Sect. 2.8, implicit part"
+        ),
+    )
+)
+
+_ARK = (
+    "C. A. Kennedy, M. H. Carpenter, Additive Runge-Kutta schemes for convection-diffusion-reaction equations, "
+    "Appl. Numer. Math. 44 (2003) 139-181, implicit part of "
+)
+
+_GAMMA32 = 1767732205903 / 4055673282236
+_ESDIRK32 = _lower(
+    (0.0,),
+    (_GAMMA32, _GAMMA32),
+    (2746238789719 / 10658868560708, -640167445237 / 6845629431997, _GAMMA32),
+    (
+        1471266399579 / 7840856788654,
+        -4482444167858 / 7529755066697,
+        11266239266428 / 11593286722821,
+        _GAMMA32,
+    ),
+)
+_enter(
+    Tableau(
+        name="esdirk32",
+        class_name="ESDIRK32DAE",
+        A=_ESDIRK32,
+        b=_ESDIRK32[-1],
+        c=np.array([0.0, 1767732205903 / 2027836641118, 3 / 5, 1.0]),
+        order=3,
+        orders={1: (3, 3), 2: (3, 2), 3: (None, None, None)},
+        reference=_ARK + "ARK3(2)4L[2]SA",
+        b_embedded=np.array(
+            [
+                2756255671327 / 12835298489170,
+                -10771552573575 / 22201958757719,
+                9247589265047 / 10645013368117,
+                2193209047091 / 5459859503100,
+            ]
+        ),
+        embedded_order=2,
+    )
+)
+
+_ESDIRK43 = _lower(
+    (0.0,),
+    (1 / 4, 1 / 4),
+    (8611 / 62500, -1743 / 31250, 1 / 4),
+    (5012029 / 34652500, -654441 / 2922500, 174375 / 388108, 1 / 4),
+    (
+        15267082809 / 155376265600,
+        -71443401 / 120774400,
+        730878875 / 902184768,
+        2285395 / 8070912,
+        1 / 4,
+    ),
+    (82889 / 524892, 0.0, 15625 / 83664, 69875 / 102672, -2260 / 8211, 1 / 4),
+)
+_enter(
+    Tableau(
+        name="esdirk43",
+        class_name="ESDIRK43DAE",
+        A=_ESDIRK43,
+        b=_ESDIRK43[-1],
+        c=np.array([0.0, 1 / 2, 83 / 250, 31 / 50, 17 / 20, 1.0]),
+        order=4,
+        orders={1: (4, 4), 2: (3, 2), 3: (None, None, None)},
+        reference=_ARK + "ARK4(3)6L[2]SA",
+        b_embedded=np.array(
+            [
+                4586570599 / 29645900160,
+                0.0,
+                178811875 / 945068544,
+                814220225 / 1159782912,
+                -3700637 / 11593932,
+                61727 / 225920,
+            ]
+        ),
+        embedded_order=3,
+    )
+)
+
+for _stages in (2, 3, 5):
+    _enter(radau_iia(_stages))
+for _stages in (3, 4):
+    _enter(lobatto_iiic(_stages))
+for _stages in (2, 3):
+    _enter(gauss(_stages))

@@ -1,0 +1,151 @@
+"""Order conditions of Runge-Kutta methods for ODEs and for DAEs of index 1 and 2, from rooted trees.
+
+A tree stands for one elementary differential of y' = f(y, z), 0 = g(y, z) (index 1, g_z regular) or of
+y' = f(y, z), 0 = g(y) (index 2, g_y f_z regular). It is a pair (kind, children): kind "y" for a derivative of f,
+with y- and z-trees as children, kind "z" for a derivative of g multiplied by -g_z^{-1} (index 1, y- and z-trees as
+children) or by -(g_y f_z)^{-1} (index 2, y-trees as children). Hairer, Lubich, Roche (1989), Sect. 3 and 5; Hairer,
+Wanner II, Sect. VI.4 and VII.5. Only a tree that is solved for is left out: g_z z' at index 1, g_y f_z z' at index 2.
+
+The method's value of a tree replaces differentiation by A (y), and where a constraint is solved for z at index 2 by
+the inverse of A. With an explicit first stage the constraint is solved at the stages from the second on, and the first
+keeps z at the start of the step: the inverse is that of A without its first row and column, with zeros around it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from functools import cache, lru_cache
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from dae_sdc.sweepers.tableaux import Tableau
+
+Tree: TypeAlias = tuple[str, tuple["Tree", ...]]
+
+TOLERANCE = 1e-11
+
+
+def multisets(total: int, pool: Callable[[int], tuple[Tree, ...]], largest: int) -> Iterator[tuple[Tree, ...]]:
+    """All multisets of trees from pool(order), order <= largest, whose orders add up to total."""
+
+    def extend(rest: int, order: int, start: int) -> Iterator[tuple[Tree, ...]]:
+        if rest == 0:
+            yield ()
+            return
+        for size in range(min(order, rest), 0, -1):
+            trees = pool(size)
+            for k in range(start if size == order else 0, len(trees)):
+                for others in extend(rest - size, size, k):
+                    yield (trees[k], *others)
+
+    return extend(total, largest, 0)
+
+
+@cache
+def y_trees(order: int, index: int) -> tuple[Tree, ...]:
+    """Trees of f whose order is the number of "y" less, at index 2, that of "z"."""
+
+    def pool(size: int) -> tuple[Tree, ...]:
+        return y_trees(size, index) + (z_trees(size, index) if index else ())
+
+    return tuple(("y", children) for children in multisets(order - 1, pool, order - 1))
+
+
+@cache
+def z_trees(order: int, index: int) -> tuple[Tree, ...]:
+    """Trees of the algebraic variable; index 1: orders of children add up to order, index 2: to order + 1."""
+
+    def either(size: int) -> tuple[Tree, ...]:
+        return y_trees(size, index) + z_trees(size, index)
+
+    if index == 1:
+        several = multisets(order, either, order - 1)
+        single: Iterator[tuple[Tree, ...]] = ((tree,) for tree in y_trees(order, index))
+    else:
+        several = multisets(order + 1, lambda size: y_trees(size, index), order)
+        # f with one child z of the same order would be the tree that is solved for.
+        below = list(multisets(order, either, order - 1)) + [(tree,) for tree in y_trees(order, index)]
+        single = ((("y", children),) for children in below)
+    found = [("z", children) for children in (*several, *single)]
+    return tuple(tree for tree in found if tree)
+
+
+@lru_cache(maxsize=None)
+def order_of(tree: Tree, index: int) -> int:
+    kind, children = tree
+    own = 1 if kind == "y" else 1 - index
+    return own + sum(order_of(child, index) for child in children)
+
+
+@lru_cache(maxsize=None)
+def density(tree: Tree, index: int) -> Fraction:
+    """The factor gamma: the exact solution contributes h^order / gamma."""
+    kind, children = tree
+    below = prod((density(child, index) for child in children), start=Fraction(1))
+    if kind == "y":
+        return below * order_of(tree, index)
+    return below if index == 1 else below / (order_of(tree, index) + 1)
+
+
+class Conditions:
+    """Defects of the order conditions of one method."""
+
+    def __init__(self, A: np.ndarray, b: np.ndarray, index: int) -> None:
+        self.A, self.b, self.index = A, b, index
+        self.inverse = np.zeros_like(A)
+        first = 0 if A[0].any() else 1
+        if index:
+            self.inverse[first:, first:] = np.linalg.inv(A[first:, first:])
+        self._values: dict[Tree, np.ndarray] = {}
+
+    def value(self, tree: Tree) -> np.ndarray:
+        """Stage values of h f (y-tree) or of z - z0 (z-tree)."""
+        if tree not in self._values:
+            kind, children = tree
+            value = np.ones(len(self.b))
+            for child in children:
+                value = value * (self.A @ self.value(child) if child[0] == "y" else self.value(child))
+            if kind == "z" and self.index == 2:
+                value = self.inverse @ value
+            self._values[tree] = value
+        return self._values[tree]
+
+    def defect(self, tree: Tree) -> float:
+        """Relative difference between the end of the step and the exact solution."""
+        value = self.value(tree)
+        end = self.b @ value if tree[0] == "y" else self.b @ self.inverse @ value
+        exact = 1 / float(density(tree, self.index))
+        return abs(float(end) - exact) / max(1.0, abs(exact))
+
+    def first_violated(self, kind: str, largest: int) -> int:
+        """Lowest order with a condition that fails, largest + 1 if none does."""
+        trees = y_trees if kind == "y" else z_trees
+        for order in range(1, largest + 1):
+            if any(self.defect(tree) > TOLERANCE for tree in trees(order, self.index)):
+                return order
+        return largest + 1
+
+
+def classical_order(A: np.ndarray, b: np.ndarray, largest: int) -> int:
+    return Conditions(A, b, 0).first_violated("y", largest) - 1
+
+
+def stability_at_infinity(tableau: Tableau) -> float:
+    """R(inf): the factor of an error in z at the start of a step, at index 1 and 2 and for dt to 0.
+
+    Without the explicit first stage it is 1 - b^T A^{-1} 1. With it and b in the last row of A, the stages obey
+    sum_{j>1} a_ij dz_j = -a_i1 dz_1 at index 2.
+    """
+    A, b = tableau.A, tableau.b
+    if tableau.explicit_first_stage:
+        return float(-np.linalg.solve(A[1:, 1:], A[1:, 0])[-1])
+    return float(1.0 - b @ np.linalg.solve(A, np.ones(len(b))))
+
+
+def count(order: int, index: int) -> Counter[str]:
+    """How many trees of each kind there are: checked against the tables in the literature."""
+    return Counter({"y": len(y_trees(order, index)), "z": len(z_trees(order, index)) if index else 0})

@@ -1,0 +1,190 @@
+"""README.md and the pages of docs/: every example in them is run, every command in them exists."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ["README.md", *sorted(f"docs/{path.name}" for path in (ROOT / "docs").glob("*.md"))]
+
+PYTHON = ("python", "py", "python3")
+SHELL = ("bash", "sh", "shell")
+CONSOLE = ("console",)
+NOT_RUN = ("text", "json", "toml", "bibtex", "")
+
+# Commands in the pages that are not run here, each with the reason.
+ALLOWED = {
+    "git clone": "would fetch the repository that these tests run in",
+    "cd": "enters the clone",
+    "pip install": "has happened before these tests run",
+    "python -m pip install": "has happened before these tests run",
+    "python3.11 -m venv": "has happened before these tests run",
+    ". .venv/bin/activate": "has happened before these tests run",
+    "source .venv/bin/activate": "has happened before these tests run",
+    "mpirun": "needs free cores for all ranks; the tests of parallel runs start it themselves",
+}
+
+
+class Block(NamedTuple):
+    language: str
+    line: int
+    text: str
+
+
+def blocks(page: str) -> list[Block]:
+    """The fenced blocks of a page, with the line on which the text of each begins."""
+    path = ROOT / page
+    if not path.exists():
+        pytest.fail(f"{page} does not exist")
+    found: list[Block] = []
+    fence, language, start = "", "", 0
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for number, line in enumerate(lines, start=1):
+        mark = re.match(r"\s*(`{3,}|~{3,})\s*([\w-]*)", line)
+        if mark and not fence:
+            fence, language, start = mark[1], mark[2].lower(), number
+        elif fence and line.strip() == fence:
+            found.append(Block(language, start + 1, "\n".join(lines[start : number - 1])))
+            fence = ""
+    assert not fence, f"{page}:{start}: a fenced block is never closed"
+    return found
+
+
+def commands(block: Block) -> list[str]:
+    """The command lines of a block; in a console block they follow a prompt, and the rest is output."""
+    lines = block.text.replace("\\\n", " ").splitlines()
+    if block.language in CONSOLE:
+        lines = [line[2:] for line in lines if line.startswith("$ ")]
+    lines = [re.sub(r"(^|\s)#.*", "", line).strip() for line in lines]
+    return [line for line in lines if line]
+
+
+def makefile_targets() -> set[str]:
+    text = (ROOT / "Makefile").read_text(encoding="utf-8")
+    return set(re.findall(r"^([a-z][\w-]*):(?!=)", text, re.MULTILINE))
+
+
+def run_command(command: str, where: str) -> None:
+    words = shlex.split(command)
+    while words and re.fullmatch(r"\w+=.*", words[0]):
+        words = words[1:]
+    if words[0] == "make":
+        targets = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
+        assert set(targets) <= makefile_targets(), f"{where}: no such Makefile target: {command}"
+    elif words[0] == "dae-sdc":
+        done = subprocess.run(
+            command,
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+            stdin=subprocess.DEVNULL,
+        )
+        assert done.returncode == 0, f"{where}: {command}\n{done.stdout}{done.stderr}"
+    else:
+        known = any(words[: len(start.split())] == start.split() for start in ALLOWED)
+        assert known, f"{where}: neither run nor in ALLOWED: {command}"
+
+
+@pytest.fixture
+def namespace(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, object]]:
+    """The names of one page, in a module of its own, so that its classes can be copied and pickled."""
+    from dae_sdc.registry import Registry
+
+    # What a page registers must not be there for the tests that follow in this process.
+    registries = {
+        id(value): value
+        for name, module in list(sys.modules.items())
+        if name.startswith("dae_sdc")
+        for value in vars(module).values()
+        if isinstance(value, Registry)
+    }
+    kept = [(registry, dict(registry.items())) for registry in registries.values()]
+    module = types.ModuleType("page")
+    monkeypatch.setitem(sys.modules, "page", module)
+    yield vars(module)
+    for registry, entries in kept:
+        registry._entries = entries
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_examples_of_a_page_run_in_their_order(
+    page: str, namespace: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in blocks(page):
+        where = f"{page}:{block.line}"
+        if block.language in PYTHON:
+            # Empty lines before it, so that a traceback shows the line of the page.
+            code = "\n" * (block.line - 1) + block.text
+            exec(compile(code, str(ROOT / page), "exec"), namespace)
+        elif block.language in SHELL + CONSOLE:
+            for command in commands(block):
+                run_command(command, where)
+        else:
+            assert block.language in NOT_RUN, f"{where}: nobody knows whether to run '{block.language}'"
+            hidden = re.search(r"^(\$ |>>> |import |from \w+ import )", block.text, re.MULTILINE)
+            assert not hidden, f"{where}: this block has commands; name its language so that they are run"
+
+
+def test_the_readme_begins_with_the_two_commands() -> None:
+    first = next((block for block in blocks("README.md") if block.language in SHELL + CONSOLE), None)
+    assert first is not None, "README.md has no block of commands"
+    assert [line for line in commands(first) if line.startswith("make ")][:2] == ["make demo", "make test"]
+
+
+def test_there_are_pages_besides_the_readme() -> None:
+    assert PAGES[1:], "docs/ has no page"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_relative_links_of_a_page_lead_somewhere(page: str, checkout: Path) -> None:
+    path = checkout / page
+    assert path.exists(), f"{page} does not exist"
+    text = re.sub(r"^(```|~~~).*?^\1", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    targets = [target.partition("#")[0] for target in re.findall(r"\]\(([^)\s]+)\)", text)]
+    broken = [t for t in targets if t and not re.match(r"\w+:", t) and not (path.parent / t).exists()]
+    assert broken == []
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("```console\n$ dae-sdc no-such-verb\n```\n", "unknown verb"),
+        ("```bash\nmake no-such-target\n```\n", "no such Makefile target"),
+        ("```bash\ncurl somewhere\n```\n", "neither run nor in ALLOWED"),
+        ("```python\nx = 1\n```\n```python\nassert x == 2, x\n```\n", "1"),
+        ("```\n$ dae-sdc --help\n```\n", "this block has commands"),
+        ("```python\nx = 1\n", "never closed"),
+    ],
+)
+def test_a_wrong_example_is_found(
+    text: str, message: str, namespace: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "README.md").write_text(text, encoding="utf-8")
+    os.symlink(ROOT / "Makefile", tmp_path / "Makefile")
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    with pytest.raises(AssertionError, match=message):
+        test_the_examples_of_a_page_run_in_their_order("README.md", namespace, tmp_path, monkeypatch)
+
+
+def test_a_right_example_passes(
+    namespace: dict[str, object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "```console\n$ dae-sdc --version | head -1  # comment\ndae-sdc 0\n$ git clone x \\\n  y\n```\n"
+    text += "```python\nx = 1\n```\n\n~~~text\nanything\n~~~\n\n"
+    text += "```python\nassert x == 1\nassert __name__ == 'page'\n```\n"
+    (tmp_path / "README.md").write_text(text, encoding="utf-8")
+    monkeypatch.setitem(globals(), "ROOT", tmp_path)
+    test_the_examples_of_a_page_run_in_their_order("README.md", namespace, tmp_path, monkeypatch)

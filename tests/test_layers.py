@@ -1,0 +1,262 @@
+"""The floors of the package: who may import whom, proved from the syntax trees of all files."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import dae_sdc
+
+PACKAGE = Path(dae_sdc.__file__).parent
+
+# A room imports from itself and from rooms on lower floors. The two wings of floor 2, like any two rooms of
+# one floor, do not see each other. The front door, dae_sdc/__init__.py, is above everything.
+FLOORS = {
+    "errors": 0,
+    "registry": 0,
+    "dae": 1,
+    "symbolic": 2,
+    "sweepers": 2,
+    "problems": 3,
+    "structure": 3,
+    "reduction": 4,
+    "initial": 5,
+    "control": 6,
+    "run": 7,
+    "plotting": 8,
+    "cli": 8,
+    "__init__": 9,
+}
+ONE_ROOM = {"errors": "ground", "registry": "ground"}
+
+# Calls at the top of a module that would do something when it is imported.
+ACTS = {"print", "open", "write_text", "write_bytes", "mkdir", "save", "savez", "savez_compressed", "savetxt"}
+
+
+class Import(NamedTuple):
+    line: int
+    target: str
+    name: str | None
+    at_import: bool
+
+
+def module_name(path: Path, package: Path) -> str:
+    parts = path.relative_to(package.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def read_package(package: Path) -> dict[str, ast.Module]:
+    return {
+        module_name(path, package): ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
+        for path in sorted(package.rglob("*.py"))
+    }
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).removeprefix("typing.") == "TYPE_CHECKING"
+
+
+def walk(node: ast.AST, at_import: bool = True) -> Iterator[tuple[ast.AST, bool]]:
+    """Every node below ``node``, and whether it is carried out when the module is imported."""
+    for child in ast.iter_child_nodes(node):
+        yield child, at_import
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            body = child.body if isinstance(child.body, list) else [child.body]
+            for part in ast.iter_child_nodes(child):
+                yield part, at_import and part not in body
+                yield from walk(part, at_import and part not in body)
+        elif is_type_checking(child):
+            yield from walk(child, False)
+        else:
+            yield from walk(child, at_import)
+
+
+def imports(name: str, tree: ast.Module, is_package: bool) -> Iterator[Import]:
+    for node, at_import in walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield Import(node.lineno, alias.name, None, at_import)
+        elif isinstance(node, ast.ImportFrom):
+            target = node.module or ""
+            if node.level:
+                above = name.split(".")[
+                    : None if is_package and node.level == 1 else -node.level + is_package
+                ]
+                target = ".".join([*above, *([target] if target else [])])
+            for alias in node.names:
+                yield Import(node.lineno, target, alias.name, at_import)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            function = ast.unparse(node.func).rpartition(".")[2]
+            if function in ("import_module", "__import__") and isinstance(node.args[0].value, str):
+                yield Import(node.lineno, node.args[0].value, None, at_import)
+
+
+def room(name: str, package: str) -> str:
+    return name.removeprefix(package).lstrip(".").partition(".")[0] or "__init__"
+
+
+def edges(trees: dict[str, ast.Module], package: Path) -> Iterator[tuple[str, str, Import]]:
+    """Pairs of a module and a module of the package that it imports."""
+    for name, tree in trees.items():
+        is_package = (package.parent / Path(*name.split(".")) / "__init__.py").exists()
+        for found in imports(name, tree, is_package):
+            if found.target.partition(".")[0] != package.name:
+                continue
+            inner = f"{found.target}.{found.name}"
+            yield name, inner if inner in trees else found.target, found
+
+
+def wrong_floors(package: Path) -> list[str]:
+    trees = read_package(package)
+    rooms = {room(name, package.name) for name in trees}
+    wrong = [f"the room {name} has no floor; add it to FLOORS" for name in sorted(rooms - FLOORS.keys())]
+    for name, target, found in edges(trees, package):
+        if target == package.name and found.name == "__version__":
+            continue  # defined in the front door itself, which opens nothing for it
+        source, goal = room(name, package.name), room(target, package.name)
+        if source not in FLOORS or goal not in FLOORS:
+            continue
+        if ONE_ROOM.get(source, source) == ONE_ROOM.get(goal, goal) or FLOORS[source] > FLOORS[goal]:
+            continue
+        wrong.append(f"{name}:{found.line} imports {target}, from floor {FLOORS[source]} to {FLOORS[goal]}")
+    return wrong
+
+
+def eager_front_door(package: Path) -> list[str]:
+    trees = read_package(package)
+    return [
+        f"{name}:{found.line} imports {target} when the package is imported"
+        for name, target, found in edges(trees, package)
+        if name == package.name and found.at_import
+    ]
+
+
+def circles(package: Path) -> list[str]:
+    """Circles among the modules, imports inside functions included; the lazy front door is left out."""
+    trees = read_package(package)
+    graph: dict[str, list[str]] = {name: [] for name in trees}
+    for name, target, _ in edges(trees, package):
+        if name != package.name and target != package.name and target in graph:
+            graph[name].append(target)
+    done: set[str] = set()
+    found: list[str] = []
+
+    def visit(name: str, path: list[str]) -> None:
+        if name in path:
+            found.append(" -> ".join([*path[path.index(name) :], name]))
+        elif name not in done:
+            for target in graph[name]:
+                visit(target, [*path, name])
+            done.add(name)
+
+    for name in graph:
+        visit(name, [])
+    return found
+
+
+def heavy_imports(package: Path) -> list[str]:
+    """Imports at module level of what must load only when it is used."""
+    heavy = []
+    for name, tree in read_package(package).items():
+        for found in imports(name, tree, False):
+            if not found.at_import:
+                continue
+            full = f"{found.target}.{found.name}" if found.name else found.target
+            top = full.partition(".")[0]
+            pyplot = full.startswith("matplotlib.pyplot") or full.startswith("pylab")
+            picture = top == "matplotlib" and room(name, package.name) != "plotting"
+            if top == "mpi4py" or pyplot or picture:
+                heavy.append(f"{name}:{found.line} imports {full} at module level")
+    return heavy
+
+
+def acts_at_import(package: Path) -> list[str]:
+    return [
+        f"{name}:{node.lineno} calls {ast.unparse(node.func)} when it is imported"
+        for name, tree in read_package(package).items()
+        for node, at_import in walk(tree)
+        if at_import and isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ACTS
+    ]
+
+
+CHECKS = [wrong_floors, eager_front_door, circles, heavy_imports, acts_at_import]
+
+
+@pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
+def test_the_package_keeps_the_rules(check: object) -> None:
+    assert callable(check)
+    assert check(PACKAGE) == []
+
+
+def test_every_file_is_read() -> None:
+    assert {"dae_sdc", "dae_sdc.errors", "dae_sdc.dae.problem"} <= set(read_package(PACKAGE))
+
+
+BAD = [
+    (
+        wrong_floors,
+        {"sweepers/a.py": "def f():\n    from dae_sdc.run.solve import solve\n"},
+        "from floor 2 to 7",
+    ),
+    (wrong_floors, {"sweepers/a.py": "import dae_sdc.symbolic\n"}, "from floor 2 to 2"),
+    (wrong_floors, {"run/a.py": "import importlib\nimportlib.import_module('dae_sdc.plotting')\n"}, "7 to 8"),
+    (
+        wrong_floors,
+        {"dae/a.py": "from ..control import hooks\n", "control/hooks.py": ""},
+        "dae_sdc.control.hooks",
+    ),
+    (wrong_floors, {"run/a.py": "from dae_sdc import solve\n"}, "from floor 7 to 9"),
+    (wrong_floors, {"cellar/a.py": ""}, "has no floor"),
+    (eager_front_door, {"__init__.py": "from dae_sdc.errors import InputError\n"}, "dae_sdc:1"),
+    (
+        circles,
+        {"dae/a.py": "from . import b\n", "dae/b.py": "def f():\n    import dae_sdc.dae.a\n"},
+        "dae_sdc.dae.a",
+    ),
+    (
+        heavy_imports,
+        {"sweepers/a.py": "try:\n    from mpi4py import MPI\nexcept ImportError:\n    pass\n"},
+        "mpi4py",
+    ),
+    (heavy_imports, {"plotting/a.py": "import matplotlib.pyplot as plt\n"}, "pyplot"),
+    (heavy_imports, {"run/a.py": "from matplotlib.figure import Figure\n"}, "matplotlib.figure"),
+    (acts_at_import, {"run/a.py": "class A:\n    print(1)\n"}, "print"),
+    (acts_at_import, {"run/a.py": "def f(x=open('x')):\n    pass\n"}, "open"),
+]
+
+
+@pytest.mark.parametrize(("check", "files", "message"), BAD)
+def test_a_broken_rule_is_found(check: object, files: dict[str, str], message: str, tmp_path: Path) -> None:
+    package = tmp_path / "dae_sdc"
+    for name, text in {"__init__.py": "", "errors.py": "", **files}.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        (path.parent / "__init__.py").touch()
+        path.write_text(text, encoding="utf-8")
+    assert callable(check)
+    found = check(package)
+    assert len(found) == 1
+    assert message in found[0]
+
+
+def test_what_is_allowed_is_not_reported(tmp_path: Path) -> None:
+    package = tmp_path / "dae_sdc"
+    for name, text in {
+        "__init__.py": "def __getattr__(name):\n    from dae_sdc.run import solve\n    return solve\n",
+        "errors.py": "",
+        "registry.py": "from dae_sdc.errors import InputError\n",
+        "run/__init__.py": "from dae_sdc.run.solve import solve\n",
+        "run/solve.py": "from dae_sdc import __version__\nfrom . import results\n"
+        "def solve():\n    print(1)\n    import mpi4py\n    import matplotlib.pyplot\n",
+        "run/results.py": "from dae_sdc.errors import InputError\n",
+        "plotting/__init__.py": "",
+        "plotting/a.py": "from matplotlib.figure import Figure\nfrom dae_sdc.run.results import load\n",
+    }.items():
+        path = package / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    assert [found for check in CHECKS for found in check(package)] == []
