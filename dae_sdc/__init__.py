@@ -13,13 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
     from dae_sdc.control.hooks import (
+        CheckInitialValue as CheckInitialValue,
         LogGlobalErrorPostIterationAlgebraicVariable as LogGlobalErrorPostIterationAlgebraicVariable,
         LogGlobalErrorPostIterationDifferentialVariable as LogGlobalErrorPostIterationDifferentialVariable,
         LogGlobalErrorPostStepAlgebraicVariable as LogGlobalErrorPostStepAlgebraicVariable,
         LogGlobalErrorPostStepDifferentialVariable as LogGlobalErrorPostStepDifferentialVariable,
-        LogResidualPostIteration as LogResidualPostIteration,
+        LogSolution as LogSolution,
         LogSolutionAtNodes as LogSolutionAtNodes,
-        LogWorkPostStep as LogWorkPostStep,
+        LogWork as LogWork,
+        RequireConvergence as RequireConvergence,
+        StepRecord as StepRecord,
     )
     from dae_sdc.dae.problem import (
         PROBLEMS as PROBLEMS,
@@ -69,13 +72,16 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
 __version__: str
 
 _HOME = {
+    "CheckInitialValue": "dae_sdc.control.hooks",
     "LogGlobalErrorPostIterationAlgebraicVariable": "dae_sdc.control.hooks",
     "LogGlobalErrorPostIterationDifferentialVariable": "dae_sdc.control.hooks",
     "LogGlobalErrorPostStepAlgebraicVariable": "dae_sdc.control.hooks",
     "LogGlobalErrorPostStepDifferentialVariable": "dae_sdc.control.hooks",
-    "LogResidualPostIteration": "dae_sdc.control.hooks",
+    "LogSolution": "dae_sdc.control.hooks",
     "LogSolutionAtNodes": "dae_sdc.control.hooks",
-    "LogWorkPostStep": "dae_sdc.control.hooks",
+    "LogWork": "dae_sdc.control.hooks",
+    "RequireConvergence": "dae_sdc.control.hooks",
+    "StepRecord": "dae_sdc.control.hooks",
     "PROBLEMS": "dae_sdc.dae.problem",
     "ProblemDAE": "dae_sdc.dae.problem",
     "MeshDAE": "dae_sdc.dae.state",

@@ -29,7 +29,9 @@ Tree: TypeAlias = tuple[str, tuple["Tree", ...]]
 TOLERANCE = 1e-11
 
 
-def multisets(total: int, pool: Callable[[int], tuple[Tree, ...]], largest: int) -> Iterator[tuple[Tree, ...]]:
+def multisets(
+    total: int, pool: Callable[[int], tuple[Tree, ...]], largest: int
+) -> Iterator[tuple[Tree, ...]]:
     """All multisets of trees from pool(order), order <= largest, whose orders add up to total."""
 
     def extend(rest: int, order: int, start: int) -> Iterator[tuple[Tree, ...]]:
@@ -92,14 +94,30 @@ def density(tree: Tree, index: int) -> Fraction:
 
 
 class Conditions:
-    """Defects of the order conditions of one method."""
+    """Defects of the order conditions of one method.
 
-    def __init__(self, A: np.ndarray, b: np.ndarray, index: int) -> None:
-        self.A, self.b, self.index = A, b, index
+    Parameters
+    ----------
+    A, b : ndarray
+        Coefficients.
+    index : int
+        0 for an ODE, 1 or 2.
+    stationary : int or None
+        Order of z-trees at which z at the start of a step is given the error that it has far from the first step
+        instead of none. Only at index 2 and with an explicit first stage does a step see z at its start: its error
+        e h^k obeys e = R(inf) e + d with the local error d h^k, thus e = d / (1 - R(inf)), and shifts the conditions
+        of y. They are then those of orders up to k + 2, since z-trees of order k + 1 enter y-trees of order k + 2
+        only as [u]_y, a condition that g(y_1) = 0 already fulfils.
+    """
+
+    def __init__(self, A: np.ndarray, b: np.ndarray, index: int, stationary: int | None = None) -> None:
+        self.A, self.b, self.index, self.stationary = A, b, index, stationary
         self.inverse = np.zeros_like(A)
         first = 0 if A[0].any() else 1
         if index:
             self.inverse[first:, first:] = np.linalg.inv(A[first:, first:])
+        self.spread = np.concatenate([np.ones(first), -(self.inverse @ A[:, 0])[first:]])
+        """What an error of z at the start is at the stages, for dt to 0."""
         self._values: dict[Tree, np.ndarray] = {}
 
     def value(self, tree: Tree) -> np.ndarray:
@@ -111,6 +129,9 @@ class Conditions:
                 value = value * (self.A @ self.value(child) if child[0] == "y" else self.value(child))
             if kind == "z" and self.index == 2:
                 value = self.inverse @ value
+                if order_of(tree, 2) == self.stationary:
+                    local = value[-1] - 1 / float(density(tree, 2))
+                    value = value + self.spread * local / (1.0 - self.spread[-1])
             self._values[tree] = value
         return self._values[tree]
 
@@ -132,6 +153,35 @@ class Conditions:
 
 def classical_order(A: np.ndarray, b: np.ndarray, largest: int) -> int:
     return Conditions(A, b, 0).first_violated("y", largest) - 1
+
+
+def local_orders(tableau: Tableau, index: int, largest: int) -> tuple[int, int]:
+    """Exponents of h in the local errors of y and z from exact initial values, up to largest + 1."""
+    conditions = Conditions(tableau.A, tableau.b, index)
+    return conditions.first_violated("y", largest), conditions.first_violated("z", largest)
+
+
+def global_orders(tableau: Tableau, index: int, largest: int) -> tuple[int, int]:
+    """Orders of the global errors of y and z that the conditions imply, up to largest.
+
+    Errors of y add up: a local error h^(p+1) gives h^p. Those of z do not, as z is solved for anew in each step;
+    what remains of them is the factor R(inf). A local error h^k therefore gives h^k if abs(R(inf)) < 1, and h^(k-1)
+    if R(inf) = 1. If R(inf) = -1, each error takes the last one away, e_(n+1) = -e_n + d(t_n) h^k, where d is smooth:
+    e_n stays of size h^k and alternates. Its effect on y alternates too and does not add up either. At index 1, z
+    inherits nothing if the method is stiffly accurate, z_1 = G(y_1).
+
+    At index 2 the method has to be stiffly accurate: with g(y_n) = 0 errors of y lie in the manifold and change z
+    no more than in proportion. Gauss methods need an argument of their own.
+    """
+    y, z = local_orders(tableau, index, largest)
+    if index == 2 and tableau.explicit_first_stage:
+        reach = min(largest, z + 2)
+        y = Conditions(tableau.A, tableau.b, 2, stationary=z).first_violated("y", reach)
+    infinity = stability_at_infinity(tableau)
+    if abs(infinity) > 1.0 + TOLERANCE:
+        raise ValueError("errors of z grow without bound")
+    adds_up = abs(infinity - 1.0) <= TOLERANCE
+    return y - 1, min(y - 1, z - 1 if adds_up else z)
 
 
 def stability_at_infinity(tableau: Tableau) -> float:

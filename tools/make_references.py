@@ -36,6 +36,8 @@ Vector = npt.NDArray[np.float64]
 DATA = Path(__file__).resolve().parent.parent / "dae_sdc" / "problems" / "data"
 TOLERANCE = 1e-14
 """Largest of the last two Chebyshev coefficients of a piece, relative to the largest value of the component."""
+FLOOR = 0.3
+"""Size below which a component, all being of order 1 or larger, is not resolved to its own relative round-off."""
 RTOL = 2.3e-14
 """Relative tolerance of method B, the smallest that SciPy accepts."""
 
@@ -119,7 +121,7 @@ class Collocation:
     ) -> tuple[Vector, Vector, list[float]]:
         """Breaks, coefficients of all pieces, and times of events from ``start`` at 0 to ``t_end``.
 
-        The last coefficients of a piece are at most ``tolerance`` times ``scale``.
+        The last coefficients of a piece are at most ``tolerance`` times ``scale`` plus ``FLOOR``.
         """
         problem = self.problem
         event: Callable[[Any, float], float] | None = getattr(problem, "event", None)
@@ -135,7 +137,7 @@ class Collocation:
             except ArithmeticError:
                 h = 0.3 * (end - t)
                 continue
-            tail = float((np.abs(coefficients[-3:]).max(axis=0) / scale).max())
+            tail = float((np.abs(coefficients[-3:]).max(axis=0) / (scale + FLOOR)).max())
             if not tail <= tolerance:
                 h = (end - t) * max(0.1, min(0.9, 0.9 * (tolerance / tail) ** (1.0 / self.stages)))
                 continue
@@ -310,7 +312,9 @@ def make(name: str) -> None:
     # A first, rough solution tells how large every component becomes.
     _, pieces, _ = method.solve(start, t_end, stop, np.maximum(np.abs(start), 0.1), 1e-6)
     scale = largest(pieces)
+    print(f"{name}: {len(pieces)} pieces in the rough solution", flush=True)
     breaks, pieces, events = method.solve(start, t_end, stop, scale, TOLERANCE)
+    print(f"{name}: {len(pieces)} pieces, events at {events}", flush=True)
     worst, where, steps, times = np.zeros(problem.n), 0.0, 0, []
     for t, u in explicit(name, PROBLEMS[name](), t_end):
         difference = np.abs(u - evaluate(breaks, pieces, t)) / scale

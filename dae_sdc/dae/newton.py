@@ -151,7 +151,12 @@ class ModifiedNewton:
         system.save()
         history: list[float] = []
         counters = self.problem.work_counters
-        solved = self._modified(system, history)
+        try:
+            solved = self._modified(system, history)
+        except SingularMatrixError:
+            if len(history) < 2:
+                raise
+            solved = False
         counters["newton"].niter += len(history)
         counters["solve"].niter += len(history)
         if solved:
@@ -168,7 +173,7 @@ class ModifiedNewton:
         elif kept.aged and not self.trust:
             kept = self._factorize(system, renew=kept.age == self._age)
         rate = kept.rate if self.trust else 1.0
-        fresh = False
+        fresh = full = False
         last = 0.0
         for _ in range(self.problem.newton_maxiter):
             residual = system.residual()
@@ -190,11 +195,14 @@ class ModifiedNewton:
                         return False
                     if size * measured / max(1.0 - measured, 1e-3) <= tolerance:
                         return True
+                    full = fresh
                     kept = self._factorize(system, renew=fresh or kept.age == self._age)
                     fresh = True
-                    last = 0.0
+                    last = size if full else 0.0
                     rate = 1.0
                     continue
+                if full:
+                    kept = self._factorize(system, renew=True)
                 kept.aged = kept.aged or measured > AGED
                 rate = kept.rate = max(measured, RATE_FLOOR, 0.2 * kept.rate if kept.rate < 1.0 else 0.0)
             if rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:

@@ -113,7 +113,7 @@ def mark_floor(axes: Any, values: NDArray[np.float64]) -> None:
         place: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
         note = f"{FLOOR:g} or less"
         axes.annotate(
-            note, (0.99, FLOOR), xytext=(0, -3), ha="right", va="top", fontsize=SMALL, color=GREY, **place
+            note, (0.99, FLOOR), xytext=(0, -6), ha="right", va="top", fontsize=SMALL, color=GREY, **place
         )
 
 

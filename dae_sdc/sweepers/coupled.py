@@ -9,9 +9,10 @@ from scipy import sparse
 
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import Matrix
-from dae_sdc.dae.newton import ModifiedNewton
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import SolveError
 
 
 class CoupledStages:
@@ -46,6 +47,32 @@ class CoupledStages:
         n_diff = self.problem.n_diff
         self._weights[:] = 1.0 / (1.0 + np.abs(self.du))
         self._weights[:, n_diff:] = dt / (1.0 + np.abs(self.u[:, n_diff:]))
+
+    def march(self, u0: MeshDAE, t0: float, dt: float) -> Vector:
+        """A guess for the stage derivatives, shape (s, n), by implicit Euler from node to node.
+
+        Small steps find the solution near ``u0``, where Newton's method for all stages together, from no better
+        guess than ``u0``, may find another one. Zero where even that fails.
+        """
+        problem = self.problem
+        system, newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)
+        values = np.empty((len(self.c), problem.n))
+        value, slope = u0.view(np.ndarray), np.zeros(problem.n)
+        last = 0.0
+        try:
+            for i in np.argsort(self.c):
+                h = float(dt * (self.c[i] - last))
+                if h > 0.0:
+                    u, du = attach(value + h * slope, problem.n_diff), attach(slope.copy(), problem.n_diff)
+                    system.place(u, du, float(t0 + dt * self.c[i]), h, (t0, dt), int(i) + 1)
+                    newton.solve(system)
+                    value, slope, last = u.view(np.ndarray), du.view(np.ndarray).copy(), self.c[i]
+                    slope[problem.n_diff :] = 0.0
+                values[i] = value
+        except SolveError:
+            return np.zeros_like(values)
+        guess: Vector = np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
+        return guess
 
     def solve(self) -> None:
         """Solve for the stages; raises as :meth:`ModifiedNewton.solve` does."""

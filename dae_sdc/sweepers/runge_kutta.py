@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -14,7 +15,7 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.collocation import EndDerivative, StepPolynomial
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -124,40 +125,47 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         if self.method.diagonally_implicit:
             self._solve_one_by_one()
         else:
-            stages = self._coupled
-            stages.start(L.u[0], self._guess(), L.time, L.dt)
-            stages.solve()
-            self._take(stages.u, stages.du)
+            self._solve_together()
         self._solved = True
         L.status.updated = True
 
-    def _guess(self) -> Any:
-        """Stage derivatives for a coupled solve: the last step's polynomial, or its end value, or zero."""
-        L = self.level
+    def _solve_together(self) -> None:
+        """All stages at once, from the last step's polynomial if that leads anywhere, else from small steps."""
+        L, stages, n_diff = self.level, self._coupled, self.level.prob.n_diff
         polynomial = L.u[0].polynomial
+        solved = False
         if isinstance(polynomial, StepPolynomial) and polynomial.n_integrated == L.prob.n:
             guess = np.empty_like(self._du)
-            targets = (L.time + self.method.c * L.dt - polynomial.time) / polynomial.dt
-            polynomial.extrapolate(targets, guess, guess)
-            return guess
-        return L.f[0]
+            polynomial.extrapolate((L.time + self.method.c * L.dt - polynomial.time) / polynomial.dt, guess, guess)
+            # From index 2 on the derivative of algebraic unknowns is too rough to be continued.
+            guess[:, n_diff:] = 0.0
+            stages.start(L.u[0], guess, L.time, L.dt)
+            with suppress(SolveError):
+                stages.solve()
+                solved = True
+        if not solved:
+            stages.start(L.u[0], stages.march(L.u[0], L.time, L.dt), L.time, L.dt)
+            stages.solve()
+        self._take(stages.u, stages.du)
 
     def _solve_one_by_one(self) -> None:
-        L, A, c = self.level, self.method.A, self.method.c
+        L, A, c, n_diff = self.level, self.method.A, self.method.c, self.level.prob.n_diff
         dt, u, du = L.dt, self._u, self._du
         start = L.u[0].view(np.ndarray)
         step = (L.time, dt)
-        guess = L.f[0].view(np.ndarray)
+        before, slope = start, L.f[0].view(np.ndarray)
         for i in range(len(c)):
             if A[i, i] == 0.0:
                 du[i] = L.f[0]
                 continue
             factor = float(dt * A[i, i])
-            du[i] = guess
-            u[i] = start + dt * (A[i, :i] @ du[:i]) + factor * du[i]
+            du[i] = slope
+            known = start + dt * (A[i, :i] @ du[:i])
+            du[i, n_diff:] = (before[n_diff:] - known[n_diff:]) / factor
+            u[i] = known + factor * du[i]
             self._system.place(L.u[i + 1], L.f[i + 1], float(L.time + c[i] * dt), factor, step, i + 1)
             self._newton.solve(self._system)
-            guess = du[i]
+            before, slope = u[i], du[i]
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F) over the stages; pySDC skips it for direct methods unless told otherwise."""

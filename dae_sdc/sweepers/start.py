@@ -51,7 +51,7 @@ def starting_derivative(problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, 
             return given.view(np.ndarray)
     tableau = radau_iia(accuracy + 3)
     stages = CoupledStages(problem, tableau.A, tableau.c)
-    stages.start(u0, np.zeros(problem.n), t0, dt)
+    stages.start(u0, stages.march(u0, t0, dt), t0, dt)
     stages.solve()
     derivative: Vector = interpolation_matrix(tuple(tableau.c), (0.0,))[0] @ stages.du
     return derivative

@@ -168,9 +168,7 @@ class Tableau:
             raise self._error("b_embedded and embedded_order must be given together")
         if self.b_embedded is not None and self.embedded_order is not None:
             if self.b_embedded.shape != self.b.shape:
-                raise self._error(
-                    f"b_embedded must have shape {self.b.shape}; got {self.b_embedded.shape}"
-                )
+                raise self._error(f"b_embedded must have shape {self.b.shape}; got {self.b_embedded.shape}")
             self._check_classical("b_embedded", self.b_embedded, self.embedded_order)
         for index, expected in self.orders.items():
             components = COMPONENTS.get(index)
@@ -358,7 +356,7 @@ _enter(
         b=np.array([0.5, 0.5]),
         c=np.array([0.0, 1.0]),
         order=2,
-        orders={1: (2, 2), 2: (2, 2), 3: (None, None, None)},
+        orders={1: (2, 2), 2: (2, 2), 3: (2, 2, None)},
         reference="Lobatto IIIA with s = 2: E. Hairer, G. Wanner, Solving ODEs II, 2nd ed. 1996, Sect. IV.5",
     )
 )
@@ -377,7 +375,7 @@ _enter(
         b=_EDIRK4[-1],
         c=np.array([0.0, 3 / 2, 7 / 5, 1.0]),
         order=4,
-        orders={1: (4, 4), 2: (4, 2), 3: (None, None, None)},
+        orders={1: (4, 4), 2: (4, 2), 3: (2, 2, 1)},
         reference=(
             "C. A. Kennedy, M. H. Carpenter, Diagonally Implicit Runge-Kutta Methods for Ordinary Differential "
             "Equations. A Review, NASA/TM-2016-219173, second method of eq. (216)"
@@ -399,7 +397,7 @@ _enter(
         b=_DIRK43_2[-1],
         c=np.array([1 / 2, 2 / 3, 1 / 2, 1.0]),
         order=3,
-        orders={1: (3, 3), 2: (2, 1), 3: (None, None, None)},
+        orders={1: (3, 3), 2: (2, 1), 3: (1, 1, None)},
         reference=(
             "U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Implicit-explicit Runge-Kutta methods for time-dependent "
             "partial differential equations, Appl. Numer. Math. 25 (1997) 151-167, Sect. 2.8, implicit part"
@@ -432,7 +430,7 @@ _enter(
         b=_ESDIRK32[-1],
         c=np.array([0.0, 1767732205903 / 2027836641118, 3 / 5, 1.0]),
         order=3,
-        orders={1: (3, 3), 2: (3, 2), 3: (None, None, None)},
+        orders={1: (3, 3), 2: (3, 2), 3: (2, 2, 1)},
         reference=_ARK + "ARK3(2)4L[2]SA",
         b_embedded=np.array(
             [
@@ -468,7 +466,7 @@ _enter(
         b=_ESDIRK43[-1],
         c=np.array([0.0, 1 / 2, 83 / 250, 31 / 50, 17 / 20, 1.0]),
         order=4,
-        orders={1: (4, 4), 2: (3, 2), 3: (None, None, None)},
+        orders={1: (4, 4), 2: (3, 2), 3: (2, 2, 1)},
         reference=_ARK + "ARK4(3)6L[2]SA",
         b_embedded=np.array(
             [
