@@ -1,22 +1,23 @@
 """Order conditions of Runge-Kutta methods for ODEs and for DAEs of index 1 and 2, from rooted trees.
 
 A tree stands for one elementary differential of y' = f(y, z), 0 = g(y, z) (index 1, g_z regular) or of
-y' = f(y, z), 0 = g(y) (index 2, g_y f_z regular). It is a pair (kind, children): kind "y" for a derivative of f,
-with y- and z-trees as children, kind "z" for a derivative of g multiplied by -g_z^{-1} (index 1, y- and z-trees as
-children) or by -(g_y f_z)^{-1} (index 2, y-trees as children). Hairer, Lubich, Roche (1989), Sect. 3 and 5; Hairer,
-Wanner II, Sect. VI.4 and VII.5. Only a tree that is solved for is left out: g_z z' at index 1, g_y f_z z' at index 2.
+y' = f(y, z), 0 = g(y) (index 2, g_y f_z regular). It is a pair (kind, children): kind "y" for a derivative of
+f, with y- and z-trees as children, kind "z" for a derivative of g multiplied by -g_z^{-1} (index 1, y- and
+z-trees as children) or by -(g_y f_z)^{-1} (index 2, y-trees as children). Hairer, Lubich, Roche (1989), and
+Hairer, Wanner II, Sect. VI.4 and VII.5. Only the tree that is solved for is left out: g_z z' at index 1,
+g_y f_z z' at index 2.
 
-The method's value of a tree replaces differentiation by A (y), and where a constraint is solved for z at index 2 by
-the inverse of A. With an explicit first stage the constraint is solved at the stages from the second on, and the first
-keeps z at the start of the step: the inverse is that of A without its first row and column, with zeros around it.
+The method's value of a tree replaces integration by A (y), and where a constraint is solved for z at index 2
+by the inverse of A. With an explicit first stage the constraint is solved at the stages from the second on,
+and the first keeps z at the start of the step: the inverse is that of A without its first row and column,
+with zeros around it.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Iterator
 from fractions import Fraction
-from functools import cache, lru_cache
+from functools import cache
 from math import prod
 from typing import TypeAlias
 
@@ -76,14 +77,14 @@ def z_trees(order: int, index: int) -> tuple[Tree, ...]:
     return tuple(tree for tree in found if tree)
 
 
-@lru_cache(maxsize=None)
+@cache
 def order_of(tree: Tree, index: int) -> int:
     kind, children = tree
     own = 1 if kind == "y" else 1 - index
     return own + sum(order_of(child, index) for child in children)
 
 
-@lru_cache(maxsize=None)
+@cache
 def density(tree: Tree, index: int) -> Fraction:
     """The factor gamma: the exact solution contributes h^order / gamma."""
     kind, children = tree
@@ -103,11 +104,11 @@ class Conditions:
     index : int
         0 for an ODE, 1 or 2.
     stationary : int or None
-        Order of z-trees at which z at the start of a step is given the error that it has far from the first step
-        instead of none. Only at index 2 and with an explicit first stage does a step see z at its start: its error
-        e h^k obeys e = R(inf) e + d with the local error d h^k, thus e = d / (1 - R(inf)), and shifts the conditions
-        of y. They are then those of orders up to k + 2, since z-trees of order k + 1 enter y-trees of order k + 2
-        only as [u]_y, a condition that g(y_1) = 0 already fulfils.
+        Order of z-trees at which z at the start of a step is given the error that it has far from the first
+        step instead of none. Only at index 2 and with an explicit first stage does a step see z at its start:
+        its error e h^k obeys e = R(inf) e + d with the local error d h^k, thus e = d / (1 - R(inf)), and
+        shifts the conditions of y. This gives those of orders up to k + 2, since z-trees u of order k + 1
+        enter y-trees of order k + 2 only as [u]_y, a condition that g(y_1) = 0 already fulfils.
     """
 
     def __init__(self, A: np.ndarray, b: np.ndarray, index: int, stationary: int | None = None) -> None:
@@ -164,14 +165,14 @@ def local_orders(tableau: Tableau, index: int, largest: int) -> tuple[int, int]:
 def global_orders(tableau: Tableau, index: int, largest: int) -> tuple[int, int]:
     """Orders of the global errors of y and z that the conditions imply, up to largest.
 
-    Errors of y add up: a local error h^(p+1) gives h^p. Those of z do not, as z is solved for anew in each step;
-    what remains of them is the factor R(inf). A local error h^k therefore gives h^k if abs(R(inf)) < 1, and h^(k-1)
-    if R(inf) = 1. If R(inf) = -1, each error takes the last one away, e_(n+1) = -e_n + d(t_n) h^k, where d is smooth:
-    e_n stays of size h^k and alternates. Its effect on y alternates too and does not add up either. At index 1, z
-    inherits nothing if the method is stiffly accurate, z_1 = G(y_1).
+    Errors of y add up: a local error h^(p+1) gives h^p. Those of z do not, as z is solved for anew in each
+    step; what remains of them is the factor R(inf). A local error h^k therefore gives h^k if abs(R(inf)) < 1,
+    and h^(k-1) if R(inf) = 1. If R(inf) = -1, each error takes the last one away, e_(n+1) = -e_n + d(t_n) h^k
+    with a smooth d: e_n stays of size h^k and alternates. Its effect on y alternates too and does not add up
+    either. At index 1, z inherits nothing if the method is stiffly accurate, z_1 = G(y_1).
 
-    At index 2 the method has to be stiffly accurate: with g(y_n) = 0 errors of y lie in the manifold and change z
-    no more than in proportion. Gauss methods need an argument of their own.
+    At index 2 the method has to be stiffly accurate: with g(y_n) = 0 errors of y lie in the manifold and
+    change z no more than in proportion. Gauss methods need an argument of their own.
     """
     y, z = local_orders(tableau, index, largest)
     if index == 2 and tableau.explicit_first_stage:
@@ -185,17 +186,12 @@ def global_orders(tableau: Tableau, index: int, largest: int) -> tuple[int, int]
 
 
 def stability_at_infinity(tableau: Tableau) -> float:
-    """R(inf): the factor of an error in z at the start of a step, at index 1 and 2 and for dt to 0.
+    """R(inf), the factor of an error in z at the start of a step for dt to 0.
 
-    Without the explicit first stage it is 1 - b^T A^{-1} 1. With it and b in the last row of A, the stages obey
+    Without an explicit first stage it is 1 - b^T A^{-1} 1. With one, and b the last row of A, the stages obey
     sum_{j>1} a_ij dz_j = -a_i1 dz_1 at index 2.
     """
     A, b = tableau.A, tableau.b
     if tableau.explicit_first_stage:
         return float(-np.linalg.solve(A[1:, 1:], A[1:, 0])[-1])
     return float(1.0 - b @ np.linalg.solve(A, np.ones(len(b))))
-
-
-def count(order: int, index: int) -> Counter[str]:
-    """How many trees of each kind there are: checked against the tables in the literature."""
-    return Counter({"y": len(y_trees(order, index)), "z": len(z_trees(order, index)) if index else 0})

@@ -35,7 +35,7 @@ def changed(tableau: Tableau, **changes: Any) -> Tableau:
     return Tableau(**(values | changes))
 
 
-# --- Coefficients ------------------------------------------------------------------------------------------------
+# --- Coefficients ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -77,7 +77,7 @@ def test_tableau_is_that_of_pysdc(name: str, peer: str) -> None:
 
 
 def from_definition(family: Callable[[int], Tableau], s: int) -> tuple[Any, Any, Any]:
-    """A, b, c of a fully implicit method in 30 digits, from Vandermonde matrices instead of Legendre series."""
+    """A, b, c of a fully implicit method in 30 digits, by Vandermonde matrices, not Legendre series."""
     lower = {radau_iia: s - 1, lobatto_iiic: s - 2}.get(family)
 
     def polynomial(x: Any) -> Any:
@@ -141,7 +141,7 @@ def test_too_few_stages_are_refused(family: Callable[[int], Tableau], s: int) ->
         family(s)
 
 
-# --- Records -----------------------------------------------------------------------------------------------------
+# --- Records -----------------------------------------------------------------------------------------------
 
 
 def test_flags_of_the_methods() -> None:
@@ -157,7 +157,7 @@ def test_flags_of_the_methods() -> None:
 
 
 def test_end_can_be_a_stage_without_stiff_accuracy() -> None:
-    # Lobatto IIIB with two stages, turned into one with a regular diagonal: c_2 = 1, b is not its row.
+    # The midpoint rule with a stage at the end of the step that it does not use.
     tableau = changed(METHODS["backward-euler"], A=[[0.5, 0], [0.5, 0.5]], b=[1, 0], c=[0.5, 1], order=2)
     assert tableau.end_is_stage
     assert not tableau.stiffly_accurate
@@ -257,7 +257,7 @@ def test_record_that_contradicts_itself_is_refused(changes: dict[str, Any], mess
         changed(METHODS["backward-euler"], **changes)
 
 
-# --- Orders on DAEs from order conditions ------------------------------------------------------------------------
+# --- Orders on DAEs from order conditions ------------------------------------------------------------------
 
 
 def test_trees_are_those_of_the_literature() -> None:
@@ -269,7 +269,7 @@ def test_trees_are_those_of_the_literature() -> None:
                 assert all(trees.order_of(tree, index) == order for tree in found)
     point: trees.Tree = ("y", ())
     bend: trees.Tree = ("z", (point, point))
-    # sum b_i w_ij w_jk c_k^2 = 2 and sum b_i c_i w_ij c_j^2 = 2/3, with w the inverse of A: Hairer, Wanner II, VII.5
+    # sum b_i w_ij w_jk c_k^2 = 2 and sum b_i c_i w_ij c_j^2 = 2/3 with w the inverse of A
     assert trees.density(bend, 2) == trees.Fraction(1, 2)
     assert trees.density(("y", (point, bend)), 2) == trees.Fraction(3, 2)
 
@@ -287,8 +287,8 @@ def test_declared_orders_follow_from_order_conditions(name: str, index: int) -> 
     assert y is not None
     largest = reach(y if index == 2 else min(y, 4))
     if index == 2 and not tableau.stiffly_accurate:
-        # Gauss methods leave the manifold, g(y_n) = 0, and the errors of y off it act on z divided by dt. Order
-        # conditions give the local errors; from these to the orders: Hairer, Lubich, Roche (1989), Sect. 4.
+        # Gauss methods leave the manifold g(y) = 0, and errors of y off it act on z divided by dt. Order
+        # conditions give the local errors; from these to the orders: Hairer, Lubich, Roche (1989).
         s = tableau.stages
         assert trees.local_orders(tableau, 2, largest) == (s + 1, s)
         assert (y, z) == ((s + 1, s - 1) if s % 2 else (s, s - 2 or None))
@@ -299,7 +299,7 @@ def test_declared_orders_follow_from_order_conditions(name: str, index: int) -> 
 
 
 def test_start_error_of_z_belongs_to_the_order_of_y_with_an_explicit_first_stage() -> None:
-    """EDIRK4 has order 4 in y at index 2 only because its steps see the error of z that earlier steps left."""
+    """EDIRK4 has order 4 in y at index 2 only because its steps see the error of z of earlier steps."""
     tableau = METHODS["edirk4"]
     assert trees.local_orders(tableau, 2, 4) == (4, 2)
     assert trees.global_orders(tableau, 2, 4) == (4, 2)
@@ -312,7 +312,7 @@ def test_errors_of_algebraic_components_do_not_grow(name: str) -> None:
     assert infinity == pytest.approx(expected.get(name, 0.0), abs=1e-14)
 
 
-# --- Orders on DAEs by measurement -------------------------------------------------------------------------------
+# --- Orders on DAEs by measurement -------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -336,16 +336,19 @@ class Hessenberg:
 
 
 def free(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Two coordinates on the surface and an algebraic variable as functions of time."""
-    return np.sin(1.3 * t) + 0.2 * t, 0.5 * np.cos(t) + 0.1 * t * t, 0.7 + 0.4 * np.sin(0.9 * t)
+    """Two coordinates on the surface and an algebraic variable as functions of time.
+
+    Their numbers are binary fractions, so that the derivatives below are exact in any precision.
+    """
+    return np.sin(1.25 * t) + 0.25 * t, 0.5 * np.cos(t) + 0.125 * t * t, 0.75 + 0.5 * np.sin(0.75 * t)
 
 
 def free_1(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    return 1.3 * np.cos(1.3 * t) + 0.2, -0.5 * np.sin(t) + 0.2 * t, 0.36 * np.cos(0.9 * t)
+    return 1.25 * np.cos(1.25 * t) + 0.25, -0.5 * np.sin(t) + 0.25 * t, 0.375 * np.cos(0.75 * t)
 
 
 def free_2(t: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    return -1.69 * np.sin(1.3 * t), -0.5 * np.cos(t) + 0.2
+    return -1.5625 * np.sin(1.25 * t), -0.5 * np.cos(t) + 0.25
 
 
 def place(t: np.ndarray) -> np.ndarray:
@@ -427,13 +430,13 @@ def circle(u: np.ndarray, du: np.ndarray) -> np.ndarray:
 
 
 def circle_exact(t: np.ndarray) -> np.ndarray:
-    phi, rate = np.sin(1.2 * t) + 0.3 * t * t, 1.2 * np.cos(1.2 * t) + 0.6 * t
+    phi, rate = np.sin(1.25 * t) + 0.25 * t * t, 1.25 * np.cos(1.25 * t) + 0.5 * t
     return np.stack([np.sin(phi), -np.cos(phi), np.cos(phi) * rate, np.sin(phi) * rate, free(t)[2]])
 
 
 def circle_slope(t: np.ndarray) -> np.ndarray:
-    phi, rate = np.sin(1.2 * t) + 0.3 * t * t, 1.2 * np.cos(1.2 * t) + 0.6 * t
-    bend, (x, y) = -1.44 * np.sin(1.2 * t) + 0.6, (np.sin(phi), -np.cos(phi))
+    phi, rate = np.sin(1.25 * t) + 0.25 * t * t, 1.25 * np.cos(1.25 * t) + 0.5 * t
+    bend, (x, y) = -1.5625 * np.sin(1.25 * t) + 0.5, (np.sin(phi), -np.cos(phi))
     return np.stack(
         [-y * rate, x * rate, -y * bend - x * rate * rate, x * bend - y * rate * rate, free_1(t)[2]]
     )
@@ -476,7 +479,7 @@ def extended(tableau: Tableau) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             with mpmath.workdps(30):
                 A, b, c = from_definition(family, tableau.stages)
                 lists = (A.tolist(), list(b), c)
-                # A sum of two doubles holds 32 digits; a long double made of a string would do in new NumPy only.
+                # Through a sum of two doubles: NumPy takes a number of mpmath for one double.
                 high = [np.array(part, dtype=float) for part in lists]
                 low = [
                     np.array((mpmath.matrix(part) - mpmath.matrix(first.tolist())).tolist(), dtype=float)
@@ -490,7 +493,7 @@ def extended(tableau: Tableau) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def jacobians(problem: Hessenberg, u: np.ndarray, du: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Derivatives by u and u', shape (n, n, s), exact to roundoff: along the imaginary axis nothing cancels."""
+    """Derivatives by u and u', shape (n, n, s), exact to roundoff: an imaginary step cancels nothing."""
     n = len(u)
     turn = 1e-30j * np.eye(n)[:, :, None]
     u, du = u.astype(complex)[:, None], du.astype(complex)[:, None]
@@ -504,33 +507,40 @@ def solve_step(
 ) -> np.ndarray:
     """Derivatives at the stages from the guess U, shape (n, s); those of an explicit first stage are kept."""
     n, s = len(U), U.shape[1] - first
-    last, inverse = np.inf, np.empty(0)
+    last, stalled, inverse = np.inf, 0, None
     for _ in range(40):
         u = u0[:, None] + h * (U @ A.T)
         F = (problem.left(u, U) - forcing)[:, first:].astype(float).reshape(n * s)
-        if last == np.inf:
+        if inverse is None:
             by_u, by_du = jacobians(problem, u[:, first:], U[:, first:])
             matrix = np.einsum("eci,ij->eicj", float(h) * by_u, A[first:, first:].astype(float))
             matrix[:, range(s), :, range(s)] += np.moveaxis(by_du, 2, 0)
             inverse = np.linalg.inv(matrix.reshape(n * s, n * s))
         change = -(inverse @ F)
         size = float(np.abs(change).max())
-        # The correction is computed in double precision, the residual in extended: progress ends in roundoff.
-        if size > 0.5 * last and size < 1e-9:
-            return U
         U[:, first:] += change.reshape(n, s)
-        last = np.inf if size > 0.1 * last else size
+        # The correction is computed in double precision, the residual in extended: progress ends in roundoff.
+        stalled += size >= 0.5 * last and size < 1e-6 * (1.0 + float(np.abs(U).max()))
+        if stalled == 2 or size == 0.0:
+            return U
+        if size > 0.1 * last:
+            inverse = None
+        last = size
     raise AssertionError(f"Newton's method stopped at a change of {size:.1e}")
 
 
+START = 0.5
+"""Where the interval starts: from 0 the leading term in the error of the highest order nearly vanishes."""
+
+
 def global_error(problem: Hessenberg, tableau: Tableau, steps: int) -> np.ndarray:
-    """Largest error of each part in the second half of the interval [0, 1].
+    """Largest error of each part in the second half of an interval of length 1.
 
     Errors of the first steps are gone by then; the largest over many steps also sees errors that alternate.
     """
     A, b, c = extended(tableau)
     h, first = LONG(1) / steps, int(tableau.explicit_first_stage)
-    ends = np.arange(steps + 1) * h
+    ends = START + np.arange(steps + 1) * h
     times = ends[:-1, None] + c * h
     exact, slope = problem.exact(ends), problem.slope(times)
     forcing = problem.left(problem.exact(times), slope)
@@ -563,8 +573,9 @@ def test_problem_has_its_solution(index: int) -> None:
 def step_numbers(tableau: Tableau, index: int) -> tuple[int, int]:
     """Numbers of steps at which errors follow their order but stay above roundoff."""
     if index == 3 and tableau.explicit_first_stage:
-        return 100, 200
-    return {1: (80, 160), 2: (40, 80), 3: (40, 80), 4: (32, 64), 5: (16, 32), 6: (8, 16), 9: (5, 10)}[
+        # The multiplier of esdirk43 has a small leading term that shows only here.
+        return 80 * tableau.order, 160 * tableau.order
+    return {1: (80, 160), 2: (40, 80), 3: (40, 80), 4: (32, 64), 5: (16, 32), 6: (8, 16), 9: (7, 14)}[
         tableau.order
     ]
 

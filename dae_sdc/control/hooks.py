@@ -195,7 +195,7 @@ class RequireConvergence(Hooks):  # type: ignore[misc]
         restol, residual = L.params.restol, L.status.residual
         if restol <= 0.0 or residual <= restol or step.status.get("restart") or L.params.get("e_tol"):
             return
-        if residual <= ROUND_OFF * L.sweep.residual_scale():
+        if step.status.get("at_round_off") or residual <= ROUND_OFF * L.sweep.residual_scale():
             return
         raise ConvergenceError(
             f"the sweeps of the step from t={L.time:.6g} with dt={L.dt:.3g} ended after {step.status.iter} iterations "

@@ -79,9 +79,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         if "eval_f" in cls.__dict__:
             cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])
 
-    def __init__(
-        self, n_diff: int, n_alg: int, newton_tol: float = 1e-10, newton_maxiter: int = 25
-    ) -> None:
+    def __init__(self, n_diff: int, n_alg: int, newton_tol: float = 1e-10, newton_maxiter: int = 25) -> None:
         if n_diff < 0 or n_alg < 0 or n_diff + n_alg < 1:
             raise InputError(
                 f"{type(self).__name__} needs at least one unknown; got n_diff={n_diff}, n_alg={n_alg}"
@@ -94,6 +92,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         self.n_alg = n_alg
         self.n = n_diff + n_alg
         self.work_counters = new_counters()
+        self._rhs = self.work_counters["rhs"]
+        self._shape = (self.n,)
         self._fill_names()
 
     def _fill_names(self) -> None:
@@ -170,14 +170,16 @@ class ProblemDAE(Problem):  # type: ignore[misc]
 
     def evaluate(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual as a plain array of shape (n,), counted and checked for its shape."""
-        self.work_counters["rhs"].niter += 1
-        value: Vector = np.asarray(self.eval_f(u, du, t), dtype=np.float64)
-        if value.shape != (self.n,):
+        self._rhs.niter += 1
+        value = self.eval_f(u, du, t)
+        if type(value) is not np.ndarray or value.dtype != np.float64:
+            value = np.asarray(value, dtype=np.float64).view(np.ndarray)
+        if value.shape != self._shape:
             raise InputError(
                 f"{type(self).__name__}.eval_f must return {self.n} values, one an equation; "
                 f"got shape {value.shape}"
             )
-        return value.view(np.ndarray)
+        return value
 
     def evaluate_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
         """The residual at M nodes, shape (M, n), in one call where ``residual_nodes`` exists."""
@@ -185,9 +187,12 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         if batched is None:
             rows = zip(u, du, t, strict=True)
             return np.array(
-                [self.evaluate(attach(x, self.n_diff), attach(dx, self.n_diff), float(s)) for x, dx, s in rows]
+                [
+                    self.evaluate(attach(x, self.n_diff), attach(dx, self.n_diff), float(s))
+                    for x, dx, s in rows
+                ]
             )
-        self.work_counters["rhs"].niter += len(t)
+        self._rhs.niter += len(t)
         value: Vector = np.asarray(batched(u, du, t), dtype=np.float64)
         if value.shape != u.shape:
             raise InputError(

@@ -63,8 +63,8 @@ class MeshDAE(mesh):  # type: ignore[misc]
     allocates instead.
     """
 
-    n_diff: int | None
-    polynomial: Any
+    n_diff: int | None = None
+    polynomial: Any = None
 
     def __new__(cls, init: Any, val: float = 0.0, **kwargs: Any) -> MeshDAE:
         if isinstance(init, MeshDAE):
@@ -81,9 +81,8 @@ class MeshDAE(mesh):  # type: ignore[misc]
         raise InputError(f"a MeshDAE is made from a shape or another MeshDAE; got {type(init).__name__}")
 
     def __array_finalize__(self, obj: Any) -> None:
-        self.polynomial = None
-        same_shape = isinstance(obj, MeshDAE) and obj.shape == self.shape
-        self.n_diff = obj.n_diff if same_shape else None
+        if isinstance(obj, MeshDAE) and obj.shape == self.shape:
+            self.n_diff = obj.n_diff
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
         plain = [x.view(np.ndarray) if isinstance(x, MeshDAE) else x for x in inputs]

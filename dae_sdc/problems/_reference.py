@@ -1,4 +1,4 @@
-"""What the problems of the library share: the check of their parameters and the stored reference solutions."""
+"""What the problems of the library share: checks of their parameters and stored reference solutions."""
 
 from __future__ import annotations
 
@@ -57,9 +57,9 @@ def load(name: str) -> Pieces:
 
 
 @functools.cache
-def _defaults(problem: type[ProblemDAE]) -> dict[str, Any]:
-    """Default value of every parameter of the constructor of ``problem``."""
-    given = inspect.signature(problem).parameters.values()
+def _defaults(problem_class: Any) -> dict[str, Any]:
+    """Default value of every parameter of the constructor of a problem."""
+    given = inspect.signature(problem_class).parameters.values()
     return {p.name: p.default for p in given if p.kind is not inspect.Parameter.VAR_KEYWORD}
 
 
@@ -67,8 +67,8 @@ class StoredReference:
     """Reference solution of a problem with its default parameters, evaluated anywhere in its range.
 
     The data are made by ``tools/make_references.py``; the JSON file beside each says how and how far two
-    independent methods agree. Values are accurate to 1e-11, derivatives to 1e-8, both relative to the largest
-    size of the component. At an event the value and the derivative before it are given.
+    independent methods agree. Values are accurate to 1e-11, derivatives to 1e-9, relative to the largest
+    value of the component and of its derivative. At an event, value and derivative are those before it.
 
     Parameters
     ----------
@@ -94,16 +94,17 @@ class StoredReference:
             Outside the stored range, or if ``problem`` has other than its default parameters.
         """
         x, coefficients, _ = self._piece(problem, t)
-        return chebyshev.chebval(x, coefficients)
+        return np.asarray(chebyshev.chebval(x, coefficients))
 
     def derivative(self, problem: ProblemDAE, t: float) -> Vector:
         """The derivative of the solution at time ``t``, shape (n,); raises like :meth:`value`."""
         x, coefficients, scale = self._piece(problem, t)
-        return chebyshev.chebval(x, chebyshev.chebder(coefficients, scl=scale))
+        return np.asarray(chebyshev.chebval(x, chebyshev.chebder(coefficients, scl=scale)))
 
     def _piece(self, problem: ProblemDAE, t: float) -> tuple[float, Vector, float]:
         """Place of ``t`` in its piece, the coefficients there, and dx/dt."""
-        for parameter, default in _defaults(type(problem)).items():
+        problem_class: Any = type(problem)
+        for parameter, default in _defaults(problem_class).items():
             if getattr(problem, parameter) != default:
                 raise ReferenceRangeError(
                     f"the reference of {type(problem).__name__} is for default parameters and this one has "

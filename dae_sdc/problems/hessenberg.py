@@ -64,17 +64,6 @@ class HessenbergIndex1(ProblemDAE):
             ]
         )
 
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """F at M nodes, shape (M, 3)."""
-        (y1, y2, z), (dy1, dy2, _) = u.T, du.T
-        s, c, e = np.sin(t), np.cos(t), np.exp(-t)
-        rows = (
-            dy1 + y1 * y1 - z - c * c + s + e,
-            dy2 - y1 * z + y2 - s - c + e * c,
-            z + z**3 / 3.0 - y1 * y2 - e - e**3 / 3.0 + s * c,
-        )
-        return np.stack(rows, axis=1)
-
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""
         return self.state([cos(t), sin(t), exp(-t)])
@@ -135,16 +124,6 @@ class HessenbergIndex2(ProblemDAE):
                 [2.0 * c * y1 * y2, c * y1 * y1, 0.0],
             ]
         )
-
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """F at M nodes, shape (M, 3)."""
-        (y1, y2, z), (dy1, dy2, _) = u.T, du.T
-        rows = (
-            dy1 - y1 * y2 * y2 * z * z,
-            dy2 - y1 * y1 * y2 * y2 + 3.0 * y2 * y2 * z,
-            y1 * y1 * y2 - 1.0,
-        )
-        return np.stack(rows, axis=1)
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""
@@ -224,18 +203,6 @@ class HessenbergIndex3(ProblemDAE):
             ]
         )
         return np.diag([1.0, 1.0, 1.0, 1.0, 0.0]) + c * stiffness
-
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """F at M nodes, shape (M, 5)."""
-        (y1, y2, v1, v2, w), (dy1, dy2, dv1, dv2, _) = u.T, du.T
-        rows = (
-            dy1 - 2.0 * y1 * y2 * v1 * v2,
-            dy2 + y1 * y2 * v2 * v2,
-            dv1 - (y1 * y2 + v1 * v2) * w,
-            dv2 + y1 * y2 * y2 * v2 * v2 * w,
-            y1 * y2 * y2 - 1.0,
-        )
-        return np.stack(rows, axis=1)
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""

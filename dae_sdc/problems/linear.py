@@ -26,9 +26,9 @@ class SimpleDAE(ProblemDAE):
         F_2 &= -u_2' + \frac{1-\alpha}{t-2}\, u_1 - u_2 + (\alpha-1) z + 2 e^t \\
         F_3 &= (t+2) u_1 + (t^2-4) u_2 - (t^2+t-2)\, e^t
 
-    and vanishes for :math:`u_1 = u_2 = e^t`, :math:`z = -e^t/(2-t)`, whatever :math:`\alpha` is. The derivative of
-    the constraint contains z with the factor :math:`4 - t^2`: the index is 2 for -2 < t < 2, and the equations
-    are singular at both ends.
+    and vanishes for :math:`u_1 = u_2 = e^t`, :math:`z = -e^t/(2-t)`, whatever :math:`\alpha` is. The
+    derivative of the constraint contains z with the factor :math:`4 - t^2`: the index is 2 for -2 < t < 2,
+    and the equations are singular at both ends.
 
     Parameters
     ----------
@@ -72,16 +72,6 @@ class SimpleDAE(ProblemDAE):
                 (t + 2.0) * (u1 - s * u2 - (t - 1.0) * e),
             ]
         )
-
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """The residual at M nodes, shape (M, 3)."""
-        a, e, s = self.alpha, np.exp(t), 2.0 - t
-        u1, u2, z = u.T
-        value = np.empty_like(u)
-        value[:, 0] = (a - 1.0 / s) * u1 + s * a * z + (s + 1.0) / s * e - du[:, 0]
-        value[:, 1] = (a - 1.0) * (u1 / s + z) - u2 + 2.0 * e - du[:, 1]
-        value[:, 2] = (t + 2.0) * (u1 - s * u2 - (t - 1.0) * e)
-        return value
 
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """The matrix dF/du' + c dF/du, shape (3, 3)."""
@@ -180,13 +170,14 @@ class ProblematicF(ProblemDAE):
         require_finite(self, "eta")
         if abs(1.0 + eta) < 1e-12:
             raise InputError(
-                "ProblematicF with eta=-1 has a solution but no implicit step: every iteration matrix is singular "
-                "(its determinant is c^2 (1 + eta)); take eta > -0.5, or reduce the index first"
+                "ProblematicF with eta=-1 has a solution but no implicit step: every iteration matrix is "
+                "singular (its determinant is c^2 (1 + eta)); take eta > -0.5, or reduce the index first"
             )
         if eta < -0.5:
             warnings.warn(
                 f"ProblematicF with eta={eta:g}: implicit methods multiply errors of z by "
-                f"{abs(eta / (1.0 + eta)):.3g} in every step, however small; take eta > -0.5, or reduce the index",
+                f"{abs(eta / (1.0 + eta)):.3g} in every step, however small; "
+                f"take eta > -0.5, or reduce the index",
                 DAEWarning,
                 stacklevel=2,
             )
@@ -196,17 +187,7 @@ class ProblematicF(ProblemDAE):
         y, z = u.tolist()
         dy, dz = du.tolist()
         w = self.eta * t
-        return np.array(
-            [y + w * z - math.sin(t), dy + w * dz + (1.0 + self.eta) * z - math.cos(t)]
-        )
-
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """The residual at M nodes, shape (M, 2)."""
-        w = self.eta * t
-        value = np.empty_like(u)
-        value[:, 0] = u[:, 0] + w * u[:, 1] - np.sin(t)
-        value[:, 1] = du[:, 0] + w * du[:, 1] + (1.0 + self.eta) * u[:, 1] - np.cos(t)
-        return value
+        return np.array([y + w * z - math.sin(t), dy + w * dz + (1.0 + self.eta) * z - math.cos(t)])
 
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """The matrix dF/du' + c dF/du, shape (2, 2)."""
@@ -280,14 +261,6 @@ class DiscontinuousTestDAE(ProblemDAE):
         y, z = u.tolist()
         rate = 0.0 if self.switched else z
         return np.array([float(du[0]) - rate, y * y - z * z - 1.0])
-
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """The residual at M nodes on the branch of the current step, shape (M, 2)."""
-        y, z = u.T
-        value = np.empty_like(u)
-        value[:, 0] = du[:, 0] if self.switched else du[:, 0] - z
-        value[:, 1] = y * y - z * z - 1.0
-        return value
 
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """The matrix dF/du' + c dF/du, shape (2, 2)."""

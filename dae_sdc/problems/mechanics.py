@@ -28,14 +28,14 @@ class Pendulum2D(ProblemDAE):
         F_3 &= m u' + \lambda p, & F_4 &= m v' + \lambda q + m g, \\
         F_5 &= p^2 + q^2 - l^2.
 
-    The force of the rod on the mass is :math:`-\lambda (p, q)`, so :math:`\lambda l` is its tension. Solutions
-    also satisfy the hidden constraints
+    The force of the rod on the mass is :math:`-\lambda (p, q)`, so :math:`\lambda l` is its tension.
+    Solutions also satisfy the hidden constraints
 
     .. math::
         p u + q v = 0, \qquad m (u^2 + v^2) - \lambda (p^2 + q^2) - m g q = 0 .
 
-    The mass is let go from rest at (-l, 0). With :math:`\omega^2 = g/l`, the Jacobian elliptic functions sn, cn,
-    dn of :math:`\omega t` for the parameter 1/2 and :math:`s = \mathrm{sn}/\mathrm{dn}`, the solution is
+    The mass is let go from rest at (-l, 0). With :math:`\omega^2 = g/l`, the Jacobian elliptic functions sn,
+    cn, dn of :math:`\omega t` for the parameter 1/2 and :math:`s = \mathrm{sn}/\mathrm{dn}`, the solution is
 
     .. math::
         p = -l\,\mathrm{cn}/\mathrm{dn}^2, \quad q = -\tfrac12 l s^2, \quad
@@ -56,7 +56,7 @@ class Pendulum2D(ProblemDAE):
     ----------
     E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
     Methods, Lecture Notes in Mathematics 1409, Springer 1989, page 8. The solution in elliptic functions:
-    D. F. Lawden: Elliptic Functions and Applications, Springer 1989, section 5.1.
+    D. F. Lawden: Elliptic Functions and Applications, Springer 1989, chapter 5.
     """
 
     title = "pendulum in Cartesian coordinates"
@@ -94,15 +94,6 @@ class Pendulum2D(ProblemDAE):
             ]
         )
 
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """The residual at M nodes, shape (M, 5)."""
-        value = np.empty_like(u)
-        value[:, :2] = du[:, :2] - u[:, 2:4]
-        value[:, 2:4] = self.m * du[:, 2:4] + u[:, 4:] * u[:, :2]
-        value[:, 3] += self.m * self.g
-        value[:, 4] = u[:, 0] ** 2 + u[:, 1] ** 2 - self.l * self.l
-        return value
-
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """The matrix dF/du' + c dF/du, shape (5, 5)."""
         p, q, _, _, lam = u.tolist()
@@ -118,7 +109,7 @@ class Pendulum2D(ProblemDAE):
         )
 
     def u_exact(self, t: float) -> MeshDAE:
-        """The solution at any time from the formula above, to 1e-14 (1 + omega t) of the size of a component."""
+        """The solution at any time from the formula above, to 1e-14 (1 + omega t) of each component."""
         omega = math.sqrt(self.g / self.l)
         # Errors of ellipj grow with the distance from zero, so whole periods are taken off first.
         phase = omega * t - _PERIOD * round(omega * t / _PERIOD)

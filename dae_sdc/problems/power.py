@@ -83,8 +83,8 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
 
     References
     ----------
-    P. Kundur, N. J. Balu, M. G. Lauby: Power System Stability and Control, McGraw-Hill 1994, sections 3.3 to 3.5
-    and figure 3.18. P. C. Krause, O. Wasynczuk, S. D. Sudhoff: Analysis of Electric Machinery, IEEE Press 1995,
+    P. Kundur, N. J. Balu, M. G. Lauby: Power System Stability and Control, McGraw-Hill 1994,
+    figure 3.18. P. C. Krause, O. Wasynczuk, S. D. Sudhoff: Analysis of Electric Machinery, IEEE Press 1995,
     page 145.
     """
 
@@ -96,7 +96,16 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
     )
     units = (*("pu",) * 6, "rad", "pu", *("pu",) * 6)
     equation_names = (
-        *("voltage d", "voltage q", "voltage F", "voltage D", "voltage Q1", "voltage Q2", "rotor angle", "swing"),
+        *(
+            "voltage d",
+            "voltage q",
+            "voltage F",
+            "voltage D",
+            "voltage Q1",
+            "voltage Q2",
+            "rotor angle",
+            "swing",
+        ),
         *("flux d", "flux q", "flux F", "flux D", "flux Q1", "flux Q2"),
     )
     parameter_units = {
@@ -145,14 +154,14 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
         inductance[np.ix_((1, 4, 5), (1, 4, 5))] = [[L_q, L_mq, L_mq], [L_mq, L_Q1, L_mq], [L_mq, L_mq, L_Q2]]
         if not np.linalg.cond(inductance) < 1e12:
             raise InputError(
-                "the inductances of SynchronousMachineInfiniteBus do not determine the currents: their matrix is "
-                "singular; L_d, L_F, L_D must exceed L_md, and L_q, L_Q1, L_Q2 must exceed L_mq"
+                "the inductances of SynchronousMachineInfiniteBus do not determine the currents: their "
+                "matrix is singular; L_d, L_F, L_D must exceed L_md, and L_q, L_Q1, L_Q2 must exceed L_mq"
             )
         self._inductance = inductance
         self._set_constant_slopes()
 
     def _set_constant_slopes(self) -> None:
-        """The parts of the Jacobian that do not depend on the state; the others are filled in by ``jacobian``."""
+        """The parts of the Jacobian that do not depend on the state; ``jacobian`` fills in the others."""
         slope = np.zeros((14, 14))
         w, r, x = self.omega_b, self.Z_line.real - self.R_s, self.Z_line.imag
         slope[0:2, 8:10] = [[w * r, -w * x], [w * x, w * r]]
@@ -198,22 +207,6 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
             ]
         )
 
-    @np.errstate(over="ignore", invalid="ignore")
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """The residual at M nodes, shape (M, 14)."""
-        psi, delta, om, i = u[:, :6], u[:, 6], u[:, 7], u[:, 8:]
-        w, z = self.omega_b, self.Z_line
-        value = u @ self._slope.T
-        value[:, :8] -= du[:, :8]
-        value[:, 0] += w * (self.E_B * np.sin(delta) + om * psi[:, 1])
-        value[:, 1] += w * (self.E_B * np.cos(delta) - om * psi[:, 0])
-        value[:, 2] += w * self.v_F
-        value[:, 6] -= w
-        torque = np.where(t > self.t_disturbance + EVENT_SLACK, self.T_m_after, self.T_m)
-        torque = torque - psi[:, 1] * i[:, 0] + psi[:, 0] * i[:, 1] + self.K_D * w
-        value[:, 7] += torque / (2.0 * self.H)
-        return value
-
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """The matrix dF/du' + c dF/du, shape (14, 14)."""
         pd, pq, *_, delta, om, i_d, i_q = u.tolist()[:10]
@@ -246,7 +239,8 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
         if t != 0.0:
             return self.state(self.stored.derivative(self, t))
         derivative = np.asarray(self.eval_f(self.state(self._start()), self.state(np.zeros(14)), 0.0))
-        # The flux equations are linear, so the same matrix maps the rates of the fluxes to those of the currents.
+        # The flux equations are linear, so the same matrix maps the rates of the fluxes to those of the
+        # currents.
         derivative[8:] = np.linalg.solve(self._inductance, derivative[:6])
         return self.state(derivative)
 
@@ -272,7 +266,7 @@ SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0
 
 
 def admittance(without: tuple[int, int] | None = None) -> Phasors:
-    """The bus admittance matrix of the 9-bus system in pu, shape (9, 9), with one branch taken out if wanted."""
+    """The bus admittance matrix of the 9-bus system in pu, shape (9, 9), if wanted without one branch."""
     matrix = np.zeros((9, 9), dtype=np.complex128)
     for first, second, resistance, reactance, charging in BRANCHES:
         if without is None or {first, second} != set(without):
@@ -284,7 +278,7 @@ def admittance(without: tuple[int, int] | None = None) -> Phasors:
 
 
 def power_slopes(y: Phasors, magnitude: Vector, angle: Vector) -> tuple[Phasors, Phasors]:
-    """Derivatives of the powers v conj(y v) that leave the buses, with respect to angles and magnitudes of v."""
+    """Derivatives of the powers v conj(y v) that leave the buses by the angles and magnitudes of v."""
     unit = np.exp(1j * angle)
     v = magnitude * unit
     current = y @ v
@@ -296,8 +290,8 @@ def power_slopes(y: Phasors, magnitude: Vector, angle: Vector) -> tuple[Phasors,
 def power_flow() -> Phasors:
     """Bus voltages of the 9-bus system for its set points, shape (9,).
 
-    Bus 1 has 1 pu at angle 0, buses 2 and 3 have 1 pu and generate 1.63 and 0.85 pu of active power; the powers
-    at the other six buses are those of the loads.
+    Bus 1 has 1 pu at angle 0, buses 2 and 3 have 1 pu and generate 1.63 and 0.85 pu of active power; the
+    powers at the other six buses are those of the loads.
     """
     y = admittance()
     magnitude, angle = np.ones(9), np.zeros(9)
@@ -307,14 +301,18 @@ def power_flow() -> Phasors:
         lack = wanted - v * np.conj(y @ v)
         by_angle, by_magnitude = power_slopes(y, magnitude, angle)
         slope = np.block(
-            [[by_angle.real[1:, 1:], by_magnitude.real[1:, 3:]], [by_angle.imag[3:, 1:], by_magnitude.imag[3:, 3:]]]
+            [
+                [by_angle.real[1:, 1:], by_magnitude.real[1:, 3:]],
+                [by_angle.imag[3:, 1:], by_magnitude.imag[3:, 3:]],
+            ]
         )
         step = np.linalg.solve(slope, np.concatenate([lack.real[1:], lack.imag[3:]]))
         angle[1:] += step[:8]
         magnitude[3:] += step[8:]
         if np.abs(step).max() < 1e-14:
             break
-    return magnitude * np.exp(1j * angle)
+    voltage: Phasors = magnitude * np.exp(1j * angle)
+    return voltage
 
 
 class _Machines:
@@ -334,7 +332,9 @@ class _Machines:
     Rs = np.array([0.0041, 0.0026, 0.0035])
     Xls = np.array([0.12, 0.102, 0.075])
     Dm = np.array([0.1, 0.2, 0.3]) * 2.0 * H / SYNCHRONOUS_SPEED
-    KA, TA, KE, TE, KF, TF, Ax, Bx = (np.full(3, x) for x in (20.0, 0.2, 1.0, 0.314, 0.063, 0.35, 0.0039, 1.555))
+    KA, TA, KE, TE, KF, TF, Ax, Bx = (
+        np.full(3, x) for x in (20.0, 0.2, 1.0, 0.314, 0.063, 0.35, 0.0039, 1.555)
+    )
     TCH, TSV, RD = (np.full(3, x) for x in (0.1, 0.05, 0.05))
 
     a1 = (Xdpp - Xls) / (Xdp - Xls)
@@ -373,7 +373,8 @@ class WSCC9BusSystem(ProblemDAE):
         T_F F_8 &= -R_F + \tfrac{K_F}{T_F} E_{fd} - T_F \dot R_F \\
         T_A F_9 &= -V_R + K_A R_F - \tfrac{K_A K_F}{T_F} E_{fd} + K_A (V_{ref} - V) - T_A \dot V_R \\
         T_{CH} F_{10} &= -T_M + P_{SV} - T_{CH} \dot T_M \\
-        T_{SV} F_{11} &= -P_{SV} + P_C - \frac{1}{R_D} \Big(\frac{\omega}{\omega_s} - 1\Big) - T_{SV} \dot P_{SV}
+        T_{SV} F_{11} &= -P_{SV} + P_C
+            - \frac{1}{R_D} \Big(\frac{\omega}{\omega_s} - 1\Big) - T_{SV} \dot P_{SV}
 
     with the electric torque, where :math:`a_1 = 1 - a_2 = (X_d'' - X_{ls})/(X_d' - X_{ls})` and
     :math:`a_3 = 1 - a_4 = (X_q'' - X_{ls})/(X_q' - X_{ls})`,
@@ -394,20 +395,21 @@ class WSCC9BusSystem(ProblemDAE):
             - V_i e^{i \theta_i} \overline{\sum_j Y_{ij} V_j e^{i \theta_j}} ,
 
     the first term at the generator buses 1 to 3 only. Valve 1 has a limiter: a step that begins with
-    :math:`P_{SV,1} \ge` ``psv_max`` has :math:`F_{11} = -\dot P_{SV,1}` for generator 1. Loads draw constant power.
-    Equation j of the first 33 is that of unknown j; the unknowns are grouped by kind, generators 1, 2, 3 in each.
+    :math:`P_{SV,1} \ge` ``psv_max`` has :math:`F_{11} = -\dot P_{SV,1}` for generator 1. Loads draw constant
+    power. Equation j of the first 33 is that of unknown j; the unknowns are grouped by kind, generators 1, 2,
+    3 in each.
 
     The system starts in equilibrium at the solution of its power flow. From ``t_fault`` on, the admittance
-    matrix Y is that without the branch ``outage``. Bus numbers are those of MATPOWER's case9: generators at 1, 2
-    and 3 behind transformers to 4, 8 and 6, loads at 5, 7 and 9.
+    matrix Y is that without the branch ``outage``. Bus numbers are those of MATPOWER's case9: generators at
+    1, 2 and 3 behind transformers to 4, 8 and 6, loads at 5, 7 and 9.
 
     Parameters
     ----------
     data : {"corrected", "pysdc"}
-        "pysdc" takes the data of pySDC 5.9 as they are, to solve the same equations as it does: generator powers
-        rounded to 1 MW and 1 Mvar, hence an initial value that violates the equations by about 1e-2, and after
-        the fault the admittance matrix without branch 8-2 with its rows and columns in the bus order
-        1, 2, 3, 4, 9, 5, 8, 7, 6 while loads and machines keep theirs; unit none.
+        "pysdc" takes the data of pySDC 5.9 as they are, to solve the same equations: generator powers rounded
+        to 1 MW and 1 Mvar, hence an initial value that violates the equations by about 1e-2, and
+        after the fault the admittance matrix without branch 8-2 with its rows and columns in the bus order 1,
+        2, 3, 4, 9, 5, 8, 7, 6 while loads and machines keep theirs; unit none.
     outage : tuple of int
         The two buses of the branch that is taken out; with data="pysdc" only (8, 2); unit none.
     t_fault : float
@@ -424,10 +426,10 @@ class WSCC9BusSystem(ProblemDAE):
 
     References
     ----------
-    P. W. Sauer, M. A. Pai: Power System Dynamics and Stability, Prentice Hall 1998, chapters 3 to 7 (machine:
-    equations (3.148) to (3.159)). I. Abdulrahman: MATLAB-Based Programs for Power System Dynamics Analysis,
-    IEEE Open Access Journal of Power and Energy 7 (2020), 59-69. Network: R. D. Zimmerman,
-    C. E. Murillo-Sanchez, R. J. Thomas: MATPOWER, IEEE Transactions on Power Systems 26 (2011), 12-19, case9.
+    P. W. Sauer, M. A. Pai: Power System Dynamics and Stability, Prentice Hall 1998, chapters 3 to 7.
+    I. Abdulrahman: MATLAB-Based Programs for Power System Dynamics Analysis, IEEE Open Access Journal of
+    Power and Energy 7 (2020), 59-69. Network: R. D. Zimmerman, C. E. Murillo-Sanchez, R. J. Thomas:
+    MATPOWER, IEEE Transactions on Power Systems 26 (2011), 12-19, case9.
     """
 
     title = "WSCC 9-bus power system with the outage of a branch"
@@ -485,7 +487,9 @@ class WSCC9BusSystem(ProblemDAE):
         branches = [branch[:2] for branch in BRANCHES]
         if not any(set(self.outage) == set(branch) for branch in branches):
             listed = ", ".join(f"{first}-{second}" for first, second in branches)
-            raise InputError(f"outage of WSCC9BusSystem must be one of the branches {listed}; got {self.outage}")
+            raise InputError(
+                f"outage of WSCC9BusSystem must be one of the branches {listed}; got {self.outage}"
+            )
         if self.data == "pysdc" and set(self.outage) != {8, 2}:
             raise InputError(
                 f"data='pysdc' has the outage of branch 8-2 only; got outage={self.outage}, "
@@ -495,7 +499,7 @@ class WSCC9BusSystem(ProblemDAE):
 
     @staticmethod
     def _equilibrium(voltage: Phasors, power: Phasors) -> tuple[Vector, Vector, Vector]:
-        """State at rest for bus voltages and generator powers, with the set points of exciters and turbines."""
+        """State at rest for bus voltages and generator powers; set points of exciters and turbines."""
         k, v = _Machines, voltage[:3]
         current = np.conj(power / v)
         delta = np.angle(v + (k.Rs + 1j * k.Xq) * current)
@@ -570,7 +574,7 @@ class WSCC9BusSystem(ProblemDAE):
         """The residual as printed above, shape (57,), on the branch of the current step."""
         x = u.view(np.ndarray)
         matrix, vector = self._linear[self.limited]
-        f = matrix @ x
+        f: Vector = matrix @ x
         f += vector
         f[:33] -= du.view(np.ndarray)[:33]
         v = x[39:48] * np.exp(1j * x[48:57])

@@ -1,13 +1,16 @@
-"""Experiments: every verb of the command line as a function of the same name."""
+"""Experiments: every verb of the command line as a function of the same name.
+
+A module here that defines a function of its own name is an experiment, and ``dae_sdc.run.<name>`` is that
+function. Modules are imported when they are first used.
+"""
 
 from __future__ import annotations
 
 import importlib
 import pkgutil
-from typing import TYPE_CHECKING
-
-from dae_sdc.run.results import Result, load
-from dae_sdc.run.solution import Solution
+import sys
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dae_sdc.run.bench import bench as bench
@@ -18,11 +21,29 @@ if TYPE_CHECKING:
     from dae_sdc.run.playground import playground as playground
     from dae_sdc.run.solve import solve as solve
 
-__all__ = ["Result", "Solution", "load"]
 
-for _module in pkgutil.iter_modules(__path__):
-    # A file that defines a function of its own name is an experiment; the function takes the name of the file.
-    _function = getattr(importlib.import_module(f"{__name__}.{_module.name}"), _module.name, None)
-    if callable(_function):
-        globals()[_module.name] = _function
-        __all__ += [_module.name]
+def _modules() -> set[str]:
+    return {module.name for module in pkgutil.iter_modules(__path__)}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _modules():
+        importlib.import_module(f"{__name__}.{name}")
+        return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_modules()})
+
+
+class _Experiments(ModuleType):
+    """This package, which hands out an experiment's function where Python binds its module."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if isinstance(value, ModuleType):
+            value = getattr(value, name, value)
+        super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Experiments

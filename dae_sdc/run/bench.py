@@ -69,14 +69,14 @@ class Case:
 # The machine and the power system are stepped up to their disturbance at t = 0.05: pySDC.projects.DAE switches
 # inside a step that ends there, which is another discretisation.
 UPSTREAM = (
-    Case("simple", "simpleDAE", 1e-2, 10),
-    Case("simple", "simpleDAE", 1e-2, 10, "semi-implicit"),
+    Case("simple", "simpleDAE", 1e-2, 50),
+    Case("simple", "simpleDAE", 1e-2, 50, "semi-implicit"),
     Case("problematic-f", "problematicF", 1e-2, 10),
-    Case("pendulum", "pendulum2D", 1e-2, 10),
-    Case("pendulum", "pendulum2D", 1e-2, 10, "semi-implicit"),
-    Case("discontinuous", "discontinuousTestDAE", 1e-2, 10),
-    Case("one-transistor", "transistorAmplifier", 1e-4, 10),
-    Case("two-transistor", "transistorAmplifier", 1e-4, 10),
+    Case("pendulum", "pendulum2D", 1e-2, 50),
+    Case("pendulum", "pendulum2D", 1e-2, 50, "semi-implicit"),
+    Case("discontinuous", "discontinuousTestDAE", 1e-2, 100),
+    Case("one-transistor", "transistorAmplifier", 1e-4, 100),
+    Case("two-transistor", "transistorAmplifier", 1e-4, 100),
     Case("synchronous-machine", "synchronousMachine", 1e-2, 4),
     Case("wscc9", "wscc9BusSystem", 1e-2, 4, params={"data": "pysdc"}),
 )
@@ -114,7 +114,9 @@ class _Run:
         return perf_counter() - tic, end, stats
 
 
-def _controller(problem: Any, params: dict[str, Any], sweeper: Any, case: Case, nodes: int, qdelta: str) -> Any:
+def _controller(
+    problem: Any, params: dict[str, Any], sweeper: Any, case: Case, nodes: int, qdelta: str
+) -> Any:
     description = {
         "problem_class": problem,
         "problem_params": {"newton_tol": NEWTON_TOL, **params},

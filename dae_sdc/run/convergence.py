@@ -49,6 +49,9 @@ RESTOL = 1e-13
 NEWTON_TOL = 1e-13
 """Tolerances where none are given: below any error a study is to show."""
 
+ROUND_OFF = 200.0 * float(np.finfo(float).eps)
+"""Error relative to the size of the solution at or below which a point is left out of the fit."""
+
 STAGNATED = 0.9
 """An error that did not fall below this part of the one before is round-off, and ends the fit."""
 
@@ -114,7 +117,9 @@ def convergence(
     setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in runs]
     rows: list[tuple[Any, ...]] = []
     sizes_of = [step_sizes(setup.problem, dts, t_end) for setup in setups]
-    with tqdm(total=sum(map(len, sizes_of)), unit="run", disable=None if progress else True, leave=False) as bar:
+    with tqdm(
+        total=sum(map(len, sizes_of)), unit="run", disable=None if progress else True, leave=False
+    ) as bar:
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             solutions = []
             for dt in sizes:
@@ -172,13 +177,17 @@ def errors(problem: ProblemDAE, solution: Solution) -> dict[str, float]:
     return {name: float(difference[:, part].max()) for name, part in problem.groups.items()}
 
 
-def fit_order(dts: NDArray[np.float64], errors: NDArray[np.float64]) -> tuple[float, float]:
+def fit_order(
+    dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0
+) -> tuple[float, float]:
     """Order of convergence and quality of the fit.
 
     Parameters
     ----------
     dts, errors : ndarray, shape (K,)
         Step sizes and errors.
+    floor : float
+        Errors at or below this are round-off.
 
     Returns
     -------
@@ -188,9 +197,9 @@ def fit_order(dts: NDArray[np.float64], errors: NDArray[np.float64]) -> tuple[fl
     """
     order = np.argsort(dts)[::-1]
     h, e = dts[order], errors[order]
-    falling = np.flatnonzero(~(e[1:] < STAGNATED * e[:-1]))
-    used = falling[0] + 1 if falling.size else len(e)
-    if used < 2 or not (e[:used] > 0.0).all():
+    ended = np.flatnonzero(~(e[1:] < STAGNATED * e[:-1]) | (e[1:] <= floor))
+    used = ended[0] + 1 if ended.size else len(e)
+    if used < 2:
         return float("nan"), float("nan")
     x, y = np.log10(h[:used]), np.log10(e[:used])
     line = np.polyfit(x, y, 1)
@@ -203,7 +212,8 @@ def _rows(setup: Setup, sizes: list[float], solutions: list[Solution]) -> list[t
     rows: list[tuple[Any, ...]] = []
     for group in setup.problem.groups:
         of_group = np.array([error[group] for error in found])
-        slope, fit = fit_order(np.array(sizes), of_group)
+        size = max(float(np.abs(solution.u[:, setup.problem.groups[group]]).max()) for solution in solutions)
+        slope, fit = fit_order(np.array(sizes), of_group, ROUND_OFF * size)
         for dt, error, solution in zip(sizes, of_group, solutions, strict=True):
             stats = solution.stats
             work = (stats["sweeps"] / stats["steps"], *(stats[name] for name in COUNTERS))
@@ -246,7 +256,9 @@ def print_table(result: Result) -> None:
     data = result.data
     keys = ("problem", "sweeper", "quad", "nodes", "qdelta", "group")
     seen = dict.fromkeys(tuple(row[key] for key in keys) for row in data)
-    print(f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'group':<12} {'order':>6} {'theory':>6}  errors")
+    print(
+        f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'group':<12} {'order':>6} {'theory':>6}  errors"
+    )
     for key in seen:
         rows = data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)]
         problem, sweeper, _, number, qdelta, group = key

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError
@@ -39,11 +40,14 @@ class Setup:
         What identifies the run in a table: problem, sweeper, quad, nodes, qdelta.
     description : dict
         For a pySDC controller, without the step size.
+    adaptive : bool
+        Whether convergence controllers were given that may change the step size.
     """
 
     problem: ProblemDAE
     label: Mapping[str, Any]
     description: Mapping[str, Any] = field(repr=False)
+    adaptive: bool
 
     @property
     def sweeper_class(self) -> type[Any]:
@@ -179,13 +183,19 @@ def describe(
     if direct:
         idle = [option for option, value in sweeps.items() if value is not None]
         if idle:
-            raise InputError(f"these options have no effect on the Runge-Kutta method '{name}': {', '.join(idle)}")
+            raise InputError(
+                f"these options have no effect on the Runge-Kutta method '{name}': {', '.join(idle)}"
+            )
         label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
         sweeper_params: dict[str, Any] = {}
         level_params: dict[str, Any] = {"restol": -1.0}
         maxiter = 1
     elif isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE):
-        label = {"quad": quad or "RADAU-RIGHT", "nodes": 3 if nodes is None else nodes, "qdelta": qdelta or "LU"}
+        label = {
+            "quad": quad or "RADAU-RIGHT",
+            "nodes": 3 if nodes is None else nodes,
+            "qdelta": qdelta or "LU",
+        }
         sweeper_params = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
         if initial_guess is not None:
             sweeper_params["initial_guess"] = initial_guess
@@ -211,7 +221,10 @@ def describe(
         "step_params": {"maxiter": maxiter},
         "convergence_controllers": {k: dict(v) for k, v in (convergence_controllers or {}).items()},
     }
-    return Setup(instance, {"problem": problem_name(problem), "sweeper": name, **label}, description)
+    adaptive = bool(convergence_controllers)
+    if not direct:
+        description["convergence_controllers"].setdefault(StopAtRoundOff, {})
+    return Setup(instance, {"problem": problem_name(problem), "sweeper": name, **label}, description, adaptive)
 
 
 def _sweeper_name(cls: type[Any]) -> str:

@@ -147,7 +147,9 @@ def main(args: argparse.Namespace) -> int:
         progress=True,
         **settings,
     )
-    print(f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'sweep':>5} {'residual':>9}  errors by group")
+    print(
+        f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'sweep':>5} {'residual':>9}  errors by group"
+    )
     data = result.data
     keys = ("problem", "sweeper", "nodes", "qdelta", "sweep")
     for key in dict.fromkeys(tuple(row[name] for name in keys) for row in data):

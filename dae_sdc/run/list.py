@@ -37,7 +37,8 @@ def list(kind: str) -> dict[str, str]:  # noqa: A001 - the verb has this name
     """
     if kind == "problems":
         return {
-            name: f"index {problem.index}, {problem.__name__}: {problem.title}" for name, problem in PROBLEMS.items()
+            name: f"index {problem.index}, {problem.__name__}: {problem.title}"
+            for name, problem in PROBLEMS.items()
         }
     if kind == "sweepers":
         return {

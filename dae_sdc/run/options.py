@@ -30,7 +30,11 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "default": ["fully-implicit"],
     },
     "nodes": {"type": int, "help": "number of collocation nodes (3)"},
-    "nodes-list": {"flag": "nodes", "type": _integers, "help": "numbers of collocation nodes, separated by commas (3)"},
+    "nodes-list": {
+        "flag": "nodes",
+        "type": _integers,
+        "help": "numbers of collocation nodes, separated by commas (3)",
+    },
     "quad": {"help": "quadrature: RADAU-RIGHT, LOBATTO or GAUSS (RADAU-RIGHT)"},
     "qdelta": {"help": "preconditioner Q_Delta (LU); 'dae-sdc list qdelta' shows all"},
     "qdeltas": {"flag": "qdelta", "type": _words, "help": "preconditioners, separated by commas (LU)"},
@@ -51,7 +55,10 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "help": "parameter of the problem; may be repeated",
     },
     "seed": {"type": int, "help": "seed of the random initial guess"},
-    "out": {"metavar": "FILE.npy", "help": "file for the result; a .json of the same name says how it was made"},
+    "out": {
+        "metavar": "FILE.npy",
+        "help": "file for the result; a .json of the same name says how it was made",
+    },
 }
 
 

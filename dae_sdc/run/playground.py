@@ -41,7 +41,9 @@ PLAYGROUNDS: Mapping[str, dict[str, Any]] = {
 """The runs: the standard index-2 problem that is solvable only for some parameters, and a machine whose torque drops."""
 
 
-def playground(name: str, *, out: str | Path | None = None, progress: bool = False, **changes: Any) -> Solution:
+def playground(
+    name: str, *, out: str | Path | None = None, progress: bool = False, **changes: Any
+) -> Solution:
     """Run a playground and return its solution.
 
     Parameters

@@ -56,14 +56,24 @@ class Solution:
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
         n = self.u.shape[1]
-        columns: list[tuple[Any, ...]] = [("t", "f8"), ("u", "f8", (n,)), ("du", "f8", (n,)), ("residual", "f8")]
+        columns: list[tuple[Any, ...]] = [
+            ("t", "f8"),
+            ("u", "f8", (n,)),
+            ("du", "f8", (n,)),
+            ("residual", "f8"),
+        ]
         columns += [(name, "i8") for name in ("sweeps", *COUNTERS)]
         data = np.zeros(len(self.t), dtype=columns)
         data["t"], data["u"], data["du"] = self.t, self.u, self.du
         for name, values in self.per_step.items():
             data[name] = values
         time_unit = self.parameters.get("time_unit", "s")
-        parameters = {**self.parameters, "success": self.success, "message": self.message, "stats": self.stats}
+        parameters = {
+            **self.parameters,
+            "success": self.success,
+            "message": self.message,
+            "stats": self.stats,
+        }
         return Result("solution", data, {"t": time_unit}, parameters, command_line())
 
     def save(self, path: str | Path) -> Path:

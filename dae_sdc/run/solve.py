@@ -109,7 +109,6 @@ def _run(
             bar.update(1)
 
     dt = (t_end - t0) / count
-    adaptive = bool(setup.description["convergence_controllers"])
     own_hooks = [CheckInitialValue, Record, RequireConvergence, *hooks]
     message, log = "", {}
     with _logging_kept():
@@ -121,7 +120,7 @@ def _run(
         record = next(hook for hook in controller.hooks if isinstance(hook, Record))
         try:
             # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
-            controller.run(u0=u0, t0=t0, Tend=t_end if adaptive else t_end - 0.5 * dt)
+            controller.run(u0=u0, t0=t0, Tend=t_end if setup.adaptive else t_end - 0.5 * dt)
         except SolveError as error:
             message = str(error)
         except KeyboardInterrupt:

@@ -156,7 +156,9 @@ def check_quadrature(quad_type: Any, num_nodes: Any) -> None:
         )
     least = 2 if quad_type == "LOBATTO" else 1
     if not isinstance(num_nodes, (int, np.integer)) or num_nodes < least:
-        raise InputError(f"num_nodes must be an integer of at least {least} for {quad_type}; got {num_nodes!r}")
+        raise InputError(
+            f"num_nodes must be an integer of at least {least} for {quad_type}; got {num_nodes!r}"
+        )
 
 
 def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
@@ -219,7 +221,9 @@ def admissible(coll: CollBase) -> list[str]:
     """Names of the Q_Delta that contract where a constraint fixes the derivative, best first."""
     found = []
     for kind in set(QDELTA_GENERATORS.values()):
-        names = sorted((n for n, k in QDELTA_GENERATORS.items() if k is kind), key=lambda n: ("_" in n, len(n), n))
+        names = sorted(
+            (n for n, k in QDELTA_GENERATORS.items() if k is kind), key=lambda n: ("_" in n, len(n), n)
+        )
         try:
             radius = stiff_limit(coll, names[0])
         except InputError:

@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import Matrix
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
@@ -64,7 +64,8 @@ class CoupledStages:
                 h = float(dt * (self.c[i] - last))
                 if h > 0.0:
                     u, du = attach(value + h * slope, problem.n_diff), attach(slope.copy(), problem.n_diff)
-                    system.place(u, du, float(t0 + dt * self.c[i]), h, (t0, dt), int(i) + 1)
+                    plain = (u.view(np.ndarray), du.view(np.ndarray))
+                    system.place(u, du, plain, float(t0 + dt * self.c[i]), h, (t0, dt), int(i) + 1)
                     newton.solve(system)
                     value, slope, last = u.view(np.ndarray), du.view(np.ndarray).copy(), self.c[i]
                     slope[problem.n_diff :] = 0.0
@@ -91,14 +92,17 @@ class CoupledStages:
         """See :class:`ImplicitSystem`."""
         n_diff = self.problem.n_diff
         stages = zip(self.u, self.du, self.times, strict=True)
-        return [linearize(self.problem, attach(u, n_diff), attach(du, n_diff), float(t)) for u, du, t in stages]
+        return [
+            linearize(self.problem, attach(u, n_diff), attach(du, n_diff), float(t)) for u, du, t in stages
+        ]
 
     def matrix(self, linearization: list[Linearization]) -> Matrix:
         """See :class:`ImplicitSystem`."""
         s, n = self.u.shape
         if sparse.issparse(linearization[0].mass):
-            rows: list[list[Any]] = [[self._dt_a[i, j] * part.stiffness for j in range(s)]
-                                     for i, part in enumerate(linearization)]
+            rows: list[list[Any]] = [
+                [self._dt_a[i, j] * part.stiffness for j in range(s)] for i, part in enumerate(linearization)
+            ]
             for i, part in enumerate(linearization):
                 rows[i][i] = rows[i][i] + part.mass
             return sparse.bmat(rows, format="csc")
@@ -118,7 +122,7 @@ class CoupledStages:
     def size(self, correction: Vector) -> float:
         """See :class:`ImplicitSystem`."""
         np.multiply(self._weights, correction.reshape(self.du.shape), out=self._scaled)
-        return float(np.abs(self._scaled).max())
+        return largest(self._scaled.ravel())
 
     def save(self) -> None:
         """See :class:`ImplicitSystem`."""

@@ -41,7 +41,7 @@ class SerialNodes:
 
     def combine(self, matrix: Vector, values: Vector, out: Vector) -> None:
         """See :class:`NodeCommunicator`."""
-        np.matmul(matrix, values, out=out)
+        np.dot(matrix, values, out=out)
 
     def gather(self, norms: Vector) -> Vector:
         """See :class:`NodeCommunicator`."""

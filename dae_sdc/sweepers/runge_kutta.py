@@ -136,7 +136,9 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         solved = False
         if isinstance(polynomial, StepPolynomial) and polynomial.n_integrated == L.prob.n:
             guess = np.empty_like(self._du)
-            polynomial.extrapolate((L.time + self.method.c * L.dt - polynomial.time) / polynomial.dt, guess, guess)
+            polynomial.extrapolate(
+                (L.time + self.method.c * L.dt - polynomial.time) / polynomial.dt, guess, guess
+            )
             # From index 2 on the derivative of algebraic unknowns is too rough to be continued.
             guess[:, n_diff:] = 0.0
             stages.start(L.u[0], guess, L.time, L.dt)
@@ -163,7 +165,8 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
             known = start + dt * (A[i, :i] @ du[:i])
             du[i, n_diff:] = (before[n_diff:] - known[n_diff:]) / factor
             u[i] = known + factor * du[i]
-            self._system.place(L.u[i + 1], L.f[i + 1], float(L.time + c[i] * dt), factor, step, i + 1)
+            t = float(L.time + c[i] * dt)
+            self._system.place(L.u[i + 1], L.f[i + 1], (u[i], du[i]), t, factor, step, i + 1)
             self._newton.solve(self._system)
             before, slope = u[i], du[i]
 

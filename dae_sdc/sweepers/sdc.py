@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError
@@ -28,6 +28,9 @@ SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
 
 INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
+
+RESIDUAL_FLOOR = 1e-13
+"""Smallest residual that a node's solve is asked for on behalf of the tolerance of the sweeps."""
 
 FARTHEST_EXTRAPOLATION = 3.5
 """End of the new step, in units of the last one from its start, beyond which its polynomial is no guide."""
@@ -134,6 +137,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._integral = np.zeros(shape)
         self._right_side = np.zeros(shape)
         self._mixed = np.zeros((self.coll.num_nodes, problem.n))
+        self._mixed_rows = [attach(row, problem.n_diff) for row in self._mixed]
+        self._norms = np.zeros(self.coll.num_nodes)
+        self._batched = hasattr(problem, "residual_nodes")
         self._times = np.zeros(self.coll.num_nodes)
         self._problem = problem
 
@@ -152,6 +158,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._sweeps = 0
         self._integral_known = False
         self._start: MeshDAE | None = None
+        self._end: tuple[Any, int, int] = (self, 0, 0)
 
     def _scale(self) -> None:
         """Matrices times the step size, remade when that changes."""
@@ -160,8 +167,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._dt = L.dt
             self._dt_q = L.dt * self.coll.Qmat[1:, 1:]
             self._dt_delta = L.dt * self._delta
+            self._coefficients: list[float] = np.diagonal(self._dt_delta).tolist()
         np.multiply(self.coll.nodes, L.dt, out=self._times)
         self._times += L.time
+        self._node_times: list[float] = self._times.tolist()
 
     # --- one step -------------------------------------------------------------------------------------------
 
@@ -256,18 +265,23 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         right_side += L.u[0].view(np.ndarray)[:k]
         # The matrices age with time: the first sweep of a step measures what they are still worth.
         self._newton.trust = self._sweeps > 0
+        restol = L.params.restol
+        self._newton.residual_tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
         step = (L.time, L.dt)
         first = 1 if self.coll.left_is_node else 0
         for m in self.nodes.owned:
             if m < first:
                 continue
-            value = u[m, :k]
-            c = float(self._dt_delta[m, m])
-            np.multiply(du[m, :k], c, out=value)
+            row, slope = u[m], du[m]
+            c = self._coefficients[m]
+            value = row[:k]
+            np.multiply(slope[:k], c, out=value)
             value += right_side[m]
             if not self._diagonal and m > 0:
-                value += self._dt_delta[m, :m] @ integrated[:m]
-            self._system.place(L.u[m + 1], L.f[m + 1], float(self._times[m]), c, step, m + 1)
+                value += self._dt_delta[m, :m].dot(integrated[:m])
+            self._system.place(
+                L.u[m + 1], L.f[m + 1], (row, slope), self._node_times[m], c, step, m + 1
+            )
             self._newton.solve(self._system)
         self.nodes.combine(self._dt_q, integrated, self._integral)
         self._integral_known = True
@@ -298,15 +312,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if not L.status.updated and self._start is L.u[0]:
             return
         self._receive()
-        P, k = L.prob, self._n_integrated
-        values = self._u
-        if self._integral_known:
-            if self.keeps_node_value:
-                values = self._mixed
-                values[:, k:] = self._u[:, k:]
-            np.add(L.u[0].view(np.ndarray)[:k], self._integral, out=values[:, :k])
-        residual = P.evaluate_nodes(values, self._du, self._times)
-        norms = self.nodes.gather(np.abs(residual).max(axis=1))
+        norms = self.nodes.gather(self._residual_norms())
         kind = L.params.residual_type
         if kind not in RESIDUAL_TYPES:
             raise InputError(unknown("residual_type", kind, RESIDUAL_TYPES))
@@ -315,7 +321,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             value /= abs(L.u[0])
         if not np.isfinite(value):
             if self._sweeps:
-                self._explain_not_finite(residual)
+                self._explain_not_finite()
             value = np.inf
         L.status.residual = value
         L.status.updated = False
@@ -325,7 +331,26 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         scale = self._system.magnitude(self._newton.last_linearization)
         return float(scale.max())
 
-    def _explain_not_finite(self, residual: Vector) -> None:
+    def _residual_norms(self) -> Vector:
+        """Largest abs(F) at every node, with the integrated unknowns at u_0 + dt sum_j q_mj U_j."""
+        L = self.level
+        P, k = L.prob, self._n_integrated
+        values, rows = self._u, L.u[1:]
+        if self._integral_known:
+            if self.keeps_node_value:
+                values, rows = self._mixed, self._mixed_rows
+                values[:, k:] = self._u[:, k:]
+            np.add(L.u[0].view(np.ndarray)[:k], self._integral, out=values[:, :k])
+        if self._batched:
+            np.abs(P.evaluate_nodes(values, self._du, self._times)).max(axis=1, out=self._norms)
+        else:
+            for m in self.nodes.owned:
+                self._norms[m] = largest(P.evaluate(rows[m], L.f[m + 1], self._node_times[m]))
+        return self._norms
+
+    def _explain_not_finite(self) -> None:
+        values = self._mixed if self.keeps_node_value else self._u
+        residual = self.level.prob.evaluate_nodes(values, self._du, self._times)
         bad = np.argwhere(~np.isfinite(residual))
         if not bad.size:
             raise InputError("a relative residual_type needs an initial value other than zero; use full_abs")
@@ -341,23 +366,29 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         P = L.prob
         self._adopt()
-        end = P.dtype_u(P.init)
+        # The controller asks before and after every exchange; nothing has changed since the last sweep.
+        if not L.status.updated and self._end[0] is L.uend and self._end[1:] == (self._sweeps, id(L.u[0])):
+            return
         if self.coll.right_is_node and not self.params.do_coll_update:
-            end[:] = self._u[-1]
+            end = attach(self._u[-1].copy(), P.n_diff)
         else:
             k = self._n_integrated
+            end = P.dtype_u(P.init)
             end[:k] = L.u[0][:k] + L.dt * (self.coll.weights @ self._du[:, :k])
             end[k:] = interpolation_matrix(tuple(self.coll.nodes), (1.0,))[0] @ self._u[:, k:]
         end.polynomial = self._polynomial
         L.uend = end
+        self._end = (end, self._sweeps, id(L.u[0]))
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j q_mj U_j at the M nodes; zero in the unknowns that are not integrated."""
         self._adopt()
         P, k = self.level.prob, self._n_integrated
         result = np.zeros((self.coll.num_nodes, P.n))
+        integral = np.empty((self.coll.num_nodes, k))
         self._scale()
-        self.nodes.combine(self._dt_q, self._du[:, :k], result[:, :k])
+        self.nodes.combine(self._dt_q, self._du[:, :k], integral)
+        result[:, :k] = integral
         return [attach(row, P.n_diff) for row in result]
 
 

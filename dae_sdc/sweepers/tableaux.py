@@ -203,6 +203,8 @@ def _order_defects(A: Array, b: Array, c: Array, order: int) -> Iterator[tuple[s
         yield "sum b A A c = 1/24", float(b @ (A @ Ac) - 1.0 / 24.0)
 
 
+_HAIRER_WANNER = "E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed., 1996, Sect. IV.5"
+
 METHODS: Registry[Tableau] = Registry("Runge-Kutta method")
 """All methods by name."""
 
@@ -235,22 +237,23 @@ def _collocation(x: Array) -> tuple[Array, Array, Array]:
     values, integrals = legvander(x, s - 1), _integrals(x, s)
     whole = np.zeros(s)
     whole[0] = 1.0
-    A = np.linalg.solve(values.T, integrals.T).T
-    return A, np.linalg.solve(values.T, whole), (1.0 + x) / 2.0
+    A = np.asarray(np.linalg.solve(values.T, integrals.T).T, dtype=np.float64)
+    b = np.asarray(np.linalg.solve(values.T, whole), dtype=np.float64)
+    return A, b, (1.0 + x) / 2.0
 
 
 def _integrals(x: Array, count: int) -> Array:
-    """Integrals of the first Legendre polynomials, shifted to [0, 1], from 0 to (1 + x)/2: shape (s, count)."""
-    integrals: Array = legval(x, legint(np.eye(count), lbnd=-1.0)).T / 2.0
-    return integrals
+    """Integrals from 0 to (1 + x)/2 of the first Legendre polynomials on [0, 1], shape (s, count)."""
+    return np.asarray(legval(x, legint(np.eye(count), lbnd=-1.0)).T / 2.0, dtype=np.float64)
 
 
 @cache
 def radau_iia(s: int) -> Tableau:
     """The Radau IIA method with s stages, order 2s - 1: collocation at the right Radau nodes.
 
-    Orders at index 2 and 3: Hairer, Lubich, Roche (1989), Sect. 4 to 6, from B(2s-1), C(s), D(s-1) and R(inf) = 0;
-    index 3 proven by Jay, "Collocation methods for DAEs of index 3", Numer. Math. 65 (1993).
+    Orders at index 2 and 3: Hairer, Lubich, Roche, LNM 1409 (1989), from B(2s-1), C(s), D(s-1), R(inf) = 0;
+    at index 3 also L. Jay, "Collocation methods for differential-algebraic equations of index 3", Numer.
+    Math. 65 (1993).
     """
     _check_stages("Radau IIA", s, 1)
     A, _, c = _collocation(_nodes([0.0] * (s - 1) + [-1.0, 1.0]))
@@ -264,7 +267,7 @@ def radau_iia(s: int) -> Tableau:
         order=p,
         # With one stage it is backward Euler, whose errors cancel in the multiplier when dt is fixed.
         orders={1: (p, p), 2: (p, s), 3: (p, s, s - 1 if s > 1 else 1)},
-        reference="E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed. 1996, Sect. IV.5",
+        reference=_HAIRER_WANNER,
     )
 
 
@@ -272,8 +275,7 @@ def radau_iia(s: int) -> Tableau:
 def lobatto_iiic(s: int) -> Tableau:
     """The Lobatto IIIC method with s stages, order 2s - 2: a_i1 = b_1 and C(s-1) at the Lobatto nodes.
 
-    Orders at index 2 and 3: Hairer, Lubich, Roche (1989), Sect. 4 to 6, from B(2s-2), C(s-1), D(s-1) and
-    R(inf) = 0.
+    Orders at index 2 and 3: Hairer, Lubich, Roche, LNM 1409 (1989), from B(2s-2), C(s-1), D(s-1), R(inf) = 0.
     """
     _check_stages("Lobatto IIIC", s, 2)
     x = _nodes([0.0] * (s - 2) + [-1.0, 0.0, 1.0])
@@ -292,7 +294,7 @@ def lobatto_iiic(s: int) -> Tableau:
         c=c,
         order=p,
         orders={1: (p, p), 2: (p, s - 1), 3: (p, s - 1, _positive(s - 2))},
-        reference="E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed. 1996, Sect. IV.5",
+        reference=_HAIRER_WANNER,
     )
 
 
@@ -300,9 +302,9 @@ def lobatto_iiic(s: int) -> Tableau:
 def gauss(s: int) -> Tableau:
     """The Gauss method with s stages, order 2s: collocation at the Gauss nodes.
 
-    The end of a step is no stage, so constraints hold there only approximately, and R(inf) = (-1)^s: errors of
-    algebraic components add up for even s and cancel from step to step for odd s. Orders: Hairer, Lubich,
-    Roche (1989), Sect. 3 and 4.
+    The end of a step is no stage, so constraints hold there only approximately, and R(inf) = (-1)^s: errors
+    of algebraic components add up for even s and cancel from step to step for odd s. Orders: Hairer, Lubich,
+    Roche, LNM 1409 (1989). At index 3 the multiplier does not converge for s = 2 and 3.
     """
     _check_stages("Gauss", s, 1)
     A, b, c = _collocation(_nodes([0.0] * s + [1.0]))
@@ -319,7 +321,7 @@ def gauss(s: int) -> Tableau:
             2: (s + odd, _positive(s - 2 + odd)),
             3: (None, None, None),
         },
-        reference="E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, 2nd ed. 1996, Sect. IV.5",
+        reference=_HAIRER_WANNER,
     )
 
 
@@ -344,7 +346,7 @@ _enter(
         c=np.array([1.0]),
         order=1,
         orders={1: (1, 1), 2: (1, 1), 3: (1, 1, 1)},
-        reference="E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 1993, Sect. II.7",
+        reference=f"{_HAIRER_WANNER}: Radau IIA with s = 1",
     )
 )
 
@@ -356,8 +358,11 @@ _enter(
         b=np.array([0.5, 0.5]),
         c=np.array([0.0, 1.0]),
         order=2,
+        # R(inf) = -1: the error of an algebraic component returns with the other sign in every step. At index
+        # 2 it keeps its size dt^2. At index 3 the error of the velocity, divided by dt, drives that of the
+        # multiplier in resonance; it grows to size 1, but acts on the velocity with alternating sign only.
         orders={1: (2, 2), 2: (2, 2), 3: (2, 2, None)},
-        reference="Lobatto IIIA with s = 2: E. Hairer, G. Wanner, Solving ODEs II, 2nd ed. 1996, Sect. IV.5",
+        reference=f"{_HAIRER_WANNER}: Lobatto IIIA with s = 2",
     )
 )
 
@@ -375,10 +380,11 @@ _enter(
         b=_EDIRK4[-1],
         c=np.array([0.0, 3 / 2, 7 / 5, 1.0]),
         order=4,
+        # Order 4 of y at index 2 rests on the error of z that earlier steps leave, which cancels one of y.
         orders={1: (4, 4), 2: (4, 2), 3: (2, 2, 1)},
         reference=(
-            "C. A. Kennedy, M. H. Carpenter, Diagonally Implicit Runge-Kutta Methods for Ordinary Differential "
-            "Equations. A Review, NASA/TM-2016-219173, second method of eq. (216)"
+            "C. A. Kennedy, M. H. Carpenter, Diagonally Implicit Runge-Kutta Methods for Ordinary "
+            "Differential Equations. A Review, NASA/TM-2016-219173, 2016, second method of eq. (216)"
         ),
     )
 )
@@ -397,17 +403,19 @@ _enter(
         b=_DIRK43_2[-1],
         c=np.array([1 / 2, 2 / 3, 1 / 2, 1.0]),
         order=3,
+        # Stage order 1.
         orders={1: (3, 3), 2: (2, 1), 3: (1, 1, None)},
         reference=(
-            "U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Implicit-explicit Runge-Kutta methods for time-dependent "
-            "partial differential equations, Appl. Numer. Math. 25 (1997) 151-167, Sect. 2.8, implicit part"
+            "U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Implicit-explicit Runge-Kutta methods for "
+            "time-dependent partial differential equations, Appl. Numer. Math. 25 (1997) 151-167, Sect. 2.8, "
+            "implicit part"
         ),
     )
 )
 
 _ARK = (
-    "C. A. Kennedy, M. H. Carpenter, Additive Runge-Kutta schemes for convection-diffusion-reaction equations, "
-    "Appl. Numer. Math. 44 (2003) 139-181, implicit part of "
+    "C. A. Kennedy, M. H. Carpenter, Additive Runge-Kutta schemes for convection-diffusion-reaction "
+    "equations, Appl. Numer. Math. 44 (2003) 139-181, implicit part of "
 )
 
 _GAMMA32 = 1767732205903 / 4055673282236

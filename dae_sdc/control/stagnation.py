@@ -1,0 +1,60 @@
+"""A convergence controller that ends sweeps which have reached the arithmetic's limit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pySDC.core.convergence_controller import ConvergenceController
+
+WINDOW = 6
+"""Iterations over which the residual must fall."""
+
+PROGRESS = 0.5
+"""Part of its earlier value to which the residual must fall within the window."""
+
+ROUND_OFF = 1e3 * float(np.finfo(float).eps)
+"""Residual, relative to the terms the equations add up, that round-off can hold up at index 1."""
+
+
+def round_off_limit(index: int | None, dt: float) -> float:
+    """Relative residual above which a standstill is no matter of round-off: 1e3 eps / dt^(index - 1).
+
+    Each differentiation that a constraint hides divides the round-off of the solution by dt once more.
+    """
+    return ROUND_OFF * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
+
+
+class StopAtRoundOff(ConvergenceController):  # type: ignore[misc]
+    """Ends the iterations of a step when its residual no longer falls although it is at round-off already.
+
+    A tolerance below what double precision allows would otherwise cost ``maxiter`` sweeps in every step. How low
+    the residual can go depends on the index, see :func:`round_off_limit`. A step ended here is marked
+    ``at_round_off`` in its status.
+    """
+
+    def setup(self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any) -> Any:
+        """Run before pySDC's own check of convergence."""
+        return {"control_order": 150, **super().setup(controller, params, description, **kwargs)}
+
+    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Add the mark and the residuals of the step to the status of every step."""
+        self.add_status_variable_to_step("at_round_off", False)
+        self.add_status_variable_to_step("residuals", ())
+
+    def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Begin a step without a mark."""
+        self.setup_status_variables(controller)
+
+    def post_iteration_processing(self, controller: Any, step: Any, **kwargs: Any) -> None:
+        """Look at the residuals of the last iterations."""
+        L = step.levels[0]
+        if step.status.iter == 0 or L.params.restol <= 0.0:
+            return
+        residuals = (*(step.status.residuals or ()), L.status.residual)
+        step.status.residuals = residuals
+        if len(residuals) <= WINDOW or min(residuals[-WINDOW:]) < PROGRESS * min(residuals[:-WINDOW]):
+            return
+        if residuals[-1] <= round_off_limit(L.prob.index, L.dt) * L.sweep.residual_scale():
+            step.status.at_round_off = True
+            step.status.force_done = True

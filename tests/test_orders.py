@@ -1,0 +1,86 @@
+"""Orders of convergence: every sweeper and every Runge-Kutta method reaches what theory says, by component."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dae_sdc.run.convergence import convergence
+from dae_sdc.run.description import describe
+from dae_sdc.sweepers.collocation import QUADRATURES
+from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
+from dae_sdc.sweepers.tableaux import METHODS
+
+FRACTIONS = (0.5, 0.625, 0.75, 1.0)
+"""Numbers of steps of a study, as parts of the largest: within a factor of two one power of dt rules."""
+
+LENGTH = {1: 2.5, 2: 1.0, 3: 1.0}
+"""Longest time, for hessenberg-<index>, that a study covers."""
+
+MOST_STEPS = 48
+MOST_STEPS_A_UNIT = 512.0
+"""Where an order is so low that errors are large anyway: smallest step size, as steps in a LENGTH."""
+
+SDC = [name for name, cls in SWEEPERS.items() if issubclass(cls, SpectralDeferredCorrectionDAE)]
+NODES = (2, 3, 4)
+
+
+def expected(sweeper: str, index: int, **settings: Any) -> dict[str, float]:
+    found = describe(f"hessenberg-{index}", sweeper=sweeper, **settings).expected()
+    return {group: order for group, order in found.items() if np.isfinite(order)}
+
+
+def lengths(index: int, best: float) -> tuple[list[float], float]:
+    """Step sizes and end time at which a method of this order errs by about 1e-11 in its best component."""
+    shortest = LENGTH[index] / min(0.5 * 10.0 ** (10.5 / best), MOST_STEPS_A_UNIT)
+    steps = min(MOST_STEPS, 8 * round(LENGTH[index] / shortest / 8.0))
+    end = steps * shortest
+    return [end / round(part * steps) for part in FRACTIONS], end
+
+
+def check_orders(sweeper: str, index: int, **settings: Any) -> None:
+    orders = expected(sweeper, index, **settings)
+    dts, end = lengths(index, max(orders.values()))
+    data = convergence(f"hessenberg-{index}", sweepers=sweeper, dts=dts, t_end=end, **settings).data
+    for group, order in orders.items():
+        rows = data[data["group"] == group]
+        assert rows["expected"][0] == order
+        assert rows["fit"][0] < 0.1, (group, rows["error"])
+        # A high power of dt rules only where its errors are round-off; the one below is well apart.
+        near = pytest.approx(order, abs=max(0.3, 0.08 * order))
+        assert rows["slope"][0] == near, (group, rows["error"])
+        # The study leaves out of its fit what has stopped falling; here nothing may have.
+        line = np.polyfit(np.log10(rows["dt"]), np.log10(rows["error"]), 1)
+        assert line[0] == near, (group, rows["error"])
+
+
+SDC_CASES = [
+    (sweeper, quad, nodes, index)
+    for sweeper in SDC
+    for quad in QUADRATURES
+    for nodes in NODES
+    for index in (1, 2, 3)
+    if expected(sweeper, index, nodes=nodes, quad=quad)
+]
+METHOD_CASES = [(name, index) for name in METHODS for index in (1, 2, 3) if expected(name, index)]
+
+
+@pytest.mark.parametrize(("sweeper", "quad", "nodes", "index"), SDC_CASES)
+def test_sdc_reaches_the_order_of_its_collocation(sweeper: str, quad: str, nodes: int, index: int) -> None:
+    check_orders(sweeper, index, nodes=nodes, quad=quad)
+
+
+@pytest.mark.parametrize(("name", "index"), METHOD_CASES)
+def test_runge_kutta_methods_reach_their_declared_orders(name: str, index: int) -> None:
+    check_orders(name, index)
+
+
+@pytest.mark.parametrize("nodes", (*NODES, 5))
+@pytest.mark.parametrize("sweeper", SDC)
+def test_expected_orders_of_radau_nodes_are_those_of_hairer_lubich_roche(sweeper: str, nodes: int) -> None:
+    best = 2.0 * nodes - 1.0
+    theory = {1: [best, best], 2: [best, nodes], 3: [best, nodes, nodes - 1.0]}
+    for index, orders in theory.items():
+        assert list(expected(sweeper, index, nodes=nodes).values()) == orders

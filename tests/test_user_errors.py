@@ -1,0 +1,545 @@
+"""Every mistake a user can make through ``import dae_sdc as ds``, and what is said about it.
+
+A message is one line with the value that offends, where it stands, and the choices or what to do.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pytest
+from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+
+import dae_sdc as ds
+
+
+class Sphere(ds.ProblemDAE):
+    """y' = -z with y^2 + z^2 = 1 from (1, 0); at t >= 0.25 the sphere vanishes and no z exists."""
+
+    index = 1
+    names = ("y", "z")
+    equation_names = ("rate of y", "sphere")
+    interval = (0.0, 1.0)
+    dt = 0.1
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(1, 1, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        y, z = u.tolist()
+        constant = 1.0 if t < 0.25 else -1.0
+        return [du[0] - 1.0, z * z - constant - y * y]
+
+    def u_exact(self, t: float) -> Any:
+        return [t, math.sqrt(1.0 + t * t)]
+
+
+class Logarithm(ds.ProblemDAE):
+    """y' = 1, z = log(0.35 - y): undefined from t = 0.35 on."""
+
+    index = 1
+    names = ("y", "z")
+    equation_names = ("rate of y", "level")
+    interval = (0.0, 1.0)
+    dt = 0.1
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(1, 1, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        gap = 0.35 - t
+        return [du[0] - 1.0, u[1] - (math.log(gap) if gap > 0.0 else math.nan)]
+
+    def u_exact(self, t: float) -> Any:
+        return [t, math.log(0.35 - t)]
+
+
+class Plain:
+    """Not a problem at all."""
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A call of ``ds.solve`` with one mistake in it, and what the message must hold."""
+
+    problem: Any
+    options: dict[str, Any]
+    says: tuple[str, ...]
+    error: type[Exception] = ds.InputError
+    short: dict[str, Any] = field(default_factory=lambda: {"t_end": 0.1})
+
+    def call(self) -> Any:
+        return ds.solve(self.problem, **{**self.short, **self.options})
+
+
+SIMPLE: Any = "simple"
+USE = ("use one of", "LU", "MIN-SR-S")
+
+MISTAKES: dict[str, Mistake] = {
+    # names
+    "unknown problem": Mistake(
+        "simpel", {}, ("unknown problem 'simpel'", "did you mean 'simple'", "pendulum")
+    ),
+    "unknown sweeper": Mistake(
+        SIMPLE,
+        {"sweeper": "semi-implict"},
+        ("unknown sweeper 'semi-implict'", "'semi-implicit'", "radau-iia-5"),
+    ),
+    "unknown quadrature": Mistake(
+        SIMPLE, {"quad": "RADAU"}, ("quad_type 'RADAU'", "RADAU-RIGHT", "LOBATTO", "GAUSS")
+    ),
+    "quadrature without damping": Mistake(
+        SIMPLE, {"quad": "RADAU-LEFT"}, ("quad_type 'RADAU-LEFT'", "RADAU-RIGHT", "no damping")
+    ),
+    "unknown Q_Delta": Mistake(
+        SIMPLE, {"qdelta": "LUU"}, ("unknown Q_Delta 'LUU'", "'LU'", "MIN-SR-S", "IE")
+    ),
+    "unknown initial guess": Mistake(
+        SIMPLE,
+        {"initial_guess": "sprad"},
+        ("initial_guess 'sprad'", "extrapolate", "random", "spread", "zero"),
+    ),
+    "unknown residual type": Mistake(
+        SIMPLE,
+        {"residual_type": "full"},
+        ("residual_type 'full'", "full_abs", "full_rel", "last_abs", "last_rel"),
+    ),
+    "unknown parameter": Mistake(
+        SIMPLE,
+        {"problem_params": {"alfa": 1.0}},
+        ("SimpleDAE has no parameter alfa", "alpha", "newton_tol", "newton_maxiter"),
+    ),
+    "parameter that the problem sets itself": Mistake(
+        SIMPLE, {"problem_params": {"n_diff": 5}}, ("SimpleDAE has no parameter n_diff", "alpha")
+    ),
+    "parameter that is not a number": Mistake(
+        SIMPLE, {"problem_params": {"alpha": "ten"}}, ("alpha", "SimpleDAE", "ten")
+    ),
+    "parameter that is not finite": Mistake(
+        SIMPLE, {"problem_params": {"alpha": math.nan}}, ("alpha of SimpleDAE must be finite", "nan")
+    ),
+    "parameter of a problem that is already made": Mistake(
+        ds.SimpleDAE(),
+        {"problem_params": {"alpha": 1.0}},
+        ("SimpleDAE is already made", "alpha", "when you make it"),
+    ),
+    "unknown option": Mistake(
+        SIMPLE, {"newtontol": 1e-8}, ("'newtontol'", "newton_tol", "restol", "maxiter")
+    ),
+    # things of the wrong kind
+    "problem that is none": Mistake(Plain, {}, ("a problem is a name, a ProblemDAE class", "Plain")),
+    "problem that is missing": Mistake(None, {}, ("a problem is a name", "None")),
+    "sweeper class of another library": Mistake(
+        SIMPLE, {"sweeper": Plain}, ("a sweeper is a name or a class of dae_sdc", "Plain")
+    ),
+    "sweeper that is a number": Mistake(
+        SIMPLE, {"sweeper": 3}, ("a sweeper is a name or a class of dae_sdc", "3")
+    ),
+    "sweeper that is missing": Mistake(SIMPLE, {"sweeper": None}, ("a sweeper is a name or a class", "None")),
+    # options without effect
+    "options of sweeps for a Runge-Kutta method": Mistake(
+        SIMPLE,
+        {"sweeper": "backward-euler", "nodes": 3, "qdelta": "LU"},
+        ("no effect on the Runge-Kutta method 'backward-euler'", "nodes", "qdelta"),
+    ),
+    "tolerance of sweeps for a Runge-Kutta method": Mistake(
+        SIMPLE,
+        {"sweeper": "radau-iia-5", "restol": 1e-8, "maxiter": 3},
+        ("'radau-iia-5'", "restol", "maxiter"),
+    ),
+    # initial values
+    "initial value of another shape": Mistake(
+        SIMPLE, {"u0": [1.0, 1.0]}, ("a state of SimpleDAE has shape (3,)", "differential", "got shape (2,)")
+    ),
+    "initial value with a column too many": Mistake(
+        SIMPLE, {"u0": [[1.0], [1.0], [-0.5]]}, ("SimpleDAE has shape (3,)", "got shape (3, 1)")
+    ),
+    "initial value that is not numbers": Mistake(SIMPLE, {"u0": ["one", 1.0, -0.5]}, ("SimpleDAE", "one")),
+    "initial value that is ragged": Mistake(
+        SIMPLE, {"u0": [1.0, [1.0, 2.0], 3.0]}, ("SimpleDAE", "shape (3,)")
+    ),
+    "initial value that is complex": Mistake(
+        SIMPLE, {"u0": [1.0 + 1.0j, 1.0, -0.5]}, ("SimpleDAE", "complex")
+    ),
+    "initial value that is a complex array": Mistake(
+        SIMPLE, {"u0": np.array([1.0, 1.0, -0.5]) + 1.0j}, ("SimpleDAE", "complex")
+    ),
+    "initial value that violates an equation": Mistake(
+        SIMPLE,
+        {"u0": [1.0, 2.0, -0.5]},
+        # (t + 2) u1 + (t^2 - 4) u2 - (t^2 + t - 2) e^t = 2 - 8 + 2 at t = 0
+        (
+            "u0 of SimpleDAE violates equation 'constraint' at t=0",
+            "residual -4 ",
+            "tolerance",
+            "consistent u0",
+        ),
+        error=ds.InconsistentStateError,
+    ),
+    "initial value with a NaN": Mistake(SIMPLE, {"u0": [1.0, math.nan, -0.5]}, ("u0", "'u2'", "nan", "t=0")),
+    "initial value that is infinite": Mistake(SIMPLE, {"u0": [math.inf, 1.0, -0.5]}, ("u0", "'u1'", "inf")),
+    "no initial value known": Mistake(
+        type("Nameless", (Sphere,), {"u_exact": ds.ProblemDAE.u_exact}),
+        {},
+        ("Nameless has no u_exact", "pass", "u0"),
+    ),
+    "start outside the range of the solution": Mistake(
+        SIMPLE,
+        {"t0": 2.5, "t_end": 2.6, "dt": 0.1},
+        ("SimpleDAE", "singular", "t=2.5"),
+        error=ds.ReferenceRangeError,
+    ),
+    # times
+    "dt that does not divide the interval": Mistake(
+        SIMPLE,
+        {"dt": 0.03},
+        (
+            "dt=0.03 does not divide the time from 0 to 0.1",
+            "dt=0.0333333333333 (3 steps)",
+            "dt=0.025 (4 steps)",
+        ),
+    ),
+    "dt longer than the interval": Mistake(
+        SIMPLE, {"dt": 0.3}, ("dt=0.3 does not divide", "use dt=0.1 (1 step")
+    ),
+    "dt negative": Mistake(SIMPLE, {"dt": -0.1}, ("need", "dt > 0", "dt=-0.1")),
+    "dt zero": Mistake(SIMPLE, {"dt": 0.0}, ("need", "dt > 0", "dt=0")),
+    "dt not a number": Mistake(SIMPLE, {"dt": math.nan}, ("finite", "dt=nan")),
+    "end before the start": Mistake(SIMPLE, {"t0": 0.5, "t_end": 0.2}, ("t_end > t0", "t0=0.5", "t_end=0.2")),
+    "end at the start": Mistake(SIMPLE, {"t_end": 0.0}, ("t_end > t0", "t0=0", "t_end=0")),
+    "end infinite": Mistake(SIMPLE, {"t_end": math.inf}, ("finite", "t_end=inf")),
+    # Q_Delta that cannot work
+    "Q_Delta of Picard": Mistake(
+        SIMPLE,
+        {"qdelta": "PIC"},
+        ("Q_Delta 'PIC' has a zero on its diagonal", "3 RADAU-RIGHT", "index 2", *USE),
+    ),
+    "Q_Delta of explicit Euler": Mistake(
+        SIMPLE, {"qdelta": "EE"}, ("Q_Delta 'EE' has a zero on its diagonal", "index 2", *USE)
+    ),
+    "Q_Delta that diverges at index 2": Mistake(
+        SIMPLE, {"qdelta": "MIN-SR-NS"}, ("Q_Delta 'MIN-SR-NS' diverge", "index 2", "error factor", *USE)
+    ),
+    "Q_Delta that diverges at index 2, algebraic unknowns not integrated": Mistake(
+        SIMPLE, {"qdelta": "MIN-SR-NS", "sweeper": "semi-implicit"}, ("'MIN-SR-NS' diverge", "index 2", *USE)
+    ),
+    "Q_Delta that diverges at index 1 where algebraic unknowns are integrated": Mistake(
+        "hessenberg-1", {"qdelta": "MIN-SR-NS"}, ("'MIN-SR-NS' diverge", "index 1", *USE)
+    ),
+    "Q_Delta that is not lower triangular": Mistake(
+        SIMPLE, {"qdelta": "Exact"}, ("Q_Delta 'Exact' is not lower triangular", "radau-iia-5", "LU")
+    ),
+    # sweepers that cannot work
+    "semi-implicit where z' appears": Mistake(
+        "problematic-f",
+        {"sweeper": "semi-implicit"},
+        (
+            "SemiImplicitDAE needs a semi-explicit DAE",
+            "ProblematicF depends on the derivative",
+            "FullyImplicitDAE",
+        ),
+    ),
+    "constrained where z' appears": Mistake(
+        "problematic-f",
+        {"sweeper": "constrained"},
+        ("ConstrainedDAE needs a semi-explicit DAE", "ProblematicF", "use FullyImplicitDAE"),
+    ),
+    "parameter without an implicit step": Mistake(
+        "problematic-f", {"problem_params": {"eta": -1.0}}, ("ProblematicF", "eta=-1", "eta > -0.5")
+    ),
+    # numbers
+    "nodes that are no integer": Mistake(SIMPLE, {"nodes": 2.5}, ("num_nodes must be an integer", "got 2.5")),
+    "no nodes": Mistake(SIMPLE, {"nodes": 0}, ("num_nodes must be an integer of at least 1", "got 0")),
+    "one LOBATTO node": Mistake(
+        SIMPLE, {"nodes": 1, "quad": "LOBATTO"}, ("num_nodes", "at least 2 for LOBATTO", "got 1")
+    ),
+    "nodes that are a truth value": Mistake(
+        SIMPLE, {"nodes": True}, ("num_nodes must be an integer", "True")
+    ),
+    "no iterations": Mistake(SIMPLE, {"maxiter": 0}, ("maxiter must be", "at least 1", "got 0")),
+    "iterations that are no integer": Mistake(SIMPLE, {"maxiter": 2.5}, ("maxiter", "integer", "2.5")),
+    "no sweeps": Mistake(SIMPLE, {"nsweeps": 0}, ("nsweeps must be", "at least 1", "got 0")),
+    "no steps": Mistake(SIMPLE, {"steps": 0}, ("number of steps", "at least 1", "got 0")),
+    "steps that are no integer": Mistake(SIMPLE, {"steps": 1.5}, ("steps", "integer", "1.5")),
+    "Newton tolerance not positive": Mistake(
+        SIMPLE, {"newton_tol": -1e-8}, ("newton_tol must be positive", "-1e-08")
+    ),
+    "Newton tolerance not positive, for a problem that is made": Mistake(
+        ds.SimpleDAE(), {"newton_tol": -1e-8}, ("newton_tol must be positive", "-1e-08")
+    ),
+    "no Newton iterations": Mistake(
+        SIMPLE, {"problem_params": {"newton_maxiter": 0}}, ("newton_maxiter must be", "at least 1", "got 0")
+    ),
+    "residual tolerance not a number": Mistake(SIMPLE, {"restol": math.nan}, ("restol", "nan")),
+    "seed out of range": Mistake(SIMPLE, {"initial_guess": "random", "seed": -1}, ("seed", "-1")),
+    # files
+    "result in a directory that does not exist": Mistake(
+        SIMPLE, {"out": "/nonexistent/result.npy"}, ("cannot write /nonexistent/result.npy", "does not exist")
+    ),
+}
+
+
+def one_line(text: str) -> str:
+    assert text and "\n" not in text, text
+    assert "Traceback" not in text
+    return text
+
+
+@pytest.mark.parametrize("mistake", MISTAKES.values(), ids=MISTAKES)
+def test_a_mistake_ends_in_one_line_that_says_what_where_and_what_to_do(mistake: Mistake) -> None:
+    with pytest.raises(mistake.error) as error:
+        mistake.call()
+    text = one_line(str(error.value))
+    for part in mistake.says:
+        assert part in text, f"{part!r} is missing in {text!r}"
+
+
+def test_every_mistake_is_a_value_error_for_those_who_do_not_know_our_exceptions() -> None:
+    with pytest.raises(ValueError, match="unknown problem"):
+        ds.solve("no such problem")
+
+
+def test_the_nearest_step_sizes_that_a_message_gives_are_accepted() -> None:
+    with pytest.raises(ds.InputError) as error:
+        ds.solve("simple", t_end=0.1, dt=0.03)
+    offered = [
+        float(word.removeprefix("dt=")) for word in str(error.value).split() if word.startswith("dt=0.0")
+    ]
+    assert len(offered) == 3, "the wrong one and two right ones"
+    for dt in offered[1:]:
+        assert ds.solve("simple", t_end=0.1, dt=dt).success
+
+
+def test_a_q_delta_that_a_message_offers_is_accepted() -> None:
+    with pytest.raises(ds.InputError) as error:
+        ds.solve("simple", t_end=0.05, qdelta="PIC")
+    offered = str(error.value).split("use one of ")[1].split(", ")
+    assert len(offered) > 3
+    for name in offered:
+        ds.solve("simple", t_end=0.05, dt=0.05, qdelta=name, restol=-1.0, maxiter=1)
+    best = ds.solve("simple", t_end=0.05, dt=0.05, qdelta=offered[0])
+    assert best.success, best.message
+
+
+def test_a_mistake_is_found_before_the_first_step_is_computed() -> None:
+    calls = 0
+
+    class Watched(Sphere):
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            nonlocal calls
+            calls += 1
+            return super().eval_f(u, du, t)
+
+    for options in ({"dt": 0.3}, {"qdelta": "LUU"}, {"quad": "RADAU"}, {"u0": [1.0]}, {"maxiter": 0}):
+        with pytest.raises(ds.InputError):
+            ds.solve(Watched, **options)
+    assert calls == 0
+
+
+def test_a_residual_type_that_does_not_exist_is_found_before_the_first_step_is_computed() -> None:
+    calls = 0
+
+    class Watched(Sphere):
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            nonlocal calls
+            calls += 1
+            return super().eval_f(u, du, t)
+
+    with pytest.raises(ds.InputError, match="residual_type"):
+        ds.solve(Watched, residual_type="full")
+    assert calls == 0
+
+
+# --- runs that fail numerically -------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A call that is right but whose numerics fail, and what the solution's message must hold."""
+
+    problem: Any
+    options: dict[str, Any]
+    says: tuple[str, ...]
+    steps: int
+
+
+FAILURES: dict[str, Failure] = {
+    "sweeps that do not converge": Failure(
+        "simple",
+        {"t_end": 0.1, "dt": 0.05, "maxiter": 2, "restol": 1e-12},
+        (
+            "step from t=0 with dt=0.05",
+            "after 2 iterations",
+            "residual",
+            "restol=1.0e-12",
+            "reduce dt",
+            "maxiter",
+        ),
+        1,
+    ),
+    "Newton that has no solution to find": Failure(
+        Sphere,
+        {},
+        (
+            "Newton did not converge at t=0.2",
+            "step from 0.2 with dt=0.1",
+            "'sphere'",
+            "tolerance",
+            "reduce dt",
+        ),
+        2,
+    ),
+    "Newton of a Runge-Kutta method that has no solution to find": Failure(
+        Sphere, {"sweeper": "backward-euler"}, ("Newton did not converge at t=0.3", "from 0.2", "'sphere'"), 2
+    ),
+    "Newton of coupled stages that has no solution to find": Failure(
+        Sphere, {"sweeper": "radau-iia-5"}, ("Newton did not converge at t=", "from 0.2", "sphere"), 2
+    ),
+    "equations that are not defined any more": Failure(
+        Logarithm, {}, ("eval_f of Logarithm returned nan in 'level' at t=", "from 0.3", "reduce dt"), 3
+    ),
+    "equations that are not defined any more, for a Runge-Kutta method": Failure(
+        Logarithm, {"sweeper": "backward-euler"}, ("eval_f of Logarithm returned nan in 'level' at t=0.4",), 3
+    ),
+}
+
+
+@pytest.mark.parametrize("failure", FAILURES.values(), ids=FAILURES)
+def test_a_run_that_fails_returns_what_it_computed_and_says_why_in_one_line(failure: Failure) -> None:
+    solution = ds.solve(failure.problem, **failure.options)
+    assert solution.success is False
+    text = one_line(solution.message)
+    for part in failure.says:
+        assert part in text, f"{part!r} is missing in {text!r}"
+    assert len(solution.t) == len(solution.u) == len(solution.du) == 1 + failure.steps
+    assert np.isfinite(solution.u).all()
+    assert solution.stats["steps"] == failure.steps
+
+
+def test_the_steps_before_a_failure_are_correct() -> None:
+    solution = ds.solve(Sphere)
+    assert not solution.success
+    np.testing.assert_allclose(solution.t, [0.0, 0.1, 0.2], atol=1e-12)
+    np.testing.assert_allclose(solution.u, [Sphere().u_exact(t) for t in (0.0, 0.1, 0.2)], atol=1e-9)
+
+
+def test_the_message_about_sweeps_gives_the_residual_of_the_step() -> None:
+    solution = ds.solve("simple", t_end=0.05, dt=0.05, maxiter=2, restol=1e-12)
+    residual = float(solution.per_step["residual"][-1])
+    assert residual > 1e-12
+    assert f"residual {residual:.1e}" in solution.message
+
+
+def test_a_fixed_number_of_sweeps_is_no_failure() -> None:
+    assert ds.solve("simple", t_end=0.05, dt=0.05, maxiter=2, restol=-1.0).success
+
+
+# --- pySDC's own description ----------------------------------------------------------------------
+
+
+@pytest.fixture
+def quiet() -> Iterator[None]:
+    """Undo what a pySDC controller does to the root logger."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def through_pysdc(sweeper: type[Any], problem: Any = None, **parts: dict[str, Any]) -> Any:
+    description = {
+        "problem_class": ds.SimpleDAE if problem is None else problem,
+        "problem_params": {},
+        "sweeper_class": sweeper,
+        "sweeper_params": {"num_nodes": 3, "quad_type": "RADAU-RIGHT", "QI": "LU"},
+        "level_params": {"dt": 0.05, "restol": 1e-10},
+        "step_params": {"maxiter": 50},
+    }
+    for name, changes in parts.items():
+        description[name] = {**description[name], **changes}
+    controller = controller_nonMPI(
+        num_procs=1, controller_params={"logger_level": logging.ERROR}, description=description
+    )
+    return controller.run(u0=ds.SimpleDAE().u_exact(0.0), t0=0.0, Tend=0.1)
+
+
+@dataclass(frozen=True)
+class Described:
+    """A description dictionary with one mistake."""
+
+    sweeper: Callable[[], type[Any]]
+    parts: dict[str, Any]
+    says: tuple[str, ...]
+
+
+DESCRIBED: dict[str, Described] = {
+    "two iterations of a Runge-Kutta method": Described(
+        lambda: ds.BackwardEulerDAE,
+        {"sweeper_params": {}, "step_params": {"maxiter": 2}},
+        ("'backward-euler'", "maxiter", "1"),
+    ),
+    "two sweeps of a Runge-Kutta method": Described(
+        lambda: ds.BackwardEulerDAE,
+        {"level_params": {"nsweeps": 2, "restol": -1.0}, "step_params": {"maxiter": 1}},
+        ("'backward-euler'", "nsweeps", "1"),
+    ),
+    "unknown Q_Delta": Described(
+        lambda: ds.FullyImplicitDAE, {"sweeper_params": {"QI": "LUU"}}, ("unknown Q_Delta 'LUU'", "'LU'")
+    ),
+    "missing number of nodes": Described(
+        lambda: ds.FullyImplicitDAE,
+        {"sweeper_params": {"num_nodes": None}},
+        ("num_nodes must be an integer", "None"),
+    ),
+    "quadrature for ordinary equations": Described(
+        lambda: ds.SemiImplicitDAE,
+        {"sweeper_params": {"quad_type": "RADAU-LEFT"}},
+        ("quad_type 'RADAU-LEFT'", "RADAU-RIGHT"),
+    ),
+    "Q_Delta that is singular": Described(
+        lambda: ds.SemiImplicitDAE,
+        {"sweeper_params": {"QI": "PIC"}},
+        ("Q_Delta 'PIC'", "index 2", "use one of"),
+    ),
+    "unknown residual type": Described(
+        lambda: ds.FullyImplicitDAE,
+        {"level_params": {"residual_type": "full"}},
+        ("residual_type 'full'", "full_abs", "last_rel"),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", DESCRIBED.values(), ids=DESCRIBED)
+@pytest.mark.usefixtures("quiet")
+def test_a_mistake_in_a_description_of_pysdc_is_refused_in_the_same_words(case: Described) -> None:
+    with pytest.raises(ds.InputError) as error:
+        through_pysdc(case.sweeper(), **case.parts)
+    text = one_line(str(error.value))
+    for part in case.says:
+        assert part in text, f"{part!r} is missing in {text!r}"
+
+
+@pytest.mark.usefixtures("quiet")
+def test_a_problem_that_is_no_dae_is_refused_by_name() -> None:
+    from pySDC.implementations.problem_classes.TestEquation_0D import testequation0d
+
+    for sweeper in (ds.FullyImplicitDAE, ds.BackwardEulerDAE):
+        own = {} if sweeper is ds.BackwardEulerDAE else {"num_nodes": 3}
+        with pytest.raises(ds.InputError) as error:
+            through_pysdc(sweeper, problem=testequation0d, sweeper_params=own, step_params={"maxiter": 1})
+        assert f"{sweeper.__name__} solves a ProblemDAE; got testequation0d" in one_line(str(error.value))
+
+
+# --- the front door -------------------------------------------------------------------------------
+
+
+def test_a_name_that_the_package_does_not_have_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError) as error:
+        _ = ds.FullyImplicit
+    assert "'dae_sdc' has no attribute 'FullyImplicit'" in one_line(str(error.value))
