@@ -48,7 +48,8 @@ class Node:
         du[k:] = 0.0
         u[:k] += c * du[:k]
         split = self.problem.n_diff
-        self.system.place(attach(u, split), attach(du, split), t, c, (t - c, 2.0 * c), 2)
+        rows = attach(u, split), attach(du, split)
+        self.system.place(*rows, (u, du), t, c, (t - c, 2.0 * c), 2)
         self.newton.solve(self.system)
         return u, du
 

@@ -1,4 +1,4 @@
-"""Orders of convergence: every sweeper and every Runge-Kutta method reaches what theory says, by component."""
+"""Orders of convergence: every sweeper and every Runge-Kutta method reaches what theory says."""
 
 from __future__ import annotations
 

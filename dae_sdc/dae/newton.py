@@ -76,10 +76,10 @@ class ImplicitSystem(Protocol):
         ...
 
     def size(self, correction: Vector) -> float:
-        """Largest change by the correction: of u' where unknowns are integrated, relative to 1 + abs(u').
+        """Largest change by the correction: of u' of the differential unknowns, relative to 1 + max abs(u').
 
-        Changes of algebraic unknowns are those of z, relative to 1 + abs(z). What is solved for is u', and the
-        residual sees its error; u would be measured too kindly by a factor of dt.
+        Changes of algebraic unknowns are those of z, relative to 1 + max abs(z). What is solved for is u', and
+        the residual sees its error; u would be measured too kindly by a factor of dt.
         """
         ...
 
@@ -208,12 +208,11 @@ class ModifiedNewton:
                 self._check_finite(system, residual)
                 return False
             system.move(delta, 1.0)
-            remains = largest(residual)
             if len(history) == 1:
                 if size > STALLED * kept.last_change:
                     rate = 1.0
                 kept.last_change = size
-            if size <= SETTLED * tolerance and remains <= self.residual_tolerance:
+            if size <= SETTLED * tolerance and largest(residual) <= self.residual_tolerance:
                 return True
             if last > 0.0:
                 measured = size / last
@@ -234,8 +233,9 @@ class ModifiedNewton:
                     kept = self._factorize(system, renew=True)
                 kept.aged = kept.aged or measured > AGED
                 rate = kept.rate = max(measured, RATE_FLOOR, 0.2 * kept.rate if kept.rate < 1.0 else 0.0)
-            if rate < 1.0 and size * rate / (1.0 - rate) <= tolerance and remains * rate <= self.residual_tolerance:
-                return True
+            if rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:
+                if largest(residual) * rate <= self.residual_tolerance:
+                    return True
             last = size
         return False
 
@@ -377,13 +377,9 @@ class NodeSystem:
         self.key = c
         self._step, self._node = step, node
         weights, split = self._weights, self._split
-        np.abs(self._du, out=weights)
+        weights[:split] = 1.0 / (1.0 + largest(self._du[:split]))
         if split < weights.size:
-            np.abs(self._u[split:], out=weights[split:])
-        weights += 1.0
-        np.reciprocal(weights, out=weights)
-        if split < weights.size:
-            weights[split:] *= self._own
+            weights[split:] = self._own / (1.0 + largest(self._u[split:]))
 
     @property
     def where(self) -> str:

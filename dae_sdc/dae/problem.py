@@ -31,7 +31,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     n_diff, n_alg : int
         Number of differential and of algebraic unknowns; the differential ones come first in the state.
     newton_tol : float
-        Tolerance of the nonlinear solves, on the change of u' (of z for algebraic unknowns) relative to 1 + its size.
+        Tolerance of the nonlinear solves: largest change of u' of the differential unknowns relative to
+        1 + max abs(u'), and of the algebraic unknowns z relative to 1 + max abs(z).
     newton_maxiter : int
         Largest number of Newton iterations in one solve.
 

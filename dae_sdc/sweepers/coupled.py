@@ -45,8 +45,8 @@ class CoupledStages:
         self.time, self.dt = t0, dt
         self.key = dt
         n_diff = self.problem.n_diff
-        self._weights[:] = 1.0 / (1.0 + np.abs(self.du))
-        self._weights[:, n_diff:] = dt / (1.0 + np.abs(self.u[:, n_diff:]))
+        self._weights[:] = 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0))
+        self._weights[:, n_diff:] = dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0))
 
     def march(self, u0: MeshDAE, t0: float, dt: float) -> Vector:
         """A guess for the stage derivatives, shape (s, n), by implicit Euler from node to node.

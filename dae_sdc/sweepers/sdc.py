@@ -184,6 +184,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         P.start_step(u0, L.time)
         self._allocate()
         self._scale()
+        self._start, self._start_values = u0, u0.view(np.ndarray)
         u, du, k = self._u, self._du, self._n_integrated
         guess = self.params.initial_guess
         polynomial = u0.polynomial
@@ -193,17 +194,16 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             du[:, k:] = 0.0
             polynomial.extrapolate((self._times - polynomial.time) / polynomial.dt, u, du)
             self.nodes.combine(self._dt_q, du[:, :k], self._integral)
-            np.add(u0[:k], self._integral, out=u[:, :k])
+            np.add(self._start_values[:k], self._integral, out=u[:, :k])
         elif guess == "random":
             u[:], du[:] = self.rng.random_sample(u.shape), self.rng.random_sample(du.shape)
             du[:, k:] = 0.0
         else:
-            u[:] = u0 if guess == "spread" else 0.0
+            u[:] = self._start_values if guess == "spread" else 0.0
             du[:] = 0.0
-        L.f[0] = P.dtype_f(P.init)
-        if polynomial is not None:
-            L.f[0][:] = polynomial.derivative_at_end()
-        self._receive()
+        known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end().copy()
+        L.f[0] = attach(known, P.n_diff)
+        self._place_start()
         L.status.unlocked = True
         L.status.updated = True
 
@@ -214,13 +214,18 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         return bool((L.time + L.dt - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION)
 
     def _receive(self) -> None:
-        """Take a new value at the start of the step; a node there has the given value and derivative."""
+        """Take a new value at the start of the step."""
         L = self.level
-        if self._start is L.u[0]:
-            return
-        self._start = L.u[0]
+        if self._start is not L.u[0]:
+            self._start = L.u[0]
+            self._start_values = L.u[0].view(np.ndarray)
+            self._place_start()
+
+    def _place_start(self) -> None:
+        """A node at the start of the step has the given value and its derivative."""
+        L = self.level
         if self.coll.left_is_node:
-            self._u[0] = L.u[0]
+            self._u[0] = self._start_values
             self._du[0] = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes)
             self._du[0, self._n_integrated :] = 0.0
 
@@ -262,7 +267,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self.nodes.combine(self._dt_q, integrated, self._integral)
         self.nodes.combine(self._dt_delta, integrated, right_side)
         np.subtract(self._integral, right_side, out=right_side)
-        right_side += L.u[0].view(np.ndarray)[:k]
+        right_side += self._start_values[:k]
         # The matrices age with time: the first sweep of a step measures what they are still worth.
         self._newton.trust = self._sweeps > 0
         restol = L.params.restol
@@ -292,7 +297,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _keep(self) -> None:
         if not self.keeps_node_value:
             k = self._n_integrated
-            np.add(self._start[:k].view(np.ndarray), self._integral, out=self._u[:, :k])
+            np.add(self._start_values[:k], self._integral, out=self._u[:, :k])
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes, as the level's ``residual_type`` says.
@@ -340,7 +345,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             if self.keeps_node_value:
                 values, rows = self._mixed, self._mixed_rows
                 values[:, k:] = self._u[:, k:]
-            np.add(L.u[0].view(np.ndarray)[:k], self._integral, out=values[:, :k])
+            np.add(self._start_values[:k], self._integral, out=values[:, :k])
         if self._batched:
             np.abs(P.evaluate_nodes(values, self._du, self._times)).max(axis=1, out=self._norms)
         else:
