@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from numbers import Integral
 
 
 class DAEError(Exception):
@@ -11,6 +12,12 @@ class DAEError(Exception):
 
 class InputError(DAEError, ValueError):
     """Something the user gave cannot be used; the command line exits with code 2."""
+
+
+def require_count(name: str, value: object) -> None:
+    """Raise :class:`InputError` unless ``value`` is an integer of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise InputError(f"{name} must be an integer, at least 1; got {value!r}")
 
 
 class InconsistentStateError(InputError):

@@ -61,10 +61,14 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._discovered or self._package is None:
             return
-        self._discovered = True
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
+        self._discovered = True  # already now: the modules may look names up themselves
+        try:
+            package = importlib.import_module(self._package)
+            for module in pkgutil.iter_modules(package.__path__):
+                importlib.import_module(f"{self._package}.{module.name}")
+        except BaseException:
+            self._discovered = False
+            raise
 
     def __getitem__(self, name: str) -> T:
         self._discover()
@@ -96,6 +100,8 @@ def unknown(kind: str, name: str, known: object) -> str:
     names = sorted(str(entry) for entry in known)  # type: ignore[attr-defined]
     near = get_close_matches(str(name), names, n=1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
-    return f"unknown {kind} '{name}'{hint} Available: {', '.join(names)}" if hint else (
-        f"unknown {kind} '{name}'; available: {', '.join(names)}"
+    return (
+        f"unknown {kind} '{name}'{hint} Available: {', '.join(names)}"
+        if hint
+        else (f"unknown {kind} '{name}'; available: {', '.join(names)}")
     )

@@ -102,8 +102,10 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
     """Forward differences of F in u' and in u, one evaluation for each group of columns."""
     n = problem.n
     pattern = None if problem.sparsity is None else sparse.csc_matrix(problem.sparsity)
+    if pattern is not None and pattern.shape != (n, n):
+        raise InputError(f"{type(problem).__name__}.sparsity must have shape ({n}, {n}); got {pattern.shape}")
     groups = [np.array([j]) for j in range(n)] if pattern is None else column_groups(pattern)
-    base = problem.evaluate(u, du, t)
+    base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
     halves = []
     for varied, fixed, first in ((du, u, False), (u, du, True)):
         values = varied.view(np.ndarray)

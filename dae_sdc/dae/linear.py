@@ -31,16 +31,23 @@ class DenseLU:
     """LU factors of a dense matrix with partial pivoting."""
 
     def __init__(self, matrix: npt.NDArray[np.float64]) -> None:
-        lu, self._pivots, _ = dgetrf(matrix)
-        self._lu = lu
-        # A pivot at the round-off of its own column carries no digit: the column depends on those before it.
-        floor = len(lu) * np.finfo(float).eps * np.abs(matrix).max(axis=0)
-        weak = np.abs(np.diagonal(lu)) <= floor
-        if weak.any():
-            raise SingularMatrixError(_name_null_space(matrix))
+        self._lu, self._pivots, _ = dgetrf(matrix)
+        self._scale: Vector | None = None
+        if _weak(np.diagonal(self._lu), np.abs(matrix).max(axis=0)):
+            # Small units of an equation look the same; with every row scaled to 1 only a dependence is left.
+            rows = np.abs(matrix).max(axis=1)
+            if not rows.all():
+                raise SingularMatrixError(_name_null_space(matrix))
+            self._scale = 1.0 / rows
+            scaled = matrix * self._scale[:, None]
+            self._lu, self._pivots, _ = dgetrf(scaled)
+            if _weak(np.diagonal(self._lu), np.abs(scaled).max(axis=0)):
+                raise SingularMatrixError(_name_null_space(scaled))
 
     def solve(self, rhs: Vector) -> Vector:
         """See :class:`Factorization`."""
+        if self._scale is not None:
+            rhs = rhs * self._scale
         solution: Vector = dgetrs(self._lu, self._pivots, rhs)[0]
         return solution
 
@@ -49,16 +56,34 @@ class SparseLU:
     """LU factors of a sparse matrix, columns ordered by COLAMD."""
 
     def __init__(self, matrix: Any) -> None:
+        matrix = sparse.csc_matrix(matrix)
+        self._scale: Vector | None = None
         try:
-            self._lu = splu(sparse.csc_matrix(matrix))
+            self._lu = splu(matrix)
+            if self._is_weak(matrix):
+                self._scale = 1.0 / abs(matrix).max(axis=1).toarray().ravel()
+                matrix = sparse.csc_matrix(sparse.diags_array(self._scale) @ matrix)
+                self._lu = splu(matrix)
+                if self._is_weak(matrix):
+                    raise RuntimeError("singular to round-off")
         except RuntimeError:
             small = matrix.shape[0] <= DIAGNOSIS_LIMIT
             raise SingularMatrixError(_name_null_space(matrix.toarray()) if small else "") from None
 
+    def _is_weak(self, matrix: Any) -> bool:
+        # Column k of the matrix is column perm_c[k] of U.
+        columns = abs(matrix).max(axis=0).toarray().ravel()
+        return _weak(self._lu.U.diagonal()[self._lu.perm_c], columns)
+
     def solve(self, rhs: Vector) -> Vector:
         """See :class:`Factorization`."""
-        solution: Vector = self._lu.solve(rhs)
+        solution: Vector = self._lu.solve(rhs if self._scale is None else rhs * self._scale)
         return solution
+
+
+def _weak(pivots: Vector, columns: Vector) -> bool:
+    """Whether a pivot is at the round-off of its column, which then depends on those before it."""
+    return bool((np.abs(pivots) <= len(pivots) * np.finfo(float).eps * columns).any())
 
 
 def factorize(matrix: Matrix) -> Factorization:

@@ -44,6 +44,8 @@ def largest(values: Vector) -> float:
 
     BLAS does in one call of 0.3 us what takes NumPy two of 1.5 us each. Its search skips NaN, its sum does not.
     """
+    if not values.size:
+        return 0.0
     total = dasum(values)
     return abs(values.item(idamax(values))) if total < np.inf else float(total)
 
@@ -186,7 +188,11 @@ class ModifiedNewton:
         if solved:
             return
         system.restore()
-        if not self._damped(system, history):
+        try:
+            solved = self._damped(system, history)
+        except SingularMatrixError:  # met on the way, at a point that is no solution
+            solved = False
+        if not solved:
             self._fail(system, history)
 
     def _modified(self, system: ImplicitSystem, history: list[float]) -> bool:
@@ -205,7 +211,8 @@ class ModifiedNewton:
             size = system.size(delta)
             history.append(size)
             if not size < np.inf:
-                self._check_finite(system, residual)
+                if len(history) == 1:
+                    self._check_finite(system, residual)
                 return False
             system.move(delta, 1.0)
             if len(history) == 1:
@@ -248,13 +255,14 @@ class ModifiedNewton:
             delta = kept.factors.solve(residual)
             size = system.size(delta)
             counters["newton"].niter += 1
+            counters["solve"].niter += 1
             history.append(size)
             fraction = 1.0
             while True:
                 system.move(delta, fraction)
                 residual = system.residual()
                 next_size = system.size(kept.factors.solve(residual))
-                counters["solve"].niter += 2
+                counters["solve"].niter += 1
                 if next_size <= (1.0 - 0.25 * fraction) * size:
                     break
                 if next_size < NEAR and self._at_round_off(system, kept.linearization):

@@ -12,7 +12,7 @@ from pySDC.core.problem import Problem
 
 from dae_sdc.dae.counters import new_counters
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import Registry
 
 
@@ -85,8 +85,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             raise InputError(
                 f"{type(self).__name__} needs at least one unknown; got n_diff={n_diff}, n_alg={n_alg}"
             )
-        if not newton_tol > 0.0:
-            raise InputError(f"newton_tol must be positive; got {newton_tol}")
+        check_newton(newton_tol, newton_maxiter)
         super().__init__(StateShape(n_diff + n_alg, None, np.dtype(np.float64), n_diff))
         self._makeAttributeAndRegister("newton_tol", "newton_maxiter", localVars=locals())
         self.n_diff = n_diff
@@ -161,7 +160,17 @@ class ProblemDAE(Problem):  # type: ignore[misc]
 
     def state(self, values: npt.ArrayLike) -> MeshDAE:
         """A new state with the given n values; raises :class:`InputError` on another shape."""
-        array = np.array(values, dtype=np.float64)
+        try:
+            given = np.asarray(values)
+            if given.dtype.kind not in "biufO":
+                raise TypeError(f"entries of type {given.dtype}")
+            array = np.array(given, dtype=np.float64)
+        except (TypeError, ValueError) as error:
+            text = " ".join(str(values).split())
+            raise InputError(
+                f"a state of {type(self).__name__} takes real numbers of shape ({self.n},); got {text} "
+                f"({str(error).splitlines()[0]})"
+            ) from None
         if array.shape != (self.n,):
             raise InputError(
                 f"a state of {type(self).__name__} has shape ({self.n},), differential unknowns first; "
@@ -187,12 +196,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         batched: Callable[[Vector, Vector, Vector], Any] | None = getattr(self, "residual_nodes", None)
         if batched is None:
             rows = zip(u, du, t, strict=True)
-            return np.array(
-                [
-                    self.evaluate(attach(x, self.n_diff), attach(dx, self.n_diff), float(s))
-                    for x, dx, s in rows
-                ]
-            )
+            values = np.empty_like(u)
+            for i, (x, dx, s) in enumerate(rows):
+                # Copied one by one: eval_f may return the same array every time.
+                values[i] = self.evaluate(attach(x, self.n_diff), attach(dx, self.n_diff), float(s))
+            return values
         self._rhs.niter += len(t)
         value: Vector = np.asarray(batched(u, du, t), dtype=np.float64)
         if value.shape != u.shape:
@@ -200,6 +208,13 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 f"{type(self).__name__}.residual_nodes must return shape {u.shape}; got {value.shape}"
             )
         return value
+
+
+def check_newton(newton_tol: float, newton_maxiter: int) -> None:
+    """Refuse settings with which no Newton iteration can end well."""
+    if not newton_tol > 0.0:
+        raise InputError(f"newton_tol must be positive; got {newton_tol}")
+    require_count("newton_maxiter", newton_maxiter)
 
 
 def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -89,6 +89,8 @@ class MeshDAE(mesh):  # type: ignore[misc]
         out = kwargs.get("out")
         if out is not None:
             kwargs["out"] = tuple(x.view(np.ndarray) if isinstance(x, MeshDAE) else x for x in out)
+        if isinstance(kwargs.get("where"), MeshDAE):
+            kwargs["where"] = kwargs["where"].view(np.ndarray)
         result = getattr(ufunc, method)(*plain, **kwargs)
         if out is not None:
             return out[0] if len(out) == 1 else out
@@ -96,15 +98,15 @@ class MeshDAE(mesh):  # type: ignore[misc]
             return result
         return attach(result, self.n_diff)
 
-    def _part(self, start: int | None, stop: int | None) -> mesh:
+    def _part(self, start: int | None, stop: int | None) -> MeshDAE:
         if self.n_diff is None:
             raise AttributeError(
                 f"an array of shape {self.shape} cut from a state has no differential and algebraic part"
             )
-        return self.view(np.ndarray)[start:stop].view(mesh)
+        return attach(self.view(np.ndarray)[start:stop], None)
 
     @property
-    def diff(self) -> mesh:
+    def diff(self) -> MeshDAE:
         """View of the differential unknowns, shape (n_diff,)."""
         return self._part(None, self.n_diff)
 
@@ -113,7 +115,7 @@ class MeshDAE(mesh):  # type: ignore[misc]
         self._part(None, self.n_diff)[:] = value
 
     @property
-    def alg(self) -> mesh:
+    def alg(self) -> MeshDAE:
         """View of the algebraic unknowns, shape (n_alg,)."""
         return self._part(self.n_diff, None)
 

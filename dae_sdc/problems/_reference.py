@@ -21,16 +21,16 @@ def require_positive(problem: ProblemDAE, *names: str) -> None:
     """Raise :class:`InputError` unless the named parameters of ``problem`` are positive and finite."""
     for name in names:
         value = getattr(problem, name)
-        if not 0.0 < value < math.inf:
-            raise InputError(f"{name} of {type(problem).__name__} must be positive and finite; got {value}")
+        if not isinstance(value, (int, float, np.number)) or not 0.0 < value < math.inf:
+            raise InputError(f"{name} of {type(problem).__name__} must be positive and finite; got {value!r}")
 
 
 def require_finite(problem: ProblemDAE, *names: str) -> None:
     """Raise :class:`InputError` unless the named parameters of ``problem`` are finite numbers."""
     for name in names:
         value = getattr(problem, name)
-        if not np.isfinite(value):
-            raise InputError(f"{name} of {type(problem).__name__} must be finite; got {value}")
+        if not isinstance(value, (int, float, complex, np.number)) or not np.isfinite(value):
+            raise InputError(f"{name} of {type(problem).__name__} must be finite; got {value!r}")
 
 
 class Pieces(NamedTuple):

@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.control.stagnation import StopAtRoundOff
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, require_count
+from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import expected_orders
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
-from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
+from dae_sdc.sweepers.sdc import RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
 
 ProblemLike = str | type[ProblemDAE] | ProblemDAE
 SweeperLike = str | type[Any]
@@ -97,6 +98,7 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
         own = copy.deepcopy(problem)
         for name, value in given.items():
             setattr(own, name, value)
+        check_newton(own.newton_tol, own.newton_maxiter)
         return own
     cls = PROBLEMS[problem] if isinstance(problem, str) else problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
@@ -104,7 +106,9 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
     accepted = inspect.signature(cls.__init__).parameters
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
     if open_ended:
-        accepted = {**accepted, **inspect.signature(ProblemDAE.__init__).parameters}
+        own_names = ("self", "n_diff", "n_alg")  # given by the problem to its base, not by the user
+        base = inspect.signature(ProblemDAE.__init__).parameters
+        accepted = {**accepted, **{name: p for name, p in base.items() if name not in own_names}}
     strange = [name for name in given if name not in accepted]
     if strange:
         known = [name for name in accepted if name not in ("self", "settings", "n_diff", "n_alg")]
@@ -167,6 +171,8 @@ def describe(
         own_params["newton_tol"] = newton_tol
     instance = make_problem(problem, own_params)
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
+    if not isinstance(cls, type):
+        raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
     name = sweeper if isinstance(sweeper, str) else _sweeper_name(cls)
     sweeps = {
         "nodes": nodes,
@@ -207,8 +213,14 @@ def describe(
             "residual_type": residual_type or "full_abs",
         }
         maxiter = MAXITER if maxiter is None else maxiter
-        if maxiter < 1:
-            raise InputError(f"maxiter must be at least 1; got {maxiter}")
+        require_count("maxiter", maxiter)
+        require_count("nsweeps", level_params["nsweeps"])
+        if np.isnan(level_params["restol"]):
+            raise InputError("restol must be a number, not positive for a fixed number of sweeps; got nan")
+        if level_params["residual_type"] not in RESIDUAL_TYPES:
+            raise InputError(unknown("residual_type", level_params["residual_type"], RESIDUAL_TYPES))
+        if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**32):
+            raise InputError(f"seed must be an integer from 0 to {2**32 - 1}; got {seed!r}")
     else:
         raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
     given = isinstance(problem, ProblemDAE)
@@ -224,7 +236,9 @@ def describe(
     adaptive = bool(convergence_controllers)
     if not direct:
         description["convergence_controllers"].setdefault(StopAtRoundOff, {})
-    return Setup(instance, {"problem": problem_name(problem), "sweeper": name, **label}, description, adaptive)
+    return Setup(
+        instance, {"problem": problem_name(problem), "sweeper": name, **label}, description, adaptive
+    )
 
 
 def _sweeper_name(cls: type[Any]) -> str:
@@ -255,4 +269,11 @@ def number_of_steps(t0: float, t_end: float, dt: float) -> int:
 
 def initial_state(problem: ProblemDAE, u0: Any, t0: float) -> MeshDAE:
     """The start value: ``u0`` if given, otherwise the problem's own; raises InputError on a wrong shape."""
-    return problem.state(problem.u_exact(t0) if u0 is None else u0)
+    state = problem.state(problem.u_exact(t0) if u0 is None else u0)
+    bad = np.flatnonzero(~np.isfinite(state.view(np.ndarray)))
+    if bad.size:
+        raise InputError(
+            f"u0 of {type(problem).__name__} is {state[bad[0]]} in '{problem.names[bad[0]]}' at t={t0:.6g}; "
+            f"pass finite values"
+        )
+    return state

@@ -6,6 +6,7 @@ Example: dae-sdc solve pendulum --sweeper semi-implicit --nodes 3 --dt 0.05 --t-
 from __future__ import annotations
 
 import argparse
+import inspect
 import logging
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,8 @@ from dae_sdc.control.hooks import CheckInitialValue, RequireConvergence, StepRec
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InputError, SolveError
+from dae_sdc.errors import InputError, SolveError, require_count
+from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe, initial_state, number_of_steps
 from dae_sdc.run.solution import Solution
@@ -79,14 +81,17 @@ def solve(
     InputError
         If something given cannot be used.
     """
+    known = [name for name in inspect.signature(describe).parameters if name not in ("problem", "sweeper")]
+    for name in settings:
+        if name not in known:
+            raise InputError(unknown("option", name, known))
     setup = describe(problem, sweeper=sweeper, **settings)
     own = setup.problem
     start = own.interval[0] if t0 is None else float(t0)
     end = own.interval[1] if t_end is None else float(t_end)
     size = own.dt if dt is None else float(dt)
     count = number_of_steps(start, end, size)
-    if steps < 1:
-        raise InputError(f"the number of steps that iterate together must be at least 1; got {steps}")
+    require_count("the number of steps that iterate together", steps)
     first = initial_state(own, u0, start)
     with tqdm(total=count, unit="step", disable=None if progress else True, leave=False) as bar:
         return _run(setup, first, start, end, count, steps, hooks, controller_params or {}, out, bar)

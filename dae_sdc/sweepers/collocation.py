@@ -155,7 +155,8 @@ def check_quadrature(quad_type: Any, num_nodes: Any) -> None:
             + (" (RADAU-LEFT has no damping at the end of a step)" if quad_type == "RADAU-LEFT" else "")
         )
     least = 2 if quad_type == "LOBATTO" else 1
-    if not isinstance(num_nodes, (int, np.integer)) or num_nodes < least:
+    whole = isinstance(num_nodes, (int, np.integer)) and not isinstance(num_nodes, bool)
+    if not whole or num_nodes < least:
         raise InputError(
             f"num_nodes must be an integer of at least {least} for {quad_type}; got {num_nodes!r}"
         )
