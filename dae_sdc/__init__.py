@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         SolveError as SolveError,
     )
     from dae_sdc.plotting import plot as plot
+    from dae_sdc.control.stagnation import StopAtRoundOff as StopAtRoundOff
     from dae_sdc.run import (
-        Solution as Solution,
         bench as bench,
         convergence as convergence,
         info as info,
@@ -56,17 +56,24 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         Result as Result,
         load as load,
     )
+    from dae_sdc.run.solution import Solution as Solution
     from dae_sdc.sweepers.runge_kutta import (
         DIRK43_2DAE as DIRK43_2DAE,
         EDIRK4DAE as EDIRK4DAE,
         BackwardEulerDAE as BackwardEulerDAE,
         RungeKuttaDAE as RungeKuttaDAE,
         TrapezoidalRuleDAE as TrapezoidalRuleDAE,
+        runge_kutta as runge_kutta,
     )
     from dae_sdc.sweepers.sdc import (
+        SWEEPERS as SWEEPERS,
         ConstrainedDAE as ConstrainedDAE,
         FullyImplicitDAE as FullyImplicitDAE,
         SemiImplicitDAE as SemiImplicitDAE,
+    )
+    from dae_sdc.sweepers.tableaux import (
+        METHODS as METHODS,
+        Tableau as Tableau,
     )
 
 __version__: str
@@ -97,13 +104,18 @@ _HOME = {
     "SingularMatrixError": "dae_sdc.errors",
     "SolveError": "dae_sdc.errors",
     "plot": "dae_sdc.plotting",
-    "Solution": "dae_sdc.run",
     "bench": "dae_sdc.run",
     "convergence": "dae_sdc.run",
     "info": "dae_sdc.run",
     "iterations": "dae_sdc.run",
     "playground": "dae_sdc.run",
     "solve": "dae_sdc.run",
+    "Solution": "dae_sdc.run.solution",
+    "StopAtRoundOff": "dae_sdc.control.stagnation",
+    "METHODS": "dae_sdc.sweepers.tableaux",
+    "SWEEPERS": "dae_sdc.sweepers.sdc",
+    "Tableau": "dae_sdc.sweepers.tableaux",
+    "runge_kutta": "dae_sdc.sweepers.runge_kutta",
     "Result": "dae_sdc.run.results",
     "load": "dae_sdc.run.results",
     "BackwardEulerDAE": "dae_sdc.sweepers.runge_kutta",

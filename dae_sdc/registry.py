@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Generic, TypeVar
 
@@ -53,8 +53,9 @@ class Registry(Generic[T]):
             first = getattr(self._entries[name], "__module__", "?")
             second = getattr(entry, "__module__", "?")
             raise InputError(
-                f"{self.kind} '{name}' is registered twice, by {first} and by {second}; give one another name, "
-                f"and import modules as dae_sdc.*: the directories at the root are links to the same files"
+                f"{self.kind} '{name}' is registered twice, by {first} and by {second}; "
+                f"give one another name, and import modules as dae_sdc.*: the directories at the root are "
+                f"links to the same files"
             )
         self._entries[name] = entry
 
@@ -95,13 +96,9 @@ class Registry(Generic[T]):
             yield name, self._entries[name]
 
 
-def unknown(kind: str, name: str, known: object) -> str:
+def unknown(kind: str, name: str, known: Iterable[object]) -> str:
     """The message for a name that does not exist: what was asked, the nearest, and all there are."""
-    names = sorted(str(entry) for entry in known)  # type: ignore[attr-defined]
+    names = sorted(str(entry) for entry in known)
     near = get_close_matches(str(name), names, n=1)
-    hint = f"; did you mean '{near[0]}'?" if near else ""
-    return (
-        f"unknown {kind} '{name}'{hint} Available: {', '.join(names)}"
-        if hint
-        else (f"unknown {kind} '{name}'; available: {', '.join(names)}")
-    )
+    lead = f"did you mean '{near[0]}'? Available" if near else "available"
+    return f"unknown {kind} '{name}'; {lead}: {', '.join(names)}"

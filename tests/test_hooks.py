@@ -271,6 +271,9 @@ def test_the_record_leaves_out_rejected_steps(sweeper: str) -> None:
         assert [row[name] for name in COUNTERS] == work
         assert np.abs(row["u"] - np.array(P.u_exact(t))).max() < 2e-2
         assert np.abs(row["du"] - np.array(P.du_exact(t)))[:2].max() < 0.1
+        if sweeper in SDC:
+            # The slope of a polynomial of degree 2 through z errs by dt^2 z''' / 3 at its end.
+            assert np.abs(row["du"] - np.array(P.du_exact(t))).max() < 2e-3
     assert np.array_equal(record.rows[-1]["u"], end)
     run(own, 0.05)
     assert len(record.rows) == 1 and record.rejected == 0

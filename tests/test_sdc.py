@@ -56,6 +56,12 @@ def converge(L: Any, tolerance: float, most: int = 100) -> int:
     raise AssertionError(f"residual {L.status.residual:.1e} after {most} sweeps")
 
 
+def converge_fully(L: Any) -> None:
+    """Sweep to round-off, which reaches u' multiplied by 1 / dt for every index above 1."""
+    converge(L, 5e-14 if L.prob.index < 3 else 5e-12)
+    sweep(L, 10)
+
+
 def nodes_of(L: Any) -> tuple[Vector, Vector, Vector]:
     """Q, nodes in time, and the stage values as copies."""
     return L.sweep.coll.Qmat[1:, 1:], L.time + L.dt * L.sweep.coll.nodes, np.array(L.u[1:])
@@ -123,7 +129,7 @@ def close(actual: Any, wanted: Any, tolerance: float) -> None:
 def test_converged_sweeps_solve_the_collocation_equations(sweeper: str, quad: str, index: int) -> None:
     L = new_step(f"hessenberg-{index}", sweeper, nodes=3, quad=quad, newton_tol=1e-13)
     L.sweep.predict()
-    converge(L, 5e-14)
+    converge_fully(L)
     u, du = collocation(L)
     close(L.u[1:], u, 1e-11)
     close(np.array(L.f[1:])[:, : L.prob.n_diff], du[:, : L.prob.n_diff], 1e-11)
@@ -136,7 +142,7 @@ def test_all_sweepers_share_the_values_at_the_nodes(quad: str, index: int) -> No
     for sweeper in SDC:
         L = new_step(f"hessenberg-{index}", sweeper, nodes=3, quad=quad, newton_tol=1e-13)
         L.sweep.predict()
-        converge(L, 5e-14)
+        converge_fully(L)
         values.append(np.array(L.u[1:]))
     for other in values[1:]:
         close(other, values[0], 1e-11)
@@ -477,6 +483,28 @@ def test_extrapolation_is_exact_for_polynomials(sweeper: str, quad: str, nodes: 
     far.sweep.predict()
     first = int(far.sweep.coll.left_is_node)
     assert all(np.array_equal(u, far.u[0]) for u in far.u[1 + first :])
+
+
+@pytest.mark.parametrize("with_derivatives", [True, False])
+@pytest.mark.parametrize("quad", QUADRATURES)
+@pytest.mark.parametrize("sweeper", SDC)
+def test_values_that_others_put_at_the_nodes_are_adopted(
+    sweeper: str, quad: str, with_derivatives: bool
+) -> None:
+    L = new_step("hessenberg-1", sweeper, nodes=4, quad=quad, initial_guess="spread", restol=1e-13)
+    L.sweep.predict()
+    sweep(L)
+    P, k, (_, times, _) = L.prob, integrated(L), nodes_of(L)
+    for m, t in enumerate(times, start=1):
+        L.u[m] = P.u_exact(t)
+        L.f[m] = P.du_exact(t) if with_derivatives else P.dtype_f(P.init)
+    L.sweep.compute_residual(stage="IT_CHECK")
+    # Values of the solution meet the equations of four nodes to dt^5, and their slopes to dt^4.
+    assert L.status.residual < 1e-5
+    slopes = np.array([P.du_exact(t) for t in times])
+    close(np.array(L.f[1:])[:, :k], slopes[:, :k], 1e-4)
+    assert converge(L, 1e-13) <= 8
+    close(L.u[1:], collocation(L)[0], 1e-11)
 
 
 # --- ends of a step -----------------------------------------------------------------------------------------

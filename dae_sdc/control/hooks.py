@@ -1,4 +1,4 @@
-"""Hooks for pySDC's controllers: errors by component class, values at nodes, a record of steps, and guards."""
+"""Hooks for pySDC's controllers: errors by component class, node values, a record of steps, and guards."""
 
 from __future__ import annotations
 
@@ -69,13 +69,19 @@ class LogGlobalErrorPostStepAlgebraicVariable(_LogErrorPostStep):
 
 
 class LogGlobalErrorPostIterationDifferentialVariable(_LogErrorPostIteration):
-    """Largest error of the differential unknowns after each iteration (``e_global_differential_post_iteration``)."""
+    """Largest error of the differential unknowns after each iteration.
+
+    It is logged as ``e_global_differential_post_iteration``.
+    """
 
     part = "diff"
 
 
 class LogGlobalErrorPostIterationAlgebraicVariable(_LogErrorPostIteration):
-    """Largest error of the algebraic unknowns after each iteration (``e_global_algebraic_post_iteration``)."""
+    """Largest error of the algebraic unknowns after each iteration.
+
+    It is logged as ``e_global_algebraic_post_iteration``.
+    """
 
     part = "alg"
 
@@ -115,7 +121,8 @@ class StepRecord(Hooks):  # type: ignore[misc]
     Attributes
     ----------
     rows : list of dict
-        For each accepted step: ``t`` (its end), ``u``, ``du``, ``residual``, ``sweeps`` and the work counters.
+        For each accepted step: ``t`` (its end), ``u``, ``du``, ``residual``, ``sweeps`` and the work
+        counters.
     rejected : int
         Number of steps that were repeated.
     """
@@ -165,7 +172,10 @@ class StepRecord(Hooks):  # type: ignore[misc]
 
 
 class CheckInitialValue(Hooks):  # type: ignore[misc]
-    """Refuses to start from a value that violates an equation; see :func:`dae_sdc.dae.consistency.check_consistent`."""
+    """Refuses to start from a value that violates an equation.
+
+    See :func:`dae_sdc.dae.consistency.check_consistent`.
+    """
 
     def pre_run(self, step: Any, level_number: int) -> None:
         """Check the value of the first step."""
@@ -198,6 +208,7 @@ class RequireConvergence(Hooks):  # type: ignore[misc]
         if step.status.get("at_round_off") or residual <= ROUND_OFF * L.sweep.residual_scale():
             return
         raise ConvergenceError(
-            f"the sweeps of the step from t={L.time:.6g} with dt={L.dt:.3g} ended after {step.status.iter} iterations "
-            f"with residual {residual:.1e} above restol={restol:.1e}; reduce dt, raise maxiter, or use another Q_Delta"
+            f"the sweeps of the step from t={L.time:.6g} with dt={L.dt:.3g} ended after "
+            f"{step.status.iter} iterations with residual {residual:.1e} above restol={restol:.1e}; "
+            f"reduce dt, raise maxiter, or use another Q_Delta"
         )

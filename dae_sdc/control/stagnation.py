@@ -28,12 +28,14 @@ def round_off_limit(index: int | None, dt: float) -> float:
 class StopAtRoundOff(ConvergenceController):  # type: ignore[misc]
     """Ends the iterations of a step when its residual no longer falls although it is at round-off already.
 
-    A tolerance below what double precision allows would otherwise cost ``maxiter`` sweeps in every step. How low
-    the residual can go depends on the index, see :func:`round_off_limit`. A step ended here is marked
+    A tolerance below what double precision allows would otherwise cost ``maxiter`` sweeps in every step. How
+    low the residual can go depends on the index, see :func:`round_off_limit`. A step ended here is marked
     ``at_round_off`` in its status.
     """
 
-    def setup(self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any) -> Any:
+    def setup(
+        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
+    ) -> Any:
         """Run before pySDC's own check of convergence."""
         return {"control_order": 150, **super().setup(controller, params, description, **kwargs)}
 

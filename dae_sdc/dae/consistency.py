@@ -17,8 +17,8 @@ CONSISTENT = 1e-8
 def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
     """How much of F(t, u, u') no choice of u' can remove.
 
-    F is linearised in u' at u' = 0 and its residual projected onto what dF/du' does not reach. Constraints that
-    are hidden (index 2 and higher) do not show here.
+    F is linearised in u' at u' = 0 and its residual projected onto what dF/du' does not reach. Constraints
+    that are hidden (index 2 and higher) do not show here.
 
     Parameters
     ----------
@@ -39,8 +39,8 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     if not np.isfinite(residual).all():
         i = int(np.flatnonzero(~np.isfinite(residual))[0])
         raise EvaluationError(
-            f"eval_f of {type(problem).__name__} returned {residual[i]} in '{problem.equation_names[i]}' at the "
-            f"initial value, t={t:.6g}; check u0"
+            f"eval_f of {type(problem).__name__} returned {residual[i]} in '{problem.equation_names[i]}' "
+            f"at the initial value, t={t:.6g}; check u0"
         )
     halves = linearize(problem, u, du, t)
     scale: Vector = 1.0 + abs(halves.stiffness) @ np.abs(u.view(np.ndarray))
@@ -83,8 +83,8 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
     if relative[worst] > tolerance:
         others = int((relative > tolerance).sum()) - 1
         raise InconsistentStateError(
-            f"u0 of {type(problem).__name__} violates equation '{problem.equation_names[worst]}' at t={t:.6g}: "
-            f"residual {remains[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e})"
+            f"u0 of {type(problem).__name__} violates equation '{problem.equation_names[worst]}' "
+            f"at t={t:.6g}: residual {remains[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e})"
             + (f" and {others} more" if others else "")
             + "; pass a consistent u0"
         )

@@ -93,7 +93,8 @@ def _checked(problem: ProblemDAE, matrix: Any) -> Any:
         matrix = np.asarray(matrix, dtype=np.float64)
     if matrix.shape != (problem.n, problem.n):
         raise InputError(
-            f"{type(problem).__name__}.jacobian must return shape ({problem.n}, {problem.n}); got {matrix.shape}"
+            f"{type(problem).__name__}.jacobian must return shape ({problem.n}, {problem.n}); "
+            f"got {matrix.shape}"
         )
     return matrix
 

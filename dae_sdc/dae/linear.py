@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from scipy.sparse.linalg import splu
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
 
-Matrix = npt.NDArray[np.float64] | sparse.csc_matrix | sparse.csc_array
+Matrix: TypeAlias = npt.NDArray[np.float64] | sparse.csc_matrix | sparse.csc_array
 
 DIAGNOSIS_LIMIT = 2000
 """Largest sparse matrix that is made dense to name the unknown behind a singularity."""

@@ -26,8 +26,8 @@ RATE_FLOOR = 1e-4
 STALLED = 0.5
 """Part of a node's last change that its next one must fall below for the contraction to be believed.
 
-Errors of one node come back from the others: a matrix that contracts well along the solution may hardly contract
-what the sweeps bring back."""
+Errors of one node come back from the others: a matrix that contracts well along the solution may hardly
+contract what the sweeps bring back."""
 
 SETTLED = 0.1
 """Part of the tolerance below which a correction is the last one, whatever the contraction."""
@@ -42,7 +42,8 @@ ROUND_OFF = 64.0 * float(np.finfo(float).eps)
 def largest(values: Vector) -> float:
     """Largest absolute value of a contiguous vector; NaN if one is.
 
-    BLAS does in one call of 0.3 us what takes NumPy two of 1.5 us each. Its search skips NaN, its sum does not.
+    BLAS does in one call of 0.3 us what takes NumPy two of 1.5 us each. Its search skips NaN, its sum does
+    not.
     """
     if not values.size:
         return 0.0
@@ -80,8 +81,8 @@ class ImplicitSystem(Protocol):
     def size(self, correction: Vector) -> float:
         """Largest change by the correction: of u' of the differential unknowns, relative to 1 + max abs(u').
 
-        Changes of algebraic unknowns are those of z, relative to 1 + max abs(z). What is solved for is u', and
-        the residual sees its error; u would be measured too kindly by a factor of dt.
+        Changes of algebraic unknowns are those of z, relative to 1 + max abs(z). What is solved for is u',
+        and the residual sees its error; u would be measured too kindly by a factor of dt.
         """
         ...
 
@@ -122,18 +123,17 @@ class ModifiedNewton:
 
     Iterates delta = J^{-1} F(x), x <- x - delta with a matrix J kept for each ``key`` of the systems (the
     coefficient c of a node), across nodes, sweeps and steps. An iterate is accepted when
-    rate / (1 - rate) * size(delta) <= tolerance, and rate * max abs(F) <= residual_tolerance, with the measured
-    contraction rate. A contraction slower than
-    :data:`SLOW` renews the matrix at the current iterate; when that does not help either the solve starts again with
-    a damped Newton method.
+    rate / (1 - rate) * size(delta) <= tolerance, and rate * max abs(F) <= residual_tolerance, with the
+    measured contraction rate. A contraction slower than :data:`SLOW` renews the matrix at the current
+    iterate; when that does not help either, the solve starts again with a damped Newton method.
 
     Parameters
     ----------
     problem : ProblemDAE
         Gives tolerance, iteration limit and work counters.
     trust : bool
-        Accept by a contraction rate measured in an earlier solve. Right for sweeps that return to a node they have
-        solved in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
+        Accept by a contraction rate measured in an earlier solve. Right for sweeps that return to a node they
+        have solved in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
     residual_tolerance : float
         Largest abs(F) to be left besides: sweeps cannot reach a residual below what the solves leave.
 
@@ -333,8 +333,8 @@ class ModifiedNewton:
 class NodeSystem:
     """F(t, r + c U, U) = 0 at one node, for the integrated unknowns U = u' and the others themselves.
 
-    The rows it works on are views of the stage arrays, so that the solution is where it belongs when the solve
-    ends.
+    The rows it works on are views of the stage arrays, so that the solution is where it belongs when the
+    solve ends.
 
     Parameters
     ----------

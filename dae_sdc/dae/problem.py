@@ -22,9 +22,10 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     A subclass gives :meth:`eval_f`. It may give, and is the faster for it,
 
     - ``jacobian(u, du, t, c)``: dF/du' + c dF/du, shape (n, n), a NumPy array or a SciPy CSC matrix;
-    - ``residual_nodes(u, du, t)``: F at several nodes at once, for ``u`` and ``du`` of shape (M, n) and ``t`` of
-      shape (M,), result of shape (M, n);
-    - ``sparsity``: the pattern of dF/du' + c dF/du as a SciPy sparse matrix, for finite differences by colours.
+    - ``residual_nodes(u, du, t)``: F at several nodes at once, for ``u`` and ``du`` of shape (M, n) and
+      ``t`` of shape (M,), result of shape (M, n);
+    - ``sparsity``: the pattern of dF/du' + c dF/du as a SciPy sparse matrix, for finite differences by
+      colours.
 
     Parameters
     ----------
@@ -78,7 +79,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         if "eval_f" in cls.__dict__:
-            cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])
+            cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
 
     def __init__(self, n_diff: int, n_alg: int, newton_tol: float = 1e-10, newton_maxiter: int = 25) -> None:
         if n_diff < 0 or n_alg < 0 or n_diff + n_alg < 1:
@@ -154,8 +155,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         """Called by every sweeper when a step begins at state ``u`` and time ``t``.
 
         A problem with a state-dependent right-hand side chooses its branch here and keeps it for the whole
-        step, so that no Newton iteration meets a jump. The choice may depend on ``u`` and ``t`` only, so that a
-        repeated step repeats it.
+        step, so that no Newton iteration meets a jump. The choice may depend on ``u`` and ``t`` only, so that
+        a repeated step repeats it.
         """
 
     def state(self, values: npt.ArrayLike) -> MeshDAE:

@@ -53,9 +53,9 @@ class MeshDAE(mesh):  # type: ignore[misc]
         Number of differential unknowns; None on arrays that are no longer a whole state.
     polynomial : object or None
         What the last step knows beyond its end value (its collocation polynomial), carried from step to step
-        by copies made through the constructor. It is what a predictor extrapolates and where an explicit first
-        stage finds u'. Because it travels with the value, a rejected step that is repeated sees what it saw
-        the first time.
+        by copies made through the constructor. It is what a predictor extrapolates and where an explicit
+        first stage finds u'. Because it travels with the value, a rejected step that is repeated sees what it
+        saw the first time.
 
     Notes
     -----
@@ -67,6 +67,7 @@ class MeshDAE(mesh):  # type: ignore[misc]
     polynomial: Any = None
 
     def __new__(cls, init: Any, val: float = 0.0, **kwargs: Any) -> MeshDAE:
+        """A new state of the shape ``init``, or a copy of the state ``init``."""
         if isinstance(init, MeshDAE):
             obj = np.ndarray.__new__(cls, init.shape, dtype=init.dtype, **kwargs)
             obj[...] = init
@@ -138,6 +139,6 @@ class MeshDAE(mesh):  # type: ignore[misc]
 
 def attach(values: Vector, n_diff: int | None) -> MeshDAE:
     """View an array of n unknowns as a state without copying it."""
-    state: MeshDAE = values.view(MeshDAE)
+    state = values.view(type=MeshDAE)
     state.n_diff = n_diff
     return state

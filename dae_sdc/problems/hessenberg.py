@@ -20,12 +20,13 @@ class HessenbergIndex1(ProblemDAE):
         0 &= y_2' - y_1 z + y_2 - \sin t - \cos t + e^{-t}\cos t, \\
         0 &= z + z^3 / 3 - y_1 y_2 - e^{-t} - e^{-3t} / 3 + \sin t \cos t.
 
-    The exact solution is y_1 = cos t, y_2 = sin t, z = exp(-t). The constraint has the derivative 1 + z^2 in z.
+    The exact solution is y_1 = cos t, y_2 = sin t, z = exp(-t). The constraint has the derivative 1 + z^2
+    in z.
 
     References
     ----------
-    Made for this package; U. M. Ascher, L. R. Petzold, Computer Methods for Ordinary Differential Equations and
-    Differential-Algebraic Equations, SIAM (1998), sec. 9.1.1 for the form.
+    Made for this package; U. M. Ascher, L. R. Petzold, Computer Methods for Ordinary Differential Equations
+    and Differential-Algebraic Equations, SIAM (1998), sec. 9.1.1 for the form.
     """
 
     title = "nonlinear Hessenberg DAE with a manufactured solution"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -33,12 +34,12 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 
-def __dir__() -> list[str]:
+def __dir__() -> Iterable[str]:
     return sorted({*globals(), *_modules()})
 
 
 class _Experiments(ModuleType):
-    """This package, which hands out an experiment's function where Python binds its module."""
+    """The package itself, which hands out an experiment's function where Python binds its module."""
 
     def __setattr__(self, name: str, value: object) -> None:
         if isinstance(value, ModuleType):

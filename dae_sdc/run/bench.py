@@ -67,8 +67,8 @@ class Case:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-# The machine and the power system are stepped up to their disturbance at t = 0.05: pySDC.projects.DAE switches
-# inside a step that ends there, which is another discretisation.
+# The machine and the power system are stepped up to their disturbance at t = 0.05: pySDC.projects.DAE
+# switches inside a step that ends there, which is another discretisation.
 UPSTREAM = (
     Case("simple", "simpleDAE", 1e-2, 50),
     Case("simple", "simpleDAE", 1e-2, 50, "semi-implicit"),
@@ -140,7 +140,8 @@ def _upstream_class(folder: str, module: str, name: str) -> Any:
         return getattr(importlib.import_module(f"pySDC.projects.DAE.{folder}.{module}"), name)
     except (ImportError, AttributeError) as error:
         raise InputError(
-            f"the installed pySDC has no {name} in pySDC.projects.DAE.{folder}.{module}; install pySDC 5.9 ({error})"
+            f"the installed pySDC has no {name} in pySDC.projects.DAE.{folder}.{module}; "
+            f"install pySDC 5.9 ({error})"
         ) from error
 
 
@@ -182,7 +183,7 @@ def _count_evaluations(run: _Run, u0: Any, t0: float, t_end: float) -> int:
 
 def _sweeps(stats: Mapping[Any, Any]) -> float:
     counts = [value for key, value in stats.items() if key.type == "niter"]
-    return sum(counts) / len(counts)
+    return float(sum(counts) / len(counts))
 
 
 def bench(
@@ -197,8 +198,8 @@ def bench(
 ) -> Result:
     """Time the same work here and in ``pySDC.projects.DAE``, alternating, and compare the end values.
 
-    Sweeper, nodes, Q_Delta, step size, residual tolerance (1e-9), Newton tolerance (1e-10) and initial value are the
-    same; each side uses its own predictor and nonlinear solver. Only ``controller.run`` is timed.
+    Sweeper, nodes, Q_Delta, step size, residual tolerance (1e-9), Newton tolerance (1e-10) and initial value
+    are the same; each side uses its own predictor and nonlinear solver. Only ``controller.run`` is timed.
 
     Parameters
     ----------
@@ -218,8 +219,8 @@ def bench(
     Returns
     -------
     Result
-        Of kind "bench": time of a step here and upstream (medians, s), their ``ratio`` (median of the ratios of
-        neighbouring runs) and its least value, sweeps and residual evaluations a step, and the largest
+        Of kind "bench": time of a step here and upstream (medians, s), their ``ratio`` (median of the ratios
+        of neighbouring runs) and its least value, sweeps and residual evaluations a step, and the largest
         ``difference`` of the end values relative to 1 + abs(u).
 
     Raises
@@ -320,8 +321,10 @@ def main(args: argparse.Namespace) -> int:
         **given,
     )
     print("ms a step, sweeps and residual evaluations a step: here / upstream")
-    header = f"{'problem':<20} {'sweeper':<15} {'n':>3} {'time':>17} {'ratio':>7} {'sweeps':>11} {'evaluations':>15} {'difference':>10}"
-    print(header)
+    print(
+        f"{'problem':<20} {'sweeper':<15} {'n':>3} {'time':>17} {'ratio':>7} "
+        f"{'sweeps':>11} {'evaluations':>15} {'difference':>10}"
+    )
     for row in result.data:
         time = f"{1e3 * row['time']:.2f} / {1e3 * row['time_upstream']:.1f}"
         sweeps = f"{row['sweeps']:.1f} / {row['sweeps_upstream']:.1f}"

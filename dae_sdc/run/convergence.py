@@ -70,10 +70,9 @@ def convergence(
 ) -> Result:
     """Errors against step sizes for every combination of problem, sweeper, M and Q_Delta, with fitted orders.
 
-    The error is the largest over the ends of the steps in the second half of the run and over the components of a
-    group. The order is the
-    slope of a straight line through log(error) against log(dt); where errors stop falling (round-off) the
-    smaller step sizes are left out of the fit.
+    The error is the largest over the ends of the steps in the second half of the run and over the components
+    of a group. The order is the slope of a straight line through log(error) against log(dt); where errors
+    stop falling (round-off) the smaller step sizes are left out of the fit.
 
     Parameters
     ----------
@@ -106,11 +105,11 @@ def convergence(
     """
     settings = {"newton_tol": NEWTON_TOL, **settings}
     runs: list[tuple[ProblemLike, SweeperLike, dict[str, Any]]] = []
-    for problem, sweeper in product(_several(problems), _several(sweepers)):
-        if _is_direct(sweeper):
+    for problem, sweeper in product(several(problems), several(sweepers)):
+        if is_direct(sweeper):
             runs.append((problem, sweeper, settings))
             continue
-        for number, qdelta in product(_several(nodes), _several(qdeltas)):
+        for number, qdelta in product(several(nodes), several(qdeltas)):
             own = {"restol": RESTOL, **settings, "nodes": number, "qdelta": qdelta}
             runs.append((problem, sweeper, own))
     # Everything that can be refused is refused before the first run.
@@ -144,13 +143,15 @@ def convergence(
     return result
 
 
-def _several(given: Any) -> list[Any]:
+def several(given: Any) -> list[Any]:
+    """What was given, one thing or a sequence, as a list; a name counts as one thing."""
     if given is None or isinstance(given, str | type | ProblemDAE) or np.isscalar(given):
         return [given]
     return list(given)
 
 
-def _is_direct(sweeper: SweeperLike) -> bool:
+def is_direct(sweeper: SweeperLike) -> bool:
+    """Whether a method does without sweeps: a Runge-Kutta method, by name or class."""
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     return isinstance(cls, type) and issubclass(cls, RungeKuttaDAE)
 
@@ -192,8 +193,8 @@ def fit_order(
     Returns
     -------
     slope, fit : float
-        Slope of the line through log10(error) over log10(dt) and rms deviation from it, over the step sizes from the
-        largest down to where errors stop falling; NaN with fewer than two.
+        Slope of the line through log10(error) over log10(dt) and rms deviation from it, over the step sizes
+        from the largest down to where errors stop falling; NaN with fewer than two.
     """
     order = np.argsort(dts)[::-1]
     h, e = dts[order], errors[order]
@@ -226,8 +227,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problems", help="names of problems, separated by commas")
     options.add(
         parser,
-        "sweepers nodes-list quad qdeltas dts t-end restol newton-tol maxiter initial-guess residual-type param seed",
-        "out",
+        "sweepers nodes-list quad qdeltas dts t-end restol newton-tol maxiter initial-guess residual-type",
+        "param seed out",
     )
 
 
@@ -252,12 +253,13 @@ def main(args: argparse.Namespace) -> int:
 
 
 def print_table(result: Result) -> None:
-    """Print a line for every combination and group: errors from the largest to the smallest dt, and the order."""
+    """Print a line for every combination and group: errors from the largest dt to the smallest, and order."""
     data = result.data
     keys = ("problem", "sweeper", "quad", "nodes", "qdelta", "group")
     seen = dict.fromkeys(tuple(row[key] for key in keys) for row in data)
     print(
-        f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'group':<12} {'order':>6} {'theory':>6}  errors"
+        f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'group':<12} "
+        f"{'order':>6} {'theory':>6}  errors"
     )
     for key in seen:
         rows = data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)]
@@ -265,5 +267,6 @@ def print_table(result: Result) -> None:
         theory = f"{rows['expected'][0]:.0f}" if np.isfinite(rows["expected"][0]) else "-"
         values = " ".join(f"{error:.1e}" for error in rows["error"])
         print(
-            f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} {group:<12} {rows['slope'][0]:>6.2f} {theory:>6}  {values}"
+            f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} {group:<12} "
+            f"{rows['slope'][0]:>6.2f} {theory:>6}  {values}"
         )

@@ -1,4 +1,4 @@
-"""From what a user says to what pySDC's controllers take: the description dictionary, and the grid of steps."""
+"""From what a user says to what pySDC's controllers take: the description dictionary and the time steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -95,23 +95,23 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
             raise InputError(
                 f"{type(problem).__name__} is already made; set {', '.join(unsettable)} when you make it"
             )
-        own = copy.deepcopy(problem)
+        own = copy.deepcopy(cast(ProblemDAE, problem))
         for name, value in given.items():
             setattr(own, name, value)
         check_newton(own.newton_tol, own.newton_maxiter)
         return own
-    cls = PROBLEMS[problem] if isinstance(problem, str) else problem
+    cls: Any = PROBLEMS[problem] if isinstance(problem, str) else problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
         raise InputError(f"a problem is a name, a ProblemDAE class or an instance of one; got {problem!r}")
-    accepted = inspect.signature(cls.__init__).parameters
+    accepted: Mapping[str, inspect.Parameter] = inspect.signature(cls).parameters
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
     if open_ended:
-        own_names = ("self", "n_diff", "n_alg")  # given by the problem to its base, not by the user
-        base = inspect.signature(ProblemDAE.__init__).parameters
+        own_names = ("n_diff", "n_alg")  # given by the problem to its base, not by the user
+        base = inspect.signature(ProblemDAE).parameters
         accepted = {**accepted, **{name: p for name, p in base.items() if name not in own_names}}
     strange = [name for name in given if name not in accepted]
     if strange:
-        known = [name for name in accepted if name not in ("self", "settings", "n_diff", "n_alg")]
+        known = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]
         raise InputError(f"{cls.__name__} has no parameter {', '.join(strange)}; it has {', '.join(known)}")
     return cls(**given)
 
@@ -150,10 +150,11 @@ def describe(
     sweeper : str or type
         Name or class of a sweeper.
     nodes, quad, qdelta, initial_guess : optional
-        Number of collocation nodes (3), quadrature type (RADAU-RIGHT), Q_Delta (LU) and predictor (extrapolate).
+        Number of collocation nodes (3), quadrature type (RADAU-RIGHT), Q_Delta (LU) and predictor
+        (extrapolate).
     restol, residual_type, maxiter, nsweeps : optional
-        Residual tolerance (1e-10; not positive: always ``maxiter`` iterations), how it is measured (full_abs),
-        largest number of iterations (60), sweeps in an iteration (1).
+        Residual tolerance (1e-10; not positive: always ``maxiter`` iterations), how it is measured
+        (full_abs), largest number of iterations (60), sweeps in an iteration (1).
     newton_tol : float, optional
         Tolerance of the nonlinear solves; the problem's own if None.
     seed : int, optional
@@ -224,7 +225,7 @@ def describe(
     else:
         raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
     given = isinstance(problem, ProblemDAE)
-    description = {
+    description: dict[str, Any] = {
         "problem_class": functools.partial(make_problem, problem) if given else type(instance),
         "problem_params": {"params": own_params} if given else own_params,
         "sweeper_class": cls,

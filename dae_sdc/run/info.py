@@ -12,6 +12,7 @@ from typing import Any
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
+from dae_sdc.run.description import make_problem
 from dae_sdc.run.results import provenance
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -33,7 +34,7 @@ def info(name: str | None = None) -> str:
     if name is None:
         return "\n".join(f"{key:<12} {value}" for key, value in provenance().items())
     if name in PROBLEMS:
-        return _problem(name, PROBLEMS[name]())
+        return _problem(name, make_problem(name))
     if name in SWEEPERS:
         return _sweeper(name, SWEEPERS[name])
     raise InputError(unknown("problem or sweeper", name, [*PROBLEMS, *SWEEPERS]))

@@ -16,9 +16,7 @@ from tqdm import tqdm
 
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.run import options
-from dae_sdc.run.convergence import NEWTON_TOL, errors
-from dae_sdc.run.convergence import _is_direct as is_direct
-from dae_sdc.run.convergence import _several as several
+from dae_sdc.run.convergence import NEWTON_TOL, errors, is_direct, several
 from dae_sdc.run.description import ProblemLike, SweeperLike, describe
 from dae_sdc.run.results import Result, command_line
 from dae_sdc.run.solve import solve
@@ -129,7 +127,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problems", help="names of problems, separated by commas")
     options.add(
         parser,
-        "sweepers nodes-list quad qdeltas dt t-end newton-tol maxiter initial-guess residual-type param seed out",
+        "sweepers nodes-list quad qdeltas dt t-end newton-tol maxiter initial-guess residual-type",
+        "param seed out",
     )
 
 
@@ -148,7 +147,8 @@ def main(args: argparse.Namespace) -> int:
         **settings,
     )
     print(
-        f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'sweep':>5} {'residual':>9}  errors by group"
+        f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} "
+        f"{'sweep':>5} {'residual':>9}  errors by group"
     )
     data = result.data
     keys = ("problem", "sweeper", "nodes", "qdelta", "sweep")
@@ -157,7 +157,8 @@ def main(args: argparse.Namespace) -> int:
         values = "  ".join(f"{row['group']} {row['error']:.1e}" for row in rows)
         problem, sweeper, number, qdelta, sweep = key
         print(
-            f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} {sweep:>5} {rows['residual'][0]:>9.1e}  {values}"
+            f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} "
+            f"{sweep:>5} {rows['residual'][0]:>9.1e}  {values}"
         )
     if args.out:
         print(f"written to {args.out}")

@@ -17,7 +17,7 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 KINDS = ("problems", "sweepers", "qdelta")
 
 
-def list(kind: str) -> dict[str, str]:  # noqa: A001 - the verb has this name
+def list(kind: str) -> dict[str, str]:
     """Names of one kind and a line about each.
 
     Parameters

@@ -38,7 +38,11 @@ PLAYGROUNDS: Mapping[str, dict[str, Any]] = {
         "restol": 1e-7,
     },
 }
-"""The runs: the standard index-2 problem that is solvable only for some parameters, and a machine whose torque drops."""
+"""The runs.
+
+One is the standard index-2 problem that is solvable only for some parameters, the other a machine whose
+torque drops.
+"""
 
 
 def playground(
@@ -49,8 +53,8 @@ def playground(
     Parameters
     ----------
     name : str
-        ``fully-implicit``: fully-implicit SDC on ProblematicF; ``synchronous-machine``: the machine under its torque
-        disturbance.
+        ``fully-implicit``: fully-implicit SDC on ProblematicF; ``synchronous-machine``: the machine under its
+        torque disturbance.
     out : str or Path, optional
         File to save the solution to.
     progress : bool

@@ -215,8 +215,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problem", help="name of the problem; 'dae-sdc list' shows all")
     options.add(
         parser,
-        "sweeper nodes quad qdelta dt t-end restol newton-tol maxiter nsweeps initial-guess residual-type steps",
-        "param seed out",
+        "sweeper nodes quad qdelta dt t-end restol newton-tol maxiter nsweeps initial-guess residual-type",
+        "steps param seed out",
     )
 
 

@@ -1,4 +1,4 @@
-"""Collocation in the derivative: the polynomial of a step, the orders it reaches, and which Q_Delta can solve it."""
+"""Collocation in the derivative: the polynomial of a step, its orders, and which Q_Delta can solve it."""
 
 from __future__ import annotations
 
@@ -207,7 +207,8 @@ def stiff_limit(coll: CollBase, name: str) -> float:
     """Contraction of the unknowns fixed by constraints, per sweep, as dt goes to 0.
 
     It is the spectral radius of I - Q_Delta^{-1} Q, without the row and column of a node at the start of the
-    step; infinite for a singular Q_Delta. A coefficient that changes with the sweep is taken where it has settled.
+    step; infinite for a singular Q_Delta. A coefficient that changes with the sweep is taken where it has
+    settled.
     """
     settled = coll.num_nodes + 3
     first = 1 if coll.left_is_node else 0
@@ -260,9 +261,10 @@ def check_qdelta(coll: CollBase, name: str, index: int | None, constrained: bool
     radius = stiff_limit(coll, name)
     where = f"for {coll.num_nodes} {coll.quad_type} nodes"
     if not np.isfinite(radius):
+        level = "2 or higher" if index is None else str(index)
         raise InputError(
             f"Q_Delta '{name}' has a zero on its diagonal {where}: the iteration matrix is singular at "
-            f"index {'2 or higher' if index is None else index} with this sweeper; use one of {', '.join(admissible(coll))}"
+            f"index {level} with this sweeper; use one of {', '.join(admissible(coll))}"
         )
     if index is not None and radius >= DIVERGES:
         raise InputError(

@@ -51,8 +51,8 @@ class CoupledStages:
     def march(self, u0: MeshDAE, t0: float, dt: float) -> Vector:
         """A guess for the stage derivatives, shape (s, n), by implicit Euler from node to node.
 
-        Small steps find the solution near ``u0``, where Newton's method for all stages together, from no better
-        guess than ``u0``, may find another one. Zero where even that fails.
+        Small steps find the solution near ``u0``, where Newton's method for all stages together, from no
+        better guess than ``u0``, may find another one. Zero where even that fails.
         """
         problem = self.problem
         system, newton = NodeSystem(problem, problem.n), ModifiedNewton(problem, trust=False)

@@ -130,7 +130,7 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         L.status.updated = True
 
     def _solve_together(self) -> None:
-        """All stages at once, from the last step's polynomial if that leads anywhere, else from small steps."""
+        """All stages at once, from the last polynomial if that leads anywhere, else from small steps."""
         L, stages, n_diff = self.level, self._coupled, self.level.prob.n_diff
         polynomial = L.u[0].polynomial
         solved = False

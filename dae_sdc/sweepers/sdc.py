@@ -39,8 +39,8 @@ FARTHEST_EXTRAPOLATION = 3.5
 class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     r"""The sweep that all SDC sweepers for DAEs share.
 
-    With U_m = u'(t_m) at M collocation nodes, Q the collocation matrix and Q_Delta lower triangular, sweep k + 1
-    solves node by node
+    With U_m = u'(t_m) at M collocation nodes, Q the collocation matrix and Q_Delta lower triangular, sweep
+    k + 1 solves node by node
 
     .. math::
         F\Big(t_m,\; u_0 + \Delta t \sum_{j} (q_{mj} - \tilde q_{mj}) U_j^k
@@ -123,8 +123,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._n_integrated = problem.n if self.integrates_algebraic else problem.n_diff
         if self._n_integrated < problem.n and _depends_on_algebraic_derivative(problem, self.level):
             raise InputError(
-                f"{name} needs a semi-explicit DAE, but F of {type(problem).__name__} depends on the derivative "
-                f"of algebraic unknowns; use FullyImplicitDAE"
+                f"{name} needs a semi-explicit DAE, but F of {type(problem).__name__} depends on the "
+                f"derivative of algebraic unknowns; use FullyImplicitDAE"
             )
         index = problem.index
         # A singular mass matrix hides constraints among the integrated unknowns, at index 1 too.
@@ -228,6 +228,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._u[0] = self._start_values
             self._du[0] = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes)
             self._du[0, self._n_integrated :] = 0.0
+            self._integral_known = False
+
+    def _integrate(self) -> None:
+        """Make dt Q U current; sweeps leave it so, predictors and convergence controllers do not."""
+        if not self._integral_known:
+            self.nodes.combine(self._dt_q, self._du[:, : self._n_integrated], self._integral)
+            self._integral_known = True
 
     def _adopt(self) -> None:
         """Take over values that a convergence controller put in place of the stage arrays."""
@@ -263,8 +270,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._receive()
         u, du, k = self._u, self._du, self._n_integrated
         integrated, right_side = du[:, :k], self._right_side
-        if not self._integral_known:
-            self.nodes.combine(self._dt_q, integrated, self._integral)
+        self._integrate()
         self.nodes.combine(self._dt_delta, integrated, right_side)
         np.subtract(self._integral, right_side, out=right_side)
         right_side += self._start_values[:k]
@@ -284,12 +290,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             value += right_side[m]
             if not self._diagonal and m > 0:
                 value += self._dt_delta[m, :m].dot(integrated[:m])
-            self._system.place(
-                L.u[m + 1], L.f[m + 1], (row, slope), self._node_times[m], c, step, m + 1
-            )
+            self._system.place(L.u[m + 1], L.f[m + 1], (row, slope), self._node_times[m], c, step, m + 1)
             self._newton.solve(self._system)
-        self.nodes.combine(self._dt_q, integrated, self._integral)
-        self._integral_known = True
+        self._integral_known = False
+        self._integrate()
         self._keep()
         self._sweeps += 1
         L.status.updated = True
@@ -300,9 +304,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             np.add(self._start_values[:k], self._integral, out=self._u[:, :k])
 
     def compute_residual(self, stage: str = "") -> None:
-        """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes, as the level's ``residual_type`` says.
+        """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes.
 
-        For unknowns that are not integrated their node value stands in F.
+        It is measured as the level's ``residual_type`` says. For unknowns that are not integrated their node
+        value stands in F.
 
         Raises
         ------
@@ -341,11 +346,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         P, k = L.prob, self._n_integrated
         values, rows = self._u, L.u[1:]
-        if self._integral_known:
-            if self.keeps_node_value:
-                values, rows = self._mixed, self._mixed_rows
-                values[:, k:] = self._u[:, k:]
-            np.add(self._start_values[:k], self._integral, out=values[:, :k])
+        if self.keeps_node_value:
+            values, rows = self._mixed, self._mixed_rows
+            values[:, k:] = self._u[:, k:]
+        self._integrate()
+        np.add(self._start_values[:k], self._integral, out=values[:, :k])
         if self._batched:
             np.abs(P.evaluate_nodes(values, self._du, self._times)).max(axis=1, out=self._norms)
         else:
@@ -367,7 +372,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         )
 
     def compute_end_point(self) -> None:
-        """The value at the end of the step: the last node's, or the collocation polynomial's without one there."""
+        """The value at the end of the step: the last node's, or the polynomial's without a node there."""
         L = self.level
         P = L.prob
         self._adopt()

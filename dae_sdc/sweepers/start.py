@@ -12,16 +12,16 @@ from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.tableaux import radau_iia
 
 START_TOLERANCE = 1e-9
-"""Largest residual, relative to 1 + abs(F terms), at which a given derivative is taken as that of the state."""
+"""Largest distance of u_exact from the state, relative to 1 + abs(u), at which du_exact is its derivative."""
 
 
 def starting_derivative(problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, accuracy: int) -> Vector:
     """u'(t0) of the solution through u0.
 
-    It is taken from the polynomial of the last step where the state carries one, then from ``du_exact`` of the
-    problem if that belongs to this state, and is otherwise computed: a Radau IIA collocation over the step is
-    solved and its polynomial of u' evaluated at t0. This also gives the derivative of algebraic unknowns, which
-    F(t0, u0, u') = 0 alone does not determine.
+    It is taken from the polynomial of the last step where the state carries one, then from ``du_exact`` of
+    the problem if that belongs to this state, and is otherwise computed: a Radau IIA collocation over the
+    step is solved and its polynomial of u' evaluated at t0. This also gives the derivative of algebraic
+    unknowns, which F(t0, u0, u') = 0 alone does not determine.
 
     Parameters
     ----------
@@ -32,7 +32,8 @@ def starting_derivative(problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, 
     t0, dt : float
         Start and size of the step.
     accuracy : int
-        Order that the method using the derivative is to keep; the collocation has as many nodes and three more.
+        Order that the method using the derivative is to keep; the collocation has as many nodes and three
+        more.
 
     Returns
     -------
@@ -48,7 +49,8 @@ def starting_derivative(problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, 
         pass
     else:
         if np.allclose(value, u0, rtol=START_TOLERANCE, atol=START_TOLERANCE):
-            return given.view(np.ndarray)
+            known: Vector = given.view(np.ndarray)
+            return known
     tableau = radau_iia(accuracy + 3)
     stages = CoupledStages(problem, tableau.A, tableau.c)
     stages.start(u0, stages.march(u0, t0, dt), t0, dt)
