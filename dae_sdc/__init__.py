@@ -24,6 +24,7 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         RequireConvergence as RequireConvergence,
         StepRecord as StepRecord,
     )
+    from dae_sdc.control.stagnation import StopAtRoundOff as StopAtRoundOff
     from dae_sdc.dae.problem import (
         PROBLEMS as PROBLEMS,
         ProblemDAE as ProblemDAE,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         SolveError as SolveError,
     )
     from dae_sdc.plotting import plot as plot
-    from dae_sdc.control.stagnation import StopAtRoundOff as StopAtRoundOff
     from dae_sdc.run import (
         bench as bench,
         convergence as convergence,

@@ -1,9 +1,10 @@
 """Published-style contraction factors of the sweeps, entry by entry.
 
-One step of dt = 0.05 from t = 0 with M = 3 RADAU-RIGHT nodes. The factor is the geometric mean, from the second to
-the sixth sweep, of the reduction of the error of z at the end of the step against the converged collocation
-solution. Fully and semi-implicit sweeps start from u' = 0, constrained ones from u' = u'(0). The DAEs of index 2 and
-3 are Jay's; that of index 1 is the linear one whose eigenvalue 4.3 gives the factors of all its entries.
+One step of dt = 0.05 from t = 0 with M = 3 RADAU-RIGHT nodes. The factor is the geometric mean, from the
+second to the sixth sweep, of the reduction of the error of z at the end of the step against the converged
+collocation solution. Fully and semi-implicit sweeps start from u' = 0, constrained ones from u' = u'(0). The
+DAEs of index 2 and 3 are Jay's; that of index 1 is the linear one whose eigenvalue 4.3 gives the factors of
+all its entries.
 """
 
 from __future__ import annotations
@@ -44,8 +45,8 @@ class LinearIndex1(ProblemDAE):
 
 INDEX = {1: LinearIndex1, 2: PROBLEMS["hessenberg-2"], 3: PROBLEMS["hessenberg-3"]}
 
-# Semi-implicit, fully implicit and constrained; None where no figure is known. At index 1 the fully implicit factors
-# depend on the nonlinearity of a problem that is not known.
+# Semi-implicit, fully implicit and constrained; None where no figure is known. At index 1 the fully implicit
+# factors depend on the nonlinearity of a problem that is not known.
 TABLE = {
     (1, "LU"): (0.045, None, 0.045),
     (1, "IE"): (0.055, None, 0.054),
@@ -103,9 +104,7 @@ def multiplier_at_end(level: Any, sweeps: int) -> list[np.ndarray]:
 @pytest.mark.parametrize(("index", "qdelta", "sweeper", "value"), ENTRIES)
 def test_sweeps_contract_as_in_the_table(index, qdelta, sweeper, value):
     converged = multiplier_at_end(step(index, sweeper, "LU"), 60)[-1]
-    errors = [
-        np.abs(z - converged).max() for z in multiplier_at_end(step(index, sweeper, qdelta), LAST)
-    ]
+    errors = [np.abs(z - converged).max() for z in multiplier_at_end(step(index, sweeper, qdelta), LAST)]
     factor = (errors[LAST - 1] / errors[FIRST - 1]) ** (1.0 / (LAST - FIRST))
     assert abs(factor / value - 1.0) < WITHIN
 
@@ -113,10 +112,10 @@ def test_sweeps_contract_as_in_the_table(index, qdelta, sweeper, value):
 @pytest.mark.parametrize("index", [2, 3])
 @pytest.mark.parametrize("sweeper", COLUMNS)
 def test_min_sr_ns_diverges_from_index_2_on_and_is_refused(index, sweeper):
-    with pytest.raises(InputError, match="MIN-SR-NS.*diverge"):
+    with pytest.raises(InputError, match=r"MIN-SR-NS.*diverge"):
         step(index, sweeper, "MIN-SR-NS")
 
 
 def test_min_sr_ns_diverges_for_the_fully_implicit_sweeper_at_index_1():
-    with pytest.raises(InputError, match="MIN-SR-NS.*diverge"):
+    with pytest.raises(InputError, match=r"MIN-SR-NS.*diverge"):
         step(1, "fully-implicit", "MIN-SR-NS")

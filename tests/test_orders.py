@@ -13,8 +13,17 @@ from dae_sdc.sweepers.collocation import QUADRATURES
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.tableaux import METHODS
 
-FRACTIONS = (0.5, 0.625, 0.75, 1.0)
+FRACTIONS = (0.625, 0.75, 0.875, 1.0)
 """Numbers of steps of a study, as parts of the largest: within a factor of two one power of dt rules."""
+
+TOLERANCE = 0.3
+
+WIDER = 0.08
+"""Tolerance, as a part of the order, for the highest orders: they rule only just above round-off."""
+
+MECHANICAL = ("lobatto-iiic-6",)
+"""Methods whose order at index 3 is that of mechanical systems, y' = v; for the y' = f(y, v) of hessenberg-3
+it is one less in the positions."""
 
 LENGTH = {1: 2.5, 2: 1.0, 3: 1.0}
 """Longest time, for hessenberg-<index>, that a study covers."""
@@ -40,16 +49,17 @@ def lengths(index: int, best: float) -> tuple[list[float], float]:
     return [end / round(part * steps) for part in FRACTIONS], end
 
 
-def check_orders(sweeper: str, index: int, **settings: Any) -> None:
+def check_orders(problem: str, sweeper: str, index: int, strict: float, **settings: Any) -> None:
+    """Compare slopes with orders, those up to ``strict`` within 0.3."""
     orders = expected(sweeper, index, **settings)
     dts, end = lengths(index, max(orders.values()))
-    data = convergence(f"hessenberg-{index}", sweepers=sweeper, dts=dts, t_end=end, **settings).data
+    data = convergence(problem, sweepers=sweeper, dts=dts, t_end=end, **settings).data
     for group, order in orders.items():
         rows = data[data["group"] == group]
         assert rows["expected"][0] == order
         assert rows["fit"][0] < 0.1, (group, rows["error"])
-        # A high power of dt rules only where its errors are round-off; the one below is well apart.
-        near = pytest.approx(order, abs=max(0.3, 0.08 * order))
+        best = max(orders.values())
+        near = pytest.approx(order, abs=TOLERANCE if best <= strict else WIDER * best)
         assert rows["slope"][0] == near, (group, rows["error"])
         # The study leaves out of its fit what has stopped falling; here nothing may have.
         line = np.polyfit(np.log10(rows["dt"]), np.log10(rows["error"]), 1)
@@ -69,12 +79,13 @@ METHOD_CASES = [(name, index) for name in METHODS for index in (1, 2, 3) if expe
 
 @pytest.mark.parametrize(("sweeper", "quad", "nodes", "index"), SDC_CASES)
 def test_sdc_reaches_the_order_of_its_collocation(sweeper: str, quad: str, nodes: int, index: int) -> None:
-    check_orders(sweeper, index, nodes=nodes, quad=quad)
+    check_orders(f"hessenberg-{index}", sweeper, index, 7, nodes=nodes, quad=quad)
 
 
 @pytest.mark.parametrize(("name", "index"), METHOD_CASES)
 def test_runge_kutta_methods_reach_their_declared_orders(name: str, index: int) -> None:
-    check_orders(name, index)
+    problem = "pendulum" if index == 3 and name in MECHANICAL else f"hessenberg-{index}"
+    check_orders(problem, name, index, 5)
 
 
 @pytest.mark.parametrize("nodes", (*NODES, 5))

@@ -182,7 +182,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     def evaluate(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual as a plain array of shape (n,), counted and checked for its shape."""
         self._rhs.niter += 1
-        value = self.eval_f(u, du, t)
+        try:
+            value = self.eval_f(u, du, t)
+        except ArithmeticError:
+            # Plain Python raises where NumPy returns infinity; both mean a step too far.
+            return np.full(self._shape, np.nan)
         if type(value) is not np.ndarray or value.dtype != np.float64:
             value = np.asarray(value, dtype=np.float64).view(np.ndarray)
         if value.shape != self._shape:

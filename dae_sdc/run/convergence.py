@@ -6,7 +6,9 @@ Example: dae-sdc convergence simple --sweeper fully-implicit --nodes 3 --qdelta 
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -17,7 +19,7 @@ from tqdm import tqdm
 
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.errors import InputError, SolveError
+from dae_sdc.errors import InputError
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
 from dae_sdc.run.results import Result, command_line
@@ -100,8 +102,6 @@ def convergence(
     ------
     InputError
         If something given cannot be used, or a problem has no exact solution.
-    SolveError
-        If a run fails.
     """
     settings = {"newton_tol": NEWTON_TOL, **settings}
     runs: list[tuple[ProblemLike, SweeperLike, dict[str, Any]]] = []
@@ -114,33 +114,64 @@ def convergence(
             runs.append((problem, sweeper, own))
     # Everything that can be refused is refused before the first run.
     setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in runs]
-    rows: list[tuple[Any, ...]] = []
     sizes_of = [step_sizes(setup.problem, dts, t_end) for setup in setups]
-    with tqdm(
-        total=sum(map(len, sizes_of)), unit="run", disable=None if progress else True, leave=False
-    ) as bar:
+    study = Study("convergence", COLUMNS, setups[0].problem.time_unit, out)
+    study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
+    study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
+    total = sum(map(len, sizes_of))
+    with study, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             solutions = []
             for dt in sizes:
-                solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **own)
-                if not solution.success:
-                    raise SolveError(f"{setup.label['problem']} with dt={dt:g}: {solution.message}")
-                solutions.append(solution)
+                solutions.append(solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **own))
+                study.note(f"{setup.label['problem']} with dt={dt:g}", solutions[-1])
                 bar.update(1)
-            rows += _rows(setup, sizes, solutions)
-    result = Result(
-        "convergence",
-        np.array(rows, dtype=COLUMNS),
-        {"dt": setups[0].problem.time_unit, "error": "1"},
-        {
-            "t_end": [setup.problem.interval[1] if t_end is None else t_end for setup in setups],
-            **{name: value for name, value in settings.items() if np.isscalar(value)},
-        },
-        command_line(),
-    )
-    if out is not None:
-        result.save(out)
-    return result
+            study.rows += _rows(setup, sizes, solutions)
+    return study.result()
+
+
+@dataclass
+class Study:
+    """The rows of a study while it runs, saved when it ends, however it ends.
+
+    Parameters
+    ----------
+    kind : str
+        Kind of the result.
+    columns : list
+        Names and types of its columns.
+    time_unit : str
+        Unit of dt.
+    out : str, Path or None
+        File to save the result to.
+    """
+
+    kind: str
+    columns: list[tuple[str, str]]
+    time_unit: str
+    out: str | Path | None
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    parameters: dict[str, Any] = field(default_factory=lambda: {"failures": [], "complete": False})
+
+    def note(self, what: str, solution: Solution) -> None:
+        """Remember why a run failed; its errors are NaN in the table."""
+        if not solution.success:
+            self.parameters["failures"].append(f"{what}: {solution.message}")
+
+    def result(self) -> Result:
+        """The table as it stands."""
+        data = np.array(self.rows, dtype=self.columns)
+        units = {"dt": self.time_unit, "error": "1", "residual": "1"}
+        units = {name: unit for name, unit in units.items() if name in (data.dtype.names or ())}
+        return Result(self.kind, data, units, self.parameters, command_line())
+
+    def __enter__(self) -> Study:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self.parameters["complete"] = kind is None
+        if self.out is not None and (kind is None or (self.rows and kind is KeyboardInterrupt)):
+            self.result().save(self.out)
 
 
 def several(given: Any) -> list[Any]:
@@ -197,10 +228,11 @@ def fit_order(
         from the largest down to where errors stop falling; NaN with fewer than two.
     """
     order = np.argsort(dts)[::-1]
+    order = order[np.isfinite(errors[order])]
     h, e = dts[order], errors[order]
     ended = np.flatnonzero(~(e[1:] < STAGNATED * e[:-1]) | (e[1:] <= floor))
     used = ended[0] + 1 if ended.size else len(e)
-    if used < 2:
+    if used < 2 or e[0] <= floor:
         return float("nan"), float("nan")
     x, y = np.log10(h[:used]), np.log10(e[:used])
     line = np.polyfit(x, y, 1)
@@ -208,7 +240,8 @@ def fit_order(
 
 
 def _rows(setup: Setup, sizes: list[float], solutions: list[Solution]) -> list[tuple[Any, ...]]:
-    found = [errors(setup.problem, solution) for solution in solutions]
+    nothing = dict.fromkeys(setup.problem.groups, float("nan"))
+    found = [errors(setup.problem, solution) if solution.success else nothing for solution in solutions]
     expected = setup.expected()
     rows: list[tuple[Any, ...]] = []
     for group in setup.problem.groups:
@@ -217,7 +250,7 @@ def _rows(setup: Setup, sizes: list[float], solutions: list[Solution]) -> list[t
         slope, fit = fit_order(np.array(sizes), of_group, ROUND_OFF * size)
         for dt, error, solution in zip(sizes, of_group, solutions, strict=True):
             stats = solution.stats
-            work = (stats["sweeps"] / stats["steps"], *(stats[name] for name in COUNTERS))
+            work = (stats["sweeps"] / max(1, stats["steps"]), *(stats[name] for name in COUNTERS))
             rows.append((*setup.label.values(), group, dt, error, slope, fit, expected[group], *work))
     return rows
 
@@ -249,7 +282,10 @@ def main(args: argparse.Namespace) -> int:
     print_table(result)
     if args.out:
         print(f"written to {args.out}")
-    return 0
+    failures = result.parameters["failures"]
+    for failure in failures:
+        print(f"dae-sdc: {failure}", file=sys.stderr)
+    return 1 if failures else 0
 
 
 def print_table(result: Result) -> None:

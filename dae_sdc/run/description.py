@@ -68,7 +68,9 @@ class Setup:
         if issubclass(self.sweeper_class, RungeKuttaDAE):
             orders = self.sweeper_class.method.orders.get(index or 0, ())
         else:
-            orders = expected_orders(self.label["quad"], self.label["nodes"], index)
+            orders = expected_orders(
+                self.label["quad"], self.label["nodes"], index, self.sweeper_class.integrates_algebraic
+            )
         known = dict(zip(self.problem.groups, orders, strict=False))
         return {group: float(known.get(group) or np.nan) for group in self.problem.groups}
 

@@ -6,6 +6,7 @@ Example: dae-sdc iterations simple --sweeper fully-implicit,semi-implicit --qdel
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -14,11 +15,11 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
-from dae_sdc.errors import InputError, SolveError
+from dae_sdc.errors import InputError
 from dae_sdc.run import options
-from dae_sdc.run.convergence import NEWTON_TOL, errors, is_direct, several
+from dae_sdc.run.convergence import NEWTON_TOL, Study, errors, is_direct, several
 from dae_sdc.run.description import ProblemLike, SweeperLike, describe
-from dae_sdc.run.results import Result, command_line
+from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 
 COLUMNS = [
@@ -81,8 +82,6 @@ def iterations(
     ------
     InputError
         If something given cannot be used; Runge-Kutta methods do not sweep.
-    SolveError
-        If a run fails.
     """
     if maxiter < 1:
         raise InputError(f"maxiter must be at least 1; got {maxiter}")
@@ -97,29 +96,23 @@ def iterations(
         )
     ]
     setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in combinations]
-    rows: list[tuple[Any, ...]] = []
+    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out)
+    study.parameters.update(maxiter=maxiter, initial_guess=initial_guess)
     total = maxiter * len(combinations)
-    with tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
+    with study, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
         for (problem, sweeper, own), setup in zip(combinations, setups, strict=True):
             size = setup.problem.dt if dt is None else dt
             for sweep in range(1, maxiter + 1):
                 solution = solve(problem, sweeper=sweeper, dt=size, t_end=t_end, **own, maxiter=sweep)
-                if not solution.success:
-                    raise SolveError(f"{setup.label['problem']} with {sweep} sweeps: {solution.message}")
-                residual = float(solution.per_step["residual"].max())
-                for group, error in errors(setup.problem, solution).items():
-                    rows.append((*setup.label.values(), group, size, sweep, error, residual))
+                study.note(f"{setup.label['problem']}, {own['qdelta'] or 'LU'}, {sweep} sweeps", solution)
+                residual, by_group = float("nan"), dict.fromkeys(setup.problem.groups, float("nan"))
+                if solution.success:
+                    residual = float(solution.per_step["residual"].max())
+                    by_group = errors(setup.problem, solution)
+                for group, error in by_group.items():
+                    study.rows.append((*setup.label.values(), group, size, sweep, error, residual))
                 bar.update(1)
-    result = Result(
-        "iterations",
-        np.array(rows, dtype=COLUMNS),
-        {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"},
-        {"maxiter": maxiter, "initial_guess": initial_guess},
-        command_line(),
-    )
-    if out is not None:
-        result.save(out)
-    return result
+    return study.result()
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -162,4 +155,7 @@ def main(args: argparse.Namespace) -> int:
         )
     if args.out:
         print(f"written to {args.out}")
-    return 0
+    # Too few sweeps in a step may well fail; that is a finding of the study and no failure of it.
+    for failure in result.parameters["failures"]:
+        print(f"dae-sdc: {failure}", file=sys.stderr)
+    return 0 if np.isfinite(data["error"][data["sweep"] == data["sweep"].max()]).all() else 1

@@ -30,6 +30,12 @@ from dae_sdc.run.solution import Solution
 
 QUIET = logging.ERROR
 
+CONTROLLER = {"logger_level": QUIET, "mssdc_jac": False}
+"""Steps that iterate together take the newest value of the step before.
+
+From index 2 on they need it: Jacobi iterations pass on values that no consistent u' belongs to. Adaptive
+steps need it too."""
+
 
 def solve(
     problem: ProblemLike,
@@ -119,7 +125,7 @@ def _run(
     with _logging_kept():
         controller = controller_nonMPI(
             num_procs=steps,
-            controller_params={"logger_level": QUIET, **controller_params, "hook_class": own_hooks},
+            controller_params={**CONTROLLER, **controller_params, "hook_class": own_hooks},
             description=setup.with_step(dt),
         )
         record = next(hook for hook in controller.hooks if isinstance(hook, Record))

@@ -22,6 +22,10 @@ DIVERGES = 0.999
 """Spectral radius of the stiff limit of a sweep from which on a Q_Delta is refused."""
 
 
+USEFUL = 0.9
+"""Spectral radius below which a Q_Delta is offered in its place."""
+
+
 @lru_cache(maxsize=256)
 def interpolation_matrix(nodes: tuple[float, ...], targets: tuple[float, ...]) -> Vector:
     """Matrix that takes values at ``nodes`` to values at ``targets``, both in units of the step."""
@@ -106,7 +110,20 @@ class StepPolynomial:
             np.matmul(matrix, self.value[:, k:], out=value[:, k:])
 
 
-def expected_orders(quad_type: str, num_nodes: int, index: int | None) -> tuple[int | None, ...]:
+FARTHEST_EXTRAPOLATION = 3.5
+"""End of the new step, in units of the last one from its start, beyond which its polynomial is no guide."""
+
+
+def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
+    """Whether what a state carries can be continued to time ``end`` for that many integrated unknowns."""
+    if not isinstance(polynomial, StepPolynomial) or polynomial.n_integrated != n_integrated:
+        return False
+    return (end - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION
+
+
+def expected_orders(
+    quad_type: str, num_nodes: int, index: int | None, integrates_algebraic: bool = True
+) -> tuple[int | None, ...]:
     """Orders in the step size of the converged collocation solution, by component class.
 
     Parameters
@@ -117,6 +134,9 @@ def expected_orders(quad_type: str, num_nodes: int, index: int | None) -> tuple[
         M.
     index : int or None
         Differentiation index of a DAE in Hessenberg form.
+    integrates_algebraic : bool
+        Whether z at the end of a step is z_0 plus the integral of z'; otherwise its polynomial is evaluated
+        there, which differs for GAUSS.
 
     Returns
     -------
@@ -140,6 +160,11 @@ def expected_orders(quad_type: str, num_nodes: int, index: int | None) -> tuple[
         return {
             1: (2 * m - 2, 2 * m - 2),
             2: (2 * m - 2, m - 1 if odd else m),
+        }.get(index or 0, (None, None))
+    if not integrates_algebraic:
+        return {
+            1: (2 * m, m),
+            2: (m + 1, m) if odd else (m, m - 1),
         }.get(index or 0, (None, None))
     return {
         1: (2 * m, m + 1 if odd else m),
@@ -230,7 +255,7 @@ def admissible(coll: CollBase) -> list[str]:
             radius = stiff_limit(coll, names[0])
         except InputError:
             continue
-        if radius < DIVERGES:
+        if radius < USEFUL:
             found.append((round(radius, 3), names[0]))
     return [name for _, name in sorted(found)]
 

@@ -16,7 +16,7 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
-from dae_sdc.sweepers.collocation import EndDerivative, StepPolynomial
+from dae_sdc.sweepers.collocation import EndDerivative, StepPolynomial, interpolation_matrix, reaches
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.start import starting_derivative
@@ -134,13 +134,15 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         L, stages, n_diff = self.level, self._coupled, self.level.prob.n_diff
         polynomial = L.u[0].polynomial
         solved = False
-        if isinstance(polynomial, StepPolynomial) and polynomial.n_integrated == L.prob.n:
+        if reaches(polynomial, L.time + L.dt, L.prob.n):
             guess = np.empty_like(self._du)
-            polynomial.extrapolate(
-                (L.time + self.method.c * L.dt - polynomial.time) / polynomial.dt, guess, guess
-            )
-            # From index 2 on the derivative of algebraic unknowns is too rough to be continued.
-            guess[:, n_diff:] = 0.0
+            targets = (L.time + self.method.c * L.dt - polynomial.time) / polynomial.dt
+            polynomial.extrapolate(targets, guess, guess)
+            # From index 2 on the derivative of algebraic unknowns is too rough to be continued, but not the
+            # unknowns themselves; left as they are, Newton's method may find a solution on another branch.
+            matrix = interpolation_matrix(polynomial.nodes, tuple(np.round(targets, 12)))
+            change = matrix @ polynomial.value[:, n_diff:] - L.u[0].view(np.ndarray)[n_diff:]
+            guess[:, n_diff:] = np.linalg.solve(L.dt * self.method.A, change)
             stages.start(L.u[0], guess, L.time, L.dt)
             with suppress(SolveError):
                 stages.solve()

@@ -19,6 +19,7 @@ from dae_sdc.sweepers.collocation import (
     check_quadrature,
     interpolation_matrix,
     qdelta_matrix,
+    reaches,
 )
 from dae_sdc.sweepers.nodes import NodeCommunicator, SerialNodes
 from dae_sdc.sweepers.start import starting_derivative
@@ -31,9 +32,6 @@ RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
 
 RESIDUAL_FLOOR = 1e-13
 """Smallest residual that a node's solve is asked for on behalf of the tolerance of the sweeps."""
-
-FARTHEST_EXTRAPOLATION = 3.5
-"""End of the new step, in units of the last one from its start, beyond which its polynomial is no guide."""
 
 
 class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
@@ -188,7 +186,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         u, du, k = self._u, self._du, self._n_integrated
         guess = self.params.initial_guess
         polynomial = u0.polynomial
-        if guess == "extrapolate" and not self._reaches(polynomial):
+        if guess == "extrapolate" and not reaches(polynomial, L.time + L.dt, k):
             guess = "spread"
         if guess == "extrapolate":
             du[:, k:] = 0.0
@@ -206,12 +204,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._place_start()
         L.status.unlocked = True
         L.status.updated = True
-
-    def _reaches(self, polynomial: Any) -> bool:
-        if not isinstance(polynomial, StepPolynomial) or polynomial.n_integrated != self._n_integrated:
-            return False
-        L = self.level
-        return bool((L.time + L.dt - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION)
 
     def _receive(self) -> None:
         """Take a new value at the start of the step."""
@@ -249,8 +241,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._scale()
         k = self._n_integrated
         if not derivatives.any():
-            change = values[:, :k] - L.u[0][:k]
-            derivatives[:, :k] = np.linalg.lstsq(self._dt_q, change, rcond=None)[0]
+            change = values[:, :k] - L.u[0].view(np.ndarray)[:k]
+            first = 1 if self.coll.left_is_node else 0
+            if first:
+                start = starting_derivative(P, L.u[0], L.time, L.dt, self.coll.num_nodes)[:k]
+                change -= np.outer(self._dt_q[:, 0], start)
+            derivatives[first:, :k] = np.linalg.solve(self._dt_q[first:, first:], change[first:])
         self._u[:], self._du[:] = values, derivatives
 
     def update_nodes(self) -> None:
@@ -387,6 +383,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             end[:k] = L.u[0][:k] + L.dt * (self.coll.weights @ self._du[:, :k])
             end[k:] = interpolation_matrix(tuple(self.coll.nodes), (1.0,))[0] @ self._u[:, k:]
         end.polynomial = self._polynomial
+        if L.u[0].polynomial is None:
+            # No step before told u' at the start; pySDC interpolates from it when it repeats a step.
+            k = self._n_integrated
+            L.f[0][:k] = interpolation_matrix(tuple(self.coll.nodes), (0.0,))[0] @ self._du[:, :k]
         L.uend = end
         self._end = (end, self._sweeps, id(L.u[0]))
 
