@@ -202,10 +202,15 @@ def _solution(
             "time_unit": problem.time_unit,
             "restol": setup.description["level_params"]["restol"],
             "maxiter": setup.description["step_params"]["maxiter"],
-            "problem_params": {name: value for name, value in problem.params.items()},
+            "problem_params": {name: _plain(value) for name, value in problem.params.items()},
         },
         log=log,
     )
+
+
+def _plain(value: Any) -> Any:
+    """A parameter as it can stand in a result file."""
+    return str(value) if isinstance(value, complex) else value
 
 
 def _derivative_at_start(problem: ProblemDAE, u0: MeshDAE, t0: float) -> Vector:

@@ -11,7 +11,7 @@ from pySDC.core.sweeper import Sweeper
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError
+from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sweepers.collocation import (
     StepPolynomial,
@@ -155,6 +155,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._rows = (L.u[1], L.f[1])
         self._sweeps = 0
         self._integral_known = False
+        self._extrapolated = False
         self._start: MeshDAE | None = None
         self._end: tuple[Any, int, int] = (self, 0, 0)
 
@@ -186,9 +187,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         u, du, k = self._u, self._du, self._n_integrated
         guess = self.params.initial_guess
         polynomial = u0.polynomial
-        if guess == "extrapolate" and not reaches(polynomial, L.time + L.dt, k):
-            guess = "spread"
-        if guess == "extrapolate":
+        self._extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
+        if self._extrapolated:
             du[:, k:] = 0.0
             polynomial.extrapolate((self._times - polynomial.time) / polynomial.dt, u, du)
             self.nodes.combine(self._dt_q, du[:, :k], self._integral)
@@ -197,7 +197,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             u[:], du[:] = self.rng.random_sample(u.shape), self.rng.random_sample(du.shape)
             du[:, k:] = 0.0
         else:
-            u[:] = self._start_values if guess == "spread" else 0.0
+            u[:] = 0.0 if guess == "zero" else self._start_values
             du[:] = 0.0
         known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end().copy()
         L.f[0] = attach(known, P.n_diff)
@@ -264,16 +264,35 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if L.dt != self._dt:
             self._scale()
         self._receive()
+        # The matrices age with time: the first sweep of a step measures what they are still worth.
+        self._newton.trust = self._sweeps > 0
+        restol = L.params.restol
+        self._newton.residual_tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
+        try:
+            self._solve_nodes()
+        except SolveError:
+            if self._sweeps > 0 or not self._extrapolated:
+                raise
+            # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic unknowns.
+            self._u[:], self._du[:] = self._start_values, 0.0
+            self._place_start()
+            self._integral_known = self._extrapolated = False
+            self._solve_nodes()
+        self._integral_known = False
+        self._integrate()
+        self._keep()
+        self._sweeps += 1
+        L.status.updated = True
+
+    def _solve_nodes(self) -> None:
+        """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
+        L = self.level
         u, du, k = self._u, self._du, self._n_integrated
         integrated, right_side = du[:, :k], self._right_side
         self._integrate()
         self.nodes.combine(self._dt_delta, integrated, right_side)
         np.subtract(self._integral, right_side, out=right_side)
         right_side += self._start_values[:k]
-        # The matrices age with time: the first sweep of a step measures what they are still worth.
-        self._newton.trust = self._sweeps > 0
-        restol = L.params.restol
-        self._newton.residual_tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
         step = (L.time, L.dt)
         first = 1 if self.coll.left_is_node else 0
         for m in self.nodes.owned:
@@ -288,11 +307,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
                 value += self._dt_delta[m, :m].dot(integrated[:m])
             self._system.place(L.u[m + 1], L.f[m + 1], (row, slope), self._node_times[m], c, step, m + 1)
             self._newton.solve(self._system)
-        self._integral_known = False
-        self._integrate()
-        self._keep()
-        self._sweeps += 1
-        L.status.updated = True
 
     def _keep(self) -> None:
         if not self.keeps_node_value:
