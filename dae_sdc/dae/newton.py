@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg.blas import dasum, idamax
+from scipy.linalg.blas import dasum, daxpy, idamax
 
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import Factorization, Matrix, factorize
@@ -348,8 +348,6 @@ class NodeSystem:
         self.problem = problem
         self.n_integrated = n_integrated
         n = problem.n
-        self._weights = np.empty(n)
-        self._scaled = np.empty(n)
         self._saved = np.empty((2, n))
         self._split = problem.n_diff
         self.key: Any = None
@@ -384,10 +382,10 @@ class NodeSystem:
         self._own = c if c > 0.0 else 1.0
         self.key = c
         self._step, self._node = step, node
-        weights, split = self._weights, self._split
-        weights[:split] = 1.0 / (1.0 + largest(self._du[:split]))
-        if split < weights.size:
-            weights[split:] = self._own / (1.0 + largest(self._u[split:]))
+        split = self._split
+        self._weight = 1.0 / (1.0 + largest(plain[1][:split]))
+        if split < self.problem.n:
+            self._algebraic_weight = self._own / (1.0 + largest(plain[0][split:]))
 
     @property
     def where(self) -> str:
@@ -410,22 +408,23 @@ class NodeSystem:
 
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""
-        if fraction != 1.0:
-            correction = fraction * correction
-        k = self.n_integrated
-        if k == correction.size:
-            self._du -= correction
-            np.multiply(correction, self.c, out=self._scaled)
+        # daxpy works in place, at a third of the time of NumPy's product and difference.
+        k, n = self.n_integrated, correction.size
+        daxpy(correction, self._du, n=k, a=-fraction)
+        if self.c > 0.0 or k == n:
+            daxpy(correction, self._u, a=-fraction * self.c)
         else:
-            self._du[:k] -= correction[:k]
-            np.multiply(correction, self._own, out=self._scaled)
-            if self.c == 0.0:
-                self._scaled[:k] = 0.0
-        self._u -= self._scaled
+            daxpy(correction, self._u, n=n - k, offx=k, offy=k, a=-fraction)
 
     def size(self, correction: Vector) -> float:
         """See :class:`ImplicitSystem`."""
-        return largest(np.multiply(correction, self._weights, out=self._scaled))
+        split = self._split
+        if split == correction.size:
+            return self._weight * largest(correction)
+        differential = self._weight * largest(correction[:split])
+        algebraic = self._algebraic_weight * largest(correction[split:])
+        both = differential + algebraic
+        return max(differential, algebraic) if both < np.inf else both
 
     def save(self) -> None:
         """See :class:`ImplicitSystem`."""

@@ -34,6 +34,14 @@ def interpolation_matrix(nodes: tuple[float, ...], targets: tuple[float, ...]) -
     return matrix
 
 
+@lru_cache(maxsize=256)
+def continuation_matrix(
+    nodes: tuple[float, ...], targets: tuple[float, ...], start: float, ratio: float
+) -> Vector:
+    """Matrix that takes values at ``nodes`` to values at ``start`` + ``ratio`` times ``targets``."""
+    return interpolation_matrix(nodes, tuple(start + ratio * target for target in targets))
+
+
 @lru_cache(maxsize=64)
 def differentiation_row(nodes: tuple[float, ...], target: float) -> Vector:
     """Weights of the values at ``nodes`` in the derivative of their polynomial at ``target``."""
@@ -98,13 +106,21 @@ class StepPolynomial:
             end[k:] = differentiation_row(self.nodes, 1.0) @ self.value[:, k:] / self.dt
         return end
 
-    def extrapolate(self, targets: Vector, value: Vector, derivative: Vector) -> None:
-        """Continue the polynomials to ``targets`` (units of this step, from its start) into the given arrays.
+    def continuation(self, time: float, dt: float, nodes: tuple[float, ...]) -> Vector:
+        """Matrix from the nodes of this step to those of a step at ``time`` of size ``dt``."""
+        # Rounded, so that equal steps find their matrix made although their times are sums.
+        start, ratio = round((time - self.time) / self.dt, 9), round(dt / self.dt, 9)
+        return continuation_matrix(self.nodes, nodes, start, ratio)
+
+    def extrapolate(
+        self, time: float, dt: float, nodes: tuple[float, ...], value: Vector, derivative: Vector
+    ) -> None:
+        """Continue the polynomials to the nodes of a step at ``time`` of size ``dt``, into the given arrays.
 
         ``value`` receives the unknowns that are not integrated, ``derivative`` those that are.
         """
         k = self.n_integrated
-        matrix = interpolation_matrix(self.nodes, tuple(np.round(targets, 12)))
+        matrix = self.continuation(time, dt, nodes)
         np.matmul(matrix, self.derivative[:, :k], out=derivative[:, :k])
         if k < self.value.shape[1]:
             np.matmul(matrix, self.value[:, k:], out=value[:, k:])

@@ -20,8 +20,8 @@ class NodeCommunicator(Protocol):
         """out = matrix @ values over all nodes; ``values`` and ``out`` hold one row a node."""
         ...
 
-    def gather(self, norms: Vector) -> Vector:
-        """Norms of all nodes, shape (M,), from those of the owned ones."""
+    def gather(self, norms: list[float]) -> list[float]:
+        """Norms of all M nodes from those of the owned ones."""
         ...
 
 
@@ -43,6 +43,6 @@ class SerialNodes:
         """See :class:`NodeCommunicator`."""
         np.dot(matrix, values, out=out)
 
-    def gather(self, norms: Vector) -> Vector:
+    def gather(self, norms: list[float]) -> list[float]:
         """See :class:`NodeCommunicator`."""
         return norms

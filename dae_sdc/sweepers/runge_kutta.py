@@ -16,7 +16,7 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
-from dae_sdc.sweepers.collocation import EndDerivative, StepPolynomial, interpolation_matrix, reaches
+from dae_sdc.sweepers.collocation import EndDerivative, StepPolynomial, reaches
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.start import starting_derivative
@@ -136,11 +136,11 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         solved = False
         if reaches(polynomial, L.time + L.dt, L.prob.n):
             guess = np.empty_like(self._du)
-            targets = (L.time + self.method.c * L.dt - polynomial.time) / polynomial.dt
-            polynomial.extrapolate(targets, guess, guess)
+            nodes = tuple(self.method.c.tolist())
+            polynomial.extrapolate(L.time, L.dt, nodes, guess, guess)
             # From index 2 on the derivative of algebraic unknowns is too rough to be continued, but not the
             # unknowns themselves; left as they are, Newton's method may find a solution on another branch.
-            matrix = interpolation_matrix(polynomial.nodes, tuple(np.round(targets, 12)))
+            matrix = polynomial.continuation(L.time, L.dt, nodes)
             change = matrix @ polynomial.value[:, n_diff:] - L.u[0].view(np.ndarray)[n_diff:]
             guess[:, n_diff:] = np.linalg.solve(L.dt * self.method.A, change)
             stages.start(L.u[0], guess, L.time, L.dt)
@@ -192,7 +192,7 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         if tableau.diagonally_implicit:
             end.polynomial = EndDerivative(self._du[-1])
         else:
-            end.polynomial = StepPolynomial(L.time, L.dt, tuple(tableau.c), self._u, self._du, P.n)
+            end.polynomial = StepPolynomial(L.time, L.dt, tuple(tableau.c.tolist()), self._u, self._du, P.n)
         L.uend = end
         if tableau.b_embedded is not None:
             self.u_secondary = P.state(start + L.dt * (tableau.b_embedded @ self._du))

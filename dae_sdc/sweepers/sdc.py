@@ -10,7 +10,7 @@ from pySDC.core.sweeper import Sweeper
 
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, largest
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sweepers.collocation import (
@@ -89,6 +89,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             given["do_coll_update"] = True
         super().__init__(given, level)
         qdelta_matrix(self.coll, self.params.QI)
+        self._node_tuple = tuple(self.coll.nodes.tolist())
         self.nodes: NodeCommunicator = SerialNodes(self.coll.num_nodes)
         self._set_qdelta(1)
         self._problem: ProblemDAE | None = None
@@ -136,7 +137,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._right_side = np.zeros(shape)
         self._mixed = np.zeros((self.coll.num_nodes, problem.n))
         self._mixed_rows = [attach(row, problem.n_diff) for row in self._mixed]
-        self._norms = np.zeros(self.coll.num_nodes)
         self._batched = hasattr(problem, "residual_nodes")
         self._times = np.zeros(self.coll.num_nodes)
         self._problem = problem
@@ -150,7 +150,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L.u[1:] = [attach(row, P.n_diff) for row in self._u]
         L.f[1:] = [attach(row, P.n_diff) for row in self._du]
         self._polynomial = StepPolynomial(
-            L.time, L.dt, tuple(self.coll.nodes), self._u, self._du, self._n_integrated
+            L.time, L.dt, self._node_tuple, self._u, self._du, self._n_integrated
         )
         self._rows = (L.u[1], L.f[1])
         self._sweeps = 0
@@ -166,6 +166,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._dt = L.dt
             self._dt_q = L.dt * self.coll.Qmat[1:, 1:]
             self._dt_delta = L.dt * self._delta
+            self._column = np.diagonal(self._dt_delta)[:, None].copy()
             self._coefficients: list[float] = np.diagonal(self._dt_delta).tolist()
         np.multiply(self.coll.nodes, L.dt, out=self._times)
         self._times += L.time
@@ -190,7 +191,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
         if self._extrapolated:
             du[:, k:] = 0.0
-            polynomial.extrapolate((self._times - polynomial.time) / polynomial.dt, u, du)
+            polynomial.extrapolate(L.time, L.dt, self._node_tuple, u, du)
             self.nodes.combine(self._dt_q, du[:, :k], self._integral)
             np.add(self._start_values[:k], self._integral, out=u[:, :k])
         elif guess == "random":
@@ -273,7 +274,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         except SolveError:
             if self._sweeps > 0 or not self._extrapolated:
                 raise
-            # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic unknowns.
+            # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic
+            # unknowns.
             self._u[:], self._du[:] = self._start_values, 0.0
             self._place_start()
             self._integral_known = self._extrapolated = False
@@ -293,19 +295,18 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self.nodes.combine(self._dt_delta, integrated, right_side)
         np.subtract(self._integral, right_side, out=right_side)
         right_side += self._start_values[:k]
+        np.multiply(integrated, self._column, out=u[:, :k])
+        u[:, :k] += right_side
         step = (L.time, L.dt)
         first = 1 if self.coll.left_is_node else 0
         for m in self.nodes.owned:
             if m < first:
                 continue
             row, slope = u[m], du[m]
-            c = self._coefficients[m]
-            value = row[:k]
-            np.multiply(slope[:k], c, out=value)
-            value += right_side[m]
             if not self._diagonal and m > 0:
-                value += self._dt_delta[m, :m].dot(integrated[:m])
-            self._system.place(L.u[m + 1], L.f[m + 1], (row, slope), self._node_times[m], c, step, m + 1)
+                row[:k] += self._dt_delta[m, :m].dot(integrated[:m])
+            t, c = self._node_times[m], self._coefficients[m]
+            self._system.place(L.u[m + 1], L.f[m + 1], (row, slope), t, c, step, m + 1)
             self._newton.solve(self._system)
 
     def _keep(self) -> None:
@@ -336,10 +337,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         kind = L.params.residual_type
         if kind not in RESIDUAL_TYPES:
             raise InputError(unknown("residual_type", kind, RESIDUAL_TYPES))
-        value = float(norms.max() if kind.startswith("full") else norms[-1])
+        # A sum sees NaN, which a maximum may step over.
+        value = max(norms) if kind.startswith("full") else norms[-1]
         if kind.endswith("rel"):
-            value /= abs(L.u[0])
-        if not np.isfinite(value):
+            value = value / abs(L.u[0]) if L.u[0].any() else np.nan
+        if not sum(norms) + value < np.inf:
             if self._sweeps:
                 self._explain_not_finite()
             value = np.inf
@@ -351,7 +353,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         scale = self._system.magnitude(self._newton.last_linearization)
         return float(scale.max())
 
-    def _residual_norms(self) -> Vector:
+    def _residual_norms(self) -> list[float]:
         """Largest abs(F) at every node, with the integrated unknowns at u_0 + dt sum_j q_mj U_j."""
         L = self.level
         P, k = L.prob, self._n_integrated
@@ -362,11 +364,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._integrate()
         np.add(self._start_values[:k], self._integral, out=values[:, :k])
         if self._batched:
-            np.abs(P.evaluate_nodes(values, self._du, self._times)).max(axis=1, out=self._norms)
-        else:
-            for m in self.nodes.owned:
-                self._norms[m] = largest(P.evaluate(rows[m], L.f[m + 1], self._node_times[m]))
-        return self._norms
+            batch: list[float] = np.abs(P.evaluate_nodes(values, self._du, self._times)).max(axis=1).tolist()
+            return batch
+        times = self._node_times
+        return [largest(P.evaluate(rows[m], L.f[m + 1], times[m])) for m in self.nodes.owned]
 
     def _explain_not_finite(self) -> None:
         values = self._mixed if self.keeps_node_value else self._u
@@ -395,12 +396,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             k = self._n_integrated
             end = P.dtype_u(P.init)
             end[:k] = L.u[0][:k] + L.dt * (self.coll.weights @ self._du[:, :k])
-            end[k:] = interpolation_matrix(tuple(self.coll.nodes), (1.0,))[0] @ self._u[:, k:]
+            end[k:] = interpolation_matrix(self._node_tuple, (1.0,))[0] @ self._u[:, k:]
         end.polynomial = self._polynomial
         if L.u[0].polynomial is None:
             # No step before told u' at the start; pySDC interpolates from it when it repeats a step.
             k = self._n_integrated
-            L.f[0][:k] = interpolation_matrix(tuple(self.coll.nodes), (0.0,))[0] @ self._du[:, :k]
+            L.f[0][:k] = interpolation_matrix(self._node_tuple, (0.0,))[0] @ self._du[:, :k]
         L.uend = end
         self._end = (end, self._sweeps, id(L.u[0]))
 
