@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.linear import Matrix
+from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError
@@ -78,7 +78,7 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
         mass, stiffness = _differences(problem, u, du, t)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
         entries = half.data if sparse.issparse(half) else half
-        if not np.isfinite(entries).all():
+        if not largest(entries.ravel()) < np.inf:
             raise EvaluationError(
                 f"{symbol} of {type(problem).__name__} has a NaN or infinite entry at t={t:.6g}; "
                 f"check the state there, or reduce dt"

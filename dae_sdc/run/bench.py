@@ -31,6 +31,10 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 RESTOL = 1e-9
 NEWTON_TOL = 1e-10
 MAXITER = 100
+
+CONVERGED = 1e-14
+"""Tolerances that nothing meets: every step takes all the iterations."""
+
 LEAST_REPETITIONS = 5
 
 SWEEPER_MODULES = {
@@ -97,6 +101,8 @@ COLUMNS = [
     ("rhs", "f8"),
     ("rhs_upstream", "f8"),
     ("difference", "f8"),
+    ("error", "f8"),
+    ("error_upstream", "f8"),
 ]
 
 
@@ -122,14 +128,21 @@ class _Run:
 
 
 def _controller(
-    problem: Any, params: dict[str, Any], sweeper: Any, case: Case, nodes: int, qdelta: str
+    problem: Any,
+    params: dict[str, Any],
+    sweeper: Any,
+    case: Case,
+    nodes: int,
+    qdelta: str,
+    restol: float = RESTOL,
+    newton_tol: float = NEWTON_TOL,
 ) -> Any:
     description = {
         "problem_class": problem,
-        "problem_params": {"newton_tol": NEWTON_TOL, **params},
+        "problem_params": {"newton_tol": newton_tol, **params},
         "sweeper_class": sweeper,
         "sweeper_params": {"num_nodes": nodes, "quad_type": "RADAU-RIGHT", "QI": qdelta},
-        "level_params": {"dt": case.dt, "restol": RESTOL},
+        "level_params": {"dt": case.dt, "restol": restol},
         "step_params": {"maxiter": MAXITER},
     }
     return controller_nonMPI(num_procs=1, controller_params={"logger_level": QUIET}, description=description)
@@ -220,8 +233,9 @@ def bench(
     -------
     Result
         Of kind "bench": time of a step here and upstream (medians, s), their ``ratio`` (median of the ratios
-        of neighbouring runs) and its least value, sweeps and residual evaluations a step, and the largest
-        ``difference`` of the end values relative to 1 + abs(u).
+        of neighbouring runs) and its least value, sweeps and residual evaluations a step, the largest
+        ``difference`` of the end values, and the distance of each (``error``, ``error_upstream``) from the
+        discretisation iterated to the end, all relative to 1 + abs(u).
 
     Raises
     ------
@@ -276,7 +290,10 @@ def _compare(case: Case, nodes: int, qdelta: str, repetitions: int, bar: Any) ->
         times.append((time / case.steps, time_upstream / case.steps))
         bar.update(1)
     here, there = ours.values(end), theirs.values(end_upstream)
-    difference = float((np.abs(here - there) / (1.0 + np.abs(there))).max())
+    # What both iterate towards: the same discretisation, iterated until round-off.
+    settings = (dict(case.params), SWEEPERS[case.sweeper], case, nodes, qdelta)
+    exact = _Run(_controller(PROBLEMS[case.problem], *settings, CONVERGED, CONVERGED), ours.values)
+    limit = exact.values(exact(ours_u0, t0, t_end)[1])
     ratios = [upstream / own for own, upstream in times]
     return (
         case.problem,
@@ -292,8 +309,14 @@ def _compare(case: Case, nodes: int, qdelta: str, repetitions: int, bar: Any) ->
         _sweeps(stats_upstream),
         rhs,
         rhs_upstream,
-        difference,
+        _distance(here, there),
+        _distance(here, limit),
+        _distance(there, limit),
     )
+
+
+def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
+    return float((np.abs(first - second) / (1.0 + np.abs(second))).max())
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -320,18 +343,19 @@ def main(args: argparse.Namespace) -> int:
         progress=True,
         **given,
     )
-    print("ms a step, sweeps and residual evaluations a step: here / upstream")
+    print("ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream")
     print(
         f"{'problem':<20} {'sweeper':<15} {'n':>3} {'time':>17} {'ratio':>7} "
-        f"{'sweeps':>11} {'evaluations':>15} {'difference':>10}"
+        f"{'sweeps':>11} {'evaluations':>15} {'difference':>10} {'errors':>17}"
     )
     for row in result.data:
         time = f"{1e3 * row['time']:.2f} / {1e3 * row['time_upstream']:.1f}"
         sweeps = f"{row['sweeps']:.1f} / {row['sweeps_upstream']:.1f}"
         rhs = f"{row['rhs']:.0f} / {row['rhs_upstream']:.0f}"
+        errors = f"{row['error']:.1e} / {row['error_upstream']:.1e}"
         print(
             f"{row['problem']:<20} {row['sweeper']:<15} {row['n']:>3} {time:>17} {row['ratio']:>7.1f} "
-            f"{sweeps:>11} {rhs:>15} {row['difference']:>10.1e}"
+            f"{sweeps:>11} {rhs:>15} {row['difference']:>10.1e} {errors:>17}"
         )
     print(f"geometric mean of the ratios: {np.exp(np.log(result.data['ratio']).mean()):.1f}")
     if args.out:

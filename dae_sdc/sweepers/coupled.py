@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from dae_sdc.dae.jacobian import Linearization, linearize
-from dae_sdc.dae.linear import Matrix
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, largest
+from dae_sdc.dae.linear import Matrix, largest
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError

@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, largest
+from dae_sdc.dae.linear import largest
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import EvaluationError, InputError, SolveError
