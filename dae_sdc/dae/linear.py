@@ -25,8 +25,8 @@ DIAGNOSIS_LIMIT = 2000
 def largest(values: Vector) -> float:
     """Largest absolute value of a contiguous vector; NaN if one is.
 
-    Two BLAS calls are several times faster than NumPy here, for the vectors of one node. Their search skips NaN,
-    their sum does not.
+    Two BLAS calls are several times faster than NumPy here, for the vectors of one node. Their search skips
+    NaN, their sum does not.
     """
     if not values.size:
         return 0.0
