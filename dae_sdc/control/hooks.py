@@ -17,6 +17,20 @@ ROUND_OFF = 64.0 * float(np.finfo(float).eps)
 """Residual, relative to the terms an equation adds up, that no further sweep can lower."""
 
 
+def _at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
+    """Add a value to the statistics at the time of the end of the step."""
+    hook.add_to_stats(
+        process=step.status.slot,
+        process_sweeper=L.sweep.rank,
+        time=L.time + L.dt,
+        level=L.level_index,
+        iter=step.status.iter,
+        sweep=L.status.sweep,
+        type=name,
+        value=value,
+    )
+
+
 class _LogGroupError(Hooks):  # type: ignore[misc]
     """Global error of one part of the state."""
 
@@ -28,16 +42,8 @@ class _LogGroupError(Hooks):  # type: ignore[misc]
         L.sweep.compute_end_point()
         exact = L.prob.state(L.prob.u_exact(L.time + L.dt))
         error = getattr(exact, self.part) - getattr(L.uend, self.part)
-        self.add_to_stats(
-            process=step.status.slot,
-            process_sweeper=L.sweep.rank,
-            time=L.time + L.dt,
-            level=L.level_index,
-            iter=step.status.iter,
-            sweep=L.status.sweep,
-            type=f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{self.suffix}",
-            value=float(np.abs(error).max(initial=0.0)),
-        )
+        name = f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{self.suffix}"
+        _at_end(self, step, L, name, float(np.abs(error).max(initial=0.0)))
 
 
 class _LogErrorPostStep(_LogGroupError):
@@ -103,16 +109,7 @@ class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
             "du_nodes": np.array(L.f[1:]),
         }
         for name, value in values.items():
-            self.add_to_stats(
-                process=step.status.slot,
-                process_sweeper=L.sweep.rank,
-                time=L.time + L.dt,
-                level=L.level_index,
-                iter=step.status.iter,
-                sweep=L.status.sweep,
-                type=name,
-                value=value,
-            )
+            _at_end(self, step, L, name, value)
 
 
 class StepRecord(Hooks):  # type: ignore[misc]

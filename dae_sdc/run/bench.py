@@ -24,7 +24,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
-from dae_sdc.run.results import Result, command_line
+from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.solve import QUIET
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -250,6 +250,8 @@ def bench(
     for name in problems or ():
         if name not in names:
             raise InputError(unknown("problem of this study", name, names))
+    if out is not None:
+        check_target(out)
     cases = [case for case in UPSTREAM if problems is None or case.problem in problems]
     rows = []
     total = len(cases) * repetitions

@@ -22,7 +22,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
-from dae_sdc.run.results import Result, command_line
+from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
@@ -166,6 +166,8 @@ class Study:
         return Result(self.kind, data, units, self.parameters, command_line())
 
     def __enter__(self) -> Study:
+        if self.out is not None:
+            check_target(self.out)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -265,20 +267,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def combinations(args: argparse.Namespace) -> dict[str, Any]:
+    """Arguments of a study over several problems, sweepers, M and Q_Delta, from those of the command line."""
+    settings = options.settings(args)
+    return {
+        "problems": args.problems.split(","),
+        "sweepers": settings.pop("sweeper"),
+        "nodes": settings.pop("nodes", None),
+        "qdeltas": settings.pop("qdelta", None),
+        "t_end": args.t_end,
+        "out": args.out,
+        "progress": True,
+        **settings,
+    }
+
+
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc convergence``."""
-    settings = options.settings(args)
-    result = convergence(
-        args.problems.split(","),
-        sweepers=settings.pop("sweeper"),
-        nodes=settings.pop("nodes", None),
-        qdeltas=settings.pop("qdelta", None),
-        dts=args.dts,
-        t_end=args.t_end,
-        out=args.out,
-        progress=True,
-        **settings,
-    )
+    result = convergence(**combinations(args), dts=args.dts)
     print_table(result)
     if args.out:
         print(f"written to {args.out}")

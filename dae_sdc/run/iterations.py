@@ -17,7 +17,7 @@ from tqdm import tqdm
 
 from dae_sdc.errors import InputError
 from dae_sdc.run import options
-from dae_sdc.run.convergence import NEWTON_TOL, Study, errors, is_direct, several
+from dae_sdc.run.convergence import NEWTON_TOL, Study, combinations, errors, is_direct, several
 from dae_sdc.run.description import ProblemLike, SweeperLike, describe
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
@@ -89,18 +89,18 @@ def iterations(
     if direct:
         raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
     settings = {"newton_tol": NEWTON_TOL, **settings, "restol": -1.0, "initial_guess": initial_guess}
-    combinations = [
+    runs = [
         (problem, sweeper, {**settings, "nodes": number, "qdelta": qdelta})
         for problem, sweeper, number, qdelta in product(
             several(problems), several(sweepers), several(nodes), several(qdeltas)
         )
     ]
-    setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in combinations]
+    setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in runs]
     study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out)
     study.parameters.update(maxiter=maxiter, initial_guess=initial_guess)
-    total = maxiter * len(combinations)
+    total = maxiter * len(runs)
     with study, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
-        for (problem, sweeper, own), setup in zip(combinations, setups, strict=True):
+        for (problem, sweeper, own), setup in zip(runs, setups, strict=True):
             size = setup.problem.dt if dt is None else dt
             for sweep in range(1, maxiter + 1):
                 solution = solve(problem, sweeper=sweeper, dt=size, t_end=t_end, **own, maxiter=sweep)
@@ -127,18 +127,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc iterations``."""
-    settings = options.settings(args)
-    result = iterations(
-        args.problems.split(","),
-        sweepers=settings.pop("sweeper"),
-        nodes=settings.pop("nodes", None),
-        qdeltas=settings.pop("qdelta", None),
-        dt=args.dt,
-        t_end=args.t_end,
-        out=args.out,
-        progress=True,
-        **settings,
-    )
+    result = iterations(**combinations(args), dt=args.dt)
     print(
         f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} "
         f"{'sweep':>5} {'residual':>9}  errors by group"

@@ -140,11 +140,7 @@ class Result:
         InputError
             If the directory does not exist or cannot be written, or a parameter does not fit into JSON.
         """
-        target = Path(path)
-        if not target.name:
-            raise InputError(f"cannot write '{path}': it names no file; give a name that ends in .npy")
-        if target.suffix != ".npy":
-            target = target.with_name(f"{target.name}.npy")
+        target = check_target(path)
         sidecar = target.with_suffix(".json")
         about = {
             "format": _FORMAT,
@@ -164,6 +160,45 @@ class Result:
             json_file.write(text.encode(errors="backslashreplace"))
             np.save(array_file, self.data, allow_pickle=False)
         return target
+
+
+def check_target(path: str | os.PathLike[str]) -> Path:
+    """Refuse a place that a result cannot be written to; studies ask before they compute.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the result is to be; ``.npy`` is added when it is missing.
+
+    Returns
+    -------
+    pathlib.Path
+        The ``.npy`` file.
+
+    Raises
+    ------
+    InputError
+        If the path names no file or a directory, or lies in a directory that does not exist or cannot be
+        written to.
+    """
+    target = Path(path)
+    if not target.name:
+        raise InputError(f"cannot write '{path}': it names no file; give a name that ends in .npy")
+    if target.suffix != ".npy":
+        target = target.with_name(f"{target.name}.npy")
+    _check_place(target)
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"cannot write {target}: no permission in {target.parent}; choose another place")
+    return target
+
+
+def _check_place(target: Path) -> None:
+    if not target.parent.is_dir():
+        raise InputError(
+            f"cannot write {target}: directory {target.parent} does not exist; make it or choose another"
+        )
+    if target.is_dir():
+        raise InputError(f"cannot write {target}: it is a directory; choose another name")
 
 
 def load(path: str | os.PathLike[str]) -> Result:
@@ -224,12 +259,7 @@ def replacing(*targets: Path) -> Iterator[tuple[BinaryIO, ...]]:
         If a directory does not exist or a file cannot be written.
     """
     for target in reversed(targets):
-        if not target.parent.is_dir():
-            raise InputError(
-                f"cannot write {target}: directory {target.parent} does not exist; make it or choose another"
-            )
-        if target.is_dir():
-            raise InputError(f"cannot write {target}: it is a directory; choose another name")
+        _check_place(target)
     temporary = [target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp") for target in targets]
     try:
         with ExitStack() as stack:

@@ -9,6 +9,7 @@ import argparse
 import inspect
 import logging
 import sys
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,10 +23,11 @@ from dae_sdc.control.hooks import CheckInitialValue, RequireConvergence, StepRec
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InputError, SolveError, require_count
+from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe, initial_state, number_of_steps
+from dae_sdc.run.results import check_target
 from dae_sdc.run.solution import Solution
 
 QUIET = logging.ERROR
@@ -91,6 +93,8 @@ def solve(
     for name in settings:
         if name not in known:
             raise InputError(unknown("option", name, known))
+    if out is not None:
+        check_target(out)
     setup = describe(problem, sweeper=sweeper, **settings)
     own = setup.problem
     start = own.interval[0] if t0 is None else float(t0)
@@ -120,14 +124,17 @@ def _run(
             bar.update(1)
 
     dt = (t_end - t0) / count
-    own_hooks = [CheckInitialValue, Record, RequireConvergence, *hooks]
+    own_hooks = [CheckInitialValue, RequireConvergence, Record, *hooks]
     message, log = "", {}
     with _logging_kept():
-        controller = controller_nonMPI(
-            num_procs=steps,
-            controller_params={**CONTROLLER, **controller_params, "hook_class": own_hooks},
-            description=setup.with_step(dt),
-        )
+        with warnings.catch_warnings():
+            # The setup has made the problem once and warned of its parameters.
+            warnings.simplefilter("ignore", DAEWarning)
+            controller = controller_nonMPI(
+                num_procs=steps,
+                controller_params={**CONTROLLER, **controller_params, "hook_class": own_hooks},
+                description=setup.with_step(dt),
+            )
         record = next(hook for hook in controller.hooks if isinstance(hook, Record))
         try:
             # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
