@@ -83,7 +83,9 @@ class HessenbergIndex2(ProblemDAE):
         0 &= y_2' - y_1^2 y_2^2 + 3 y_2^2 z, \\
         0 &= y_1^2 y_2 - 1.
 
-    The exact solution is y_1 = exp(t), y_2 = exp(-2t), z = exp(2t).
+    The exact solution is y_1 = exp(t), y_2 = exp(-2t), z = exp(2t). The hidden constraint
+    2 y_2 z^2 - 3 z + y_1^2 = 0 has a second root, z = exp(2t) / 2, which a step that is too long or a poor
+    first guess may find.
 
     References
     ----------
