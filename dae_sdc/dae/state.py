@@ -79,7 +79,10 @@ class MeshDAE(mesh):  # type: ignore[misc]
             obj.fill(val)
             obj.n_diff = init[3] if len(init) > 3 else obj.size
             return obj
-        raise InputError(f"a MeshDAE is made from a shape or another MeshDAE; got {type(init).__name__}")
+        raise InputError(
+            f"a MeshDAE is made from a shape or another MeshDAE; got {type(init).__name__}; "
+            f"make one with problem.state(values)"
+        )
 
     def __array_finalize__(self, obj: Any) -> None:
         if isinstance(obj, MeshDAE) and obj.shape == self.shape:
