@@ -13,6 +13,7 @@ from hypothesis import given, strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.integrate import solve_ivp
 from scipy.optimize import fsolve
 
 from dae_sdc.dae import newton as newton_module
@@ -22,6 +23,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import DAEError, EvaluationError, NewtonError, SingularMatrixError
 from dae_sdc.problems.hessenberg import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
+from dae_sdc.run.solve import solve
 
 Array = NDArray[np.float64]
 HESSENBERG = (HessenbergIndex1, HessenbergIndex2, HessenbergIndex3)
@@ -580,3 +582,33 @@ def test_small_steps_do_not_make_the_iteration_matrix_of_an_index_3_problem_sing
     """Scaling its rows and columns by powers of c leaves a matrix that hardly depends on c."""
     P = HessenbergIndex3()
     DenseLU(P.jacobian(P.u_exact(0.0), P.du_exact(0.0), 0.0, c))
+
+
+class Robertson(ProblemDAE):
+    """Robertson's reactions; the quasi-steady y2 is a root of a quadratic whose other root is negative."""
+
+    index = 1
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        y1, y2, y3 = u
+        produced = 0.04 * y1 - 1e4 * y2 * y3
+        return [du[0] + produced, du[1] - produced + 3e7 * y2**2, y1 + y2 + y3 - 1.0]
+
+
+@pytest.mark.parametrize("dt", [0.1, 0.02, 0.005])
+@pytest.mark.parametrize(
+    "sweeper", ["fully-implicit", "semi-implicit", "backward-euler", "radau-iia-5", "esdirk43"]
+)
+def test_an_old_matrix_does_not_lead_to_another_solution(sweeper: str, dt: float) -> None:
+    def rates(t: float, y: Any) -> Any:
+        produced = 0.04 * y[0] - 1e4 * y[1] * (1.0 - y[0] - y[1])
+        return [-produced, produced - 3e7 * y[1] ** 2]
+
+    exact = solve_ivp(rates, (0.0, 0.4), [1.0, 0.0], method="Radau", rtol=1e-9, atol=1e-12).y[:, -1]
+    solution = solve(Robertson, u0=[1.0, 0.0, 0.0], dt=dt, t_end=0.4, sweeper=sweeper)
+    assert solution.success
+    assert solution.u[-1, 0] == pytest.approx(exact[0], abs=dt * 0.01)
+    assert solution.u[-1, 1] == pytest.approx(exact[1], rel=0.01)

@@ -17,6 +17,9 @@ from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 SLOW = 0.2
 """Contraction above which a kept factorisation is renewed at once."""
 
+DIVERGING = 0.9
+"""Contraction above which an iterate is given up, and the solve begins again with a new matrix each time."""
+
 AGED = 0.01
 """Contraction above which it is renewed when the next step begins."""
 
@@ -209,29 +212,39 @@ class ModifiedNewton:
                 kept.last_change = size
             if size <= SETTLED * tolerance and largest(residual) <= self.residual_tolerance:
                 return True
-            if last > 0.0:
-                measured = size / last
-                if measured > SLOW:
-                    if size < NEAR and self._at_round_off(system, kept.linearization):
-                        return True
-                    if measured > 2.0 and fresh:
+            measured = size / last if last > 0.0 else 0.0
+            last = size
+            if measured > SLOW:
+                if size < NEAR and self._at_round_off(system, kept.linearization):
+                    return True
+                if measured > DIVERGING:
+                    if full:
                         return False
-                    if size * measured / max(1.0 - measured, 1e-3) <= tolerance:
-                        return True
+                    # What an old matrix led to may be near another solution: begin again where the guess was,
+                    # and if a new matrix there is of no use either, with a new one each time.
+                    system.restore()
+                    kept = self._factorize(system, renew=True)
+                    full, fresh, rate, last = fresh, True, 1.0, 0.0
+                    continue
+                elif size * measured / (1.0 - measured) <= tolerance:
+                    return True
+                elif not full:
                     full = fresh
                     kept = self._factorize(system, renew=fresh or kept.age == self._age)
-                    fresh = True
+                    fresh, rate = True, 1.0
                     last = size if full else 0.0
-                    rate = 1.0
                     continue
-                if full:
-                    kept = self._factorize(system, renew=True)
+            elif measured > 0.0:
                 kept.aged = kept.aged or measured > AGED
                 rate = kept.rate = max(measured, RATE_FLOOR, 0.2 * kept.rate if kept.rate < 1.0 else 0.0)
-            if rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:
+                if size * rate / (1.0 - rate) <= tolerance:
+                    if largest(residual) * rate <= self.residual_tolerance:
+                        return True
+            elif rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:
                 if largest(residual) * rate <= self.residual_tolerance:
                     return True
-            last = size
+            if full:
+                kept = self._factorize(system, renew=True)
         return False
 
     def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
