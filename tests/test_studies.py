@@ -193,3 +193,32 @@ def test_a_study_killed_at_any_moment_leaves_only_whole_files(tmp_path):
         assert found
         for path in found:
             assert len(ds.load(path).data) == 4
+
+
+class Quadratic(ds.ProblemDAE):
+    """u' = -u^2 without du_exact."""
+
+    index = 0
+
+    def __init__(self, **settings):
+        super().__init__(1, 0, **settings)
+
+    def eval_f(self, u, du, t):
+        return [du[0] + u[0] ** 2]
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4])
+def test_a_node_at_the_start_needs_no_given_derivative(nodes):
+    errors = []
+    for dt in (0.2, 0.1):
+        solution = ds.solve(Quadratic, u0=[1.0], t_end=1.0, dt=dt, quad="LOBATTO", nodes=nodes)
+        assert solution.success, solution.message
+        errors.append(abs(solution.u[-1, 0] - 0.5))
+    assert errors[1] < errors[0] / 2.0 ** (2 * nodes - 2.5) or errors[1] < 1e-10
+
+
+def test_nothing_to_run_is_said_so():
+    with pytest.raises(ds.InputError, match="nothing to run"):
+        ds.convergence([])
+    with pytest.raises(ds.InputError, match="nothing to run"):
+        ds.iterations("simple", qdeltas=[])

@@ -112,6 +112,8 @@ def convergence(
         for number, qdelta in product(several(nodes), several(qdeltas)):
             own = {"restol": RESTOL, **settings, "nodes": number, "qdelta": qdelta}
             runs.append((problem, sweeper, own))
+    if not runs:
+        raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     # Everything that can be refused is refused before the first run.
     setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in runs]
     sizes_of = [step_sizes(setup.problem, dts, t_end) for setup in setups]
@@ -172,7 +174,7 @@ class Study:
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.parameters["complete"] = kind is None
-        if self.out is not None and (kind is None or (self.rows and kind is KeyboardInterrupt)):
+        if self.out is not None and (kind is None or self.rows):
             self.result().save(self.out)
 
 

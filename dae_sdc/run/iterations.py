@@ -95,6 +95,8 @@ def iterations(
             several(problems), several(sweepers), several(nodes), several(qdeltas)
         )
     ]
+    if not runs:
+        raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in runs]
     study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out)
     study.parameters.update(maxiter=maxiter, initial_guess=initial_guess)

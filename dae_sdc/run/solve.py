@@ -141,9 +141,11 @@ def _run(
             controller.run(u0=u0, t0=t0, Tend=t_end if setup.adaptive else t_end - 0.5 * dt)
         except SolveError as error:
             message = str(error)
-        except KeyboardInterrupt:
-            if out is not None:
-                _solution(setup, controller, record, u0, t0, t_end, dt, "interrupted", {}).save(out)
+        except BaseException as error:
+            # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
+            if out is not None and record.rows:
+                why = f"ended by {type(error).__name__}"
+                _solution(setup, controller, record, u0, t0, t_end, dt, why, {}).save(out)
             raise
         log = controller.return_stats()
     solution = _solution(setup, controller, record, u0, t0, t_end, dt, message, log)

@@ -220,7 +220,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         if self.coll.left_is_node:
             self._u[0] = self._start_values
-            self._du[0] = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes)
+            self._du[0] = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes, True)
             self._du[0, self._n_integrated :] = 0.0
             self._integral_known = False
 
@@ -246,7 +246,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             change = values[:, :k] - L.u[0].view(np.ndarray)[:k]
             first = 1 if self.coll.left_is_node else 0
             if first:
-                start = starting_derivative(P, L.u[0], L.time, L.dt, self.coll.num_nodes)[:k]
+                start = starting_derivative(P, L.u[0], L.time, L.dt, self.coll.num_nodes, True)[:k]
                 change -= np.outer(self._dt_q[:, 0], start)
             derivatives[first:, :k] = np.linalg.solve(self._dt_q[first:, first:], change[first:])
         self._u[:], self._du[:] = values, derivatives

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import lsmr
 
+from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers.collocation import interpolation_matrix
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.tableaux import radau_iia
 
+CORRECTIONS = 3
+"""Newton steps in u' at the start of a step; one is enough where F is linear in u'."""
+
 START_TOLERANCE = 1e-9
 """Largest distance of u_exact from the state, relative to 1 + abs(u), at which du_exact is its derivative."""
 
 
-def starting_derivative(problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, accuracy: int) -> Vector:
+def starting_derivative(
+    problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, accuracy: int, correct: bool = False
+) -> Vector:
     """u'(t0) of the solution through u0.
 
     It is taken from the polynomial of the last step where the state carries one, then from ``du_exact`` of
     the problem if that belongs to this state, and is otherwise computed: a Radau IIA collocation over the
-    step is solved and its polynomial of u' evaluated at t0. This also gives the derivative of algebraic
-    unknowns, which F(t0, u0, u') = 0 alone does not determine.
+    step is solved, its polynomial of u' evaluated at t0 and corrected to satisfy F if asked. This also gives
+    the derivative of algebraic unknowns, which F(t0, u0, u') = 0 alone does not determine.
 
     Parameters
     ----------
@@ -34,6 +42,10 @@ def starting_derivative(problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, 
     accuracy : int
         Order that the method using the derivative is to keep; the collocation has as many nodes and three
         more.
+
+    correct : bool
+        Whether a computed u' is changed to satisfy F(t0, u0, u') = 0; for a node, whose residual counts. It
+        changes no derivative of algebraic unknowns, so a stage that continues all of them does without.
 
     Returns
     -------
@@ -56,4 +68,24 @@ def starting_derivative(problem: ProblemDAE, u0: MeshDAE, t0: float, dt: float, 
     stages.start(u0, stages.march(u0, t0, dt), t0, dt)
     stages.solve()
     derivative: Vector = interpolation_matrix(tuple(tableau.c), (0.0,))[0] @ stages.du
+    return _corrected(problem, u0, derivative, t0) if correct else derivative
+
+
+def _corrected(problem: ProblemDAE, u0: MeshDAE, derivative: Vector, t0: float) -> Vector:
+    """The derivative changed as little as makes F(t0, u0, u') vanish, as far as u' can.
+
+    A node at the start is part of the residual, and no sweep can change what an extrapolation leaves there.
+    """
+    for _ in range(CORRECTIONS):
+        slope = attach(derivative, problem.n_diff)
+        residual = problem.evaluate(u0, slope, t0).copy()
+        mass = linearize(problem, u0, slope, t0).mass
+        if sparse.issparse(mass):
+            change = lsmr(mass, residual, atol=1e-15, btol=1e-15)[0]
+        else:
+            change = np.linalg.lstsq(mass, residual, rcond=None)[0]
+        better = attach(derivative - change, problem.n_diff)
+        if not np.abs(problem.evaluate(u0, better, t0)).max() < np.abs(residual).max():
+            break
+        derivative = better.view(np.ndarray)
     return derivative
