@@ -40,6 +40,10 @@ class SolveError(DAEError):
     """A computation failed numerically; the command line exits with code 1."""
 
 
+class RemoteError(DAEError):
+    """Another process of a parallel run raised an exception that is none of dae_sdc."""
+
+
 class EvaluationError(SolveError):
     """A residual or Jacobian returned NaN or infinity."""
 

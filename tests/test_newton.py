@@ -201,15 +201,6 @@ def test_a_linear_problem_is_factorised_once_for_each_coefficient(cls: type[Prob
     assert node.count("newton") <= 2 * 60 + len(coefficients)
 
 
-def test_forgetting_drops_every_matrix() -> None:
-    node = Node(Linear())
-    node.solve([1.0, -1.0, 0.5], [0.0, 0.0, 0.0], 0.1)
-    node.newton.forget()
-    assert node.newton.last_linearization is None
-    node.solve([1.0, -1.0, 0.5], [0.0, 0.0, 0.0], 0.1)
-    assert node.count("factorization") == node.count("jacobian") == 2
-
-
 def test_the_number_of_kept_matrices_is_bounded() -> None:
     node = Node(Linear())
     limit = ModifiedNewton.MAX_KEPT

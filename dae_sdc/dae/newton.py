@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -127,6 +128,9 @@ class ModifiedNewton:
         have solved in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
     residual_tolerance : float
         Largest abs(F) to be left besides: sweeps cannot reach a residual below what the solves leave.
+    guide : callable, optional
+        Gives the Jacobian to begin with in each solve, where one serves several systems. Without it the last
+        one evaluated is taken, whatever system that was for.
 
     References
     ----------
@@ -137,21 +141,27 @@ class ModifiedNewton:
     problem: ProblemDAE
     trust: bool = True
     residual_tolerance: float = float("inf")
+    guide: Callable[[], Any] | None = None
     _kept: dict[Any, _Kept] = field(default_factory=dict)
+    _remembered: dict[Any, _Kept] = field(default_factory=dict)
     _linearization: Any = None
+    _used: Any = None
     _age: int = 0
 
     MAX_KEPT = 64
 
     @property
     def last_linearization(self) -> Any:
-        """The Jacobian evaluated last."""
-        return self._linearization
+        """The Jacobian used last."""
+        return self._used
 
-    def forget(self) -> None:
-        """Drop every matrix, for instance because the equations have changed."""
-        self._kept.clear()
-        self._linearization = None
+    def remember(self) -> None:
+        """Keep what is known of the matrices now, for :meth:`recall`."""
+        self._remembered = {key: replace(kept) for key, kept in self._kept.items()}
+
+    def recall(self) -> None:
+        """Return to what was known at the last :meth:`remember`."""
+        self._kept = self._remembered
 
     def solve(self, system: ImplicitSystem) -> None:
         """Move the iterate of ``system`` to its solution.
@@ -166,6 +176,9 @@ class ModifiedNewton:
             If the residual is NaN or infinite at the start.
         """
         system.save()
+        if self.guide is not None:
+            self._linearization = None
+            self._age += 1
         history: list[float] = []
         counters = self.problem.work_counters
         try:
@@ -190,9 +203,10 @@ class ModifiedNewton:
         tolerance = self.problem.newton_tol
         kept = self._kept.get(system.key)
         if kept is None:
-            kept = self._factorize(system, renew=self._linearization is None)
+            kept = self._factorize(system, renew=self._linearization is None and self.guide is None)
         elif kept.aged and not self.trust:
             kept = self._factorize(system, renew=kept.age == self._age)
+        self._used = kept.linearization
         rate = kept.rate if self.trust else 1.0
         fresh = full = False
         last = 0.0
@@ -280,6 +294,8 @@ class ModifiedNewton:
         if renew:
             self._linearization = system.linearize()
             self._age += 1
+        elif self._linearization is None and self.guide is not None:
+            self._linearization = self.guide()
         matrix = system.matrix(self._linearization)
         self.problem.work_counters["factorization"].niter += 1
         try:
@@ -289,6 +305,7 @@ class ModifiedNewton:
         if len(self._kept) >= self.MAX_KEPT:
             self._kept.clear()
         kept = self._kept[system.key] = _Kept(factors, self._linearization, self._age)
+        self._used = self._linearization
         return kept
 
     def _at_round_off(self, system: ImplicitSystem, linearization: Any) -> bool:
@@ -318,7 +335,7 @@ class ModifiedNewton:
     def _fail(self, system: ImplicitSystem, history: list[float]) -> None:
         residual = system.residual()
         self._check_finite(system, residual)
-        scaled = np.abs(residual) / np.maximum(system.magnitude(self._linearization), 1e-300)
+        scaled = np.abs(residual) / np.maximum(system.magnitude(self._used), 1e-300)
         worst = system.equation(int(np.nanargmax(scaled)))
         tail = ", ".join(f"{size:.1e}" for size in history[-4:])
         raise NewtonError(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 from pySDC.implementations.datatype_classes.mesh import mesh
 
+from dae_sdc.dae.polynomial import EndDerivative, Vector as Vector, unpack
 from dae_sdc.errors import InputError
-
-Vector = npt.NDArray[np.float64]
 
 
 class StateShape(NamedTuple):
@@ -131,6 +129,36 @@ class MeshDAE(mesh):  # type: ignore[misc]
         """Largest absolute value, the norm pySDC uses; 0 for an empty part."""
         return float(np.abs(self.view(np.ndarray)).max(initial=0.0))
 
+    def isend(self, dest: int | None = None, tag: int | None = None, comm: Any = None) -> Any:
+        """Send the state forward in time, with u' at its end where that is known; returns the request."""
+        n = self.size
+        message = np.full(2 * n, np.nan)
+        message[:n] = self
+        if self.polynomial is not None:
+            message[n:] = self.polynomial.derivative_at_end()
+        return comm.Issend(message, dest=dest, tag=tag)
+
+    def irecv(self, source: int | None = None, tag: int | None = None, comm: Any = None) -> Receipt:
+        """Receive what :meth:`isend` sent into this state, when the request returned is waited for."""
+        message = np.empty(2 * self.size)
+        return Receipt(self, message, comm.Irecv(message, source=source, tag=tag))
+
+    def bcast(self, root: int | None = None, comm: Any = None) -> MeshDAE:
+        """Give the state and its polynomial to all ranks; returns the state."""
+        if comm.Get_size() == 1:
+            return self
+        known = np.empty(0) if self.polynomial is None else self.polynomial.pack()
+        length = np.array([known.size])
+        comm.Bcast(length, root=root)
+        message = np.empty(self.size + int(length[0]))
+        if comm.Get_rank() == root:
+            message[: self.size], message[self.size :] = self, known
+        comm.Bcast(message, root=root)
+        if comm.Get_rank() != root:
+            self[:] = message[: self.size]
+            self.polynomial = unpack(message[self.size :])
+        return self
+
     def __reduce__(self) -> Any:
         base = super().__reduce__()
         return base[0], base[1], (base[2], self.n_diff, self.polynomial)
@@ -138,6 +166,32 @@ class MeshDAE(mesh):  # type: ignore[misc]
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state[0])
         self.n_diff, self.polynomial = state[1], state[2]
+
+
+class Receipt:
+    """A state on its way: the request of pySDC's time-parallel controller that fills in the state.
+
+    Parameters
+    ----------
+    state : MeshDAE
+        State that receives, shape (n,).
+    message : ndarray, shape (2 n,)
+        Buffer for its values and u'; NaN where u' is not known.
+    request : mpi4py.MPI.Request
+        The pending receive.
+    """
+
+    def __init__(self, state: MeshDAE, message: Vector, request: Any) -> None:
+        self._state, self._message, self._request = state, message, request
+
+    def Wait(self) -> None:
+        """Block until the message is there and take it over."""
+        self._request.Wait()
+        n = self._state.size
+        self._state[:] = self._message[:n]
+        derivative = self._message[n:]
+        # A polynomial of its own every time tells a sweeper that the value is new.
+        self._state.polynomial = None if np.isnan(derivative).any() else EndDerivative(derivative)
 
 
 def attach(values: Vector, n_diff: int | None) -> MeshDAE:

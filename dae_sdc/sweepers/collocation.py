@@ -1,15 +1,12 @@
-"""Collocation in the derivative: the polynomial of a step, its orders, and which Q_Delta can solve it."""
+"""Collocation in the derivative: its orders, and which Q_Delta can solve it."""
 
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 from pySDC.core.collocation import CollBase
-from qmat.lagrange import LagrangeApproximation
 from qmat.qdelta import QDELTA_GENERATORS
 
 from dae_sdc.dae.state import Vector
@@ -24,117 +21,6 @@ DIVERGES = 0.999
 
 USEFUL = 0.9
 """Spectral radius below which a Q_Delta is offered in its place."""
-
-
-@lru_cache(maxsize=256)
-def interpolation_matrix(nodes: tuple[float, ...], targets: tuple[float, ...]) -> Vector:
-    """Matrix that takes values at ``nodes`` to values at ``targets``, both in units of the step."""
-    matrix: Vector = LagrangeApproximation(np.array(nodes)).getInterpolationMatrix(np.array(targets))
-    matrix.setflags(write=False)
-    return matrix
-
-
-@lru_cache(maxsize=256)
-def continuation_matrix(
-    nodes: tuple[float, ...], targets: tuple[float, ...], start: float, ratio: float
-) -> Vector:
-    """Matrix that takes values at ``nodes`` to values at ``start`` + ``ratio`` times ``targets``."""
-    return interpolation_matrix(nodes, tuple(start + ratio * target for target in targets))
-
-
-@lru_cache(maxsize=64)
-def differentiation_row(nodes: tuple[float, ...], target: float) -> Vector:
-    """Weights of the values at ``nodes`` in the derivative of their polynomial at ``target``."""
-    approximation = LagrangeApproximation(np.array(nodes))
-    at_nodes = approximation.getDerivativeMatrix()
-    row: Vector = (interpolation_matrix(nodes, (target,)) @ at_nodes)[0]
-    row.setflags(write=False)
-    return row
-
-
-@dataclass(frozen=True)
-class EndDerivative:
-    """What a step without a polynomial leaves behind: u' at its end.
-
-    Parameters
-    ----------
-    value : ndarray, shape (n,)
-        u' at the end of the step.
-    """
-
-    value: Vector
-
-    def derivative_at_end(self) -> Vector:
-        """u' at the end of the step, shape (n,)."""
-        return self.value
-
-
-@dataclass(frozen=True)
-class StepPolynomial:
-    """What a step leaves behind: the polynomials of u' and of the unknowns that are not integrated.
-
-    Parameters
-    ----------
-    time, dt : float
-        Start and size of the step, in the unit of time of the problem.
-    nodes : tuple of float
-        The M nodes in [0, 1].
-    value : ndarray, shape (M, n)
-        u at the nodes.
-    derivative : ndarray, shape (M, n)
-        u' at the nodes; meaningful in the first ``n_integrated`` columns.
-    n_integrated : int
-        Number of unknowns whose u' is the polynomial; for the others u itself is.
-    """
-
-    time: float
-    dt: float
-    nodes: tuple[float, ...]
-    value: Vector
-    derivative: Vector
-    n_integrated: int
-
-    def derivative_at_end(self) -> Vector:
-        """u' at the end of the step, shape (n,)."""
-        k = self.n_integrated
-        end = np.empty(self.value.shape[1])
-        if self.nodes[-1] == 1.0:
-            end[:k] = self.derivative[-1, :k]
-        else:
-            end[:k] = interpolation_matrix(self.nodes, (1.0,))[0] @ self.derivative[:, :k]
-        if k < end.size:
-            end[k:] = differentiation_row(self.nodes, 1.0) @ self.value[:, k:] / self.dt
-        return end
-
-    def continuation(self, time: float, dt: float, nodes: tuple[float, ...]) -> Vector:
-        """Matrix from the nodes of this step to those of a step at ``time`` of size ``dt``."""
-        # Rounded, so that equal steps find their matrix made although their times are sums.
-        start, ratio = round((time - self.time) / self.dt, 9), round(dt / self.dt, 9)
-        return continuation_matrix(self.nodes, nodes, start, ratio)
-
-    def extrapolate(
-        self, time: float, dt: float, nodes: tuple[float, ...], value: Vector, derivative: Vector
-    ) -> None:
-        """Continue the polynomials to the nodes of a step at ``time`` of size ``dt``, into the given arrays.
-
-        ``value`` receives the unknowns that are not integrated, ``derivative`` those that are.
-        """
-        k = self.n_integrated
-        matrix = self.continuation(time, dt, nodes)
-        np.matmul(matrix, self.derivative[:, :k], out=derivative[:, :k])
-        if k < self.value.shape[1]:
-            np.matmul(matrix, self.value[:, k:], out=value[:, k:])
-
-
-FARTHEST_EXTRAPOLATION = 3.5
-"""End of the new step, in units of the last one from its start, beyond which its polynomial is no guide."""
-
-
-def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
-    """Whether what a state carries can be continued to time ``end`` for that many integrated unknowns."""
-    if not isinstance(polynomial, StepPolynomial) or polynomial.n_integrated != n_integrated:
-        return False
-    return (end - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION
 
 
 def expected_orders(
@@ -263,17 +149,35 @@ def stiff_limit(coll: CollBase, name: str) -> float:
 def admissible(coll: CollBase) -> list[str]:
     """Names of the Q_Delta that contract where a constraint fixes the derivative, best first."""
     found = []
-    for kind in set(QDELTA_GENERATORS.values()):
-        names = sorted(
-            (n for n, k in QDELTA_GENERATORS.items() if k is kind), key=lambda n: ("_" in n, len(n), n)
-        )
+    for name in _one_name_each():
         try:
-            radius = stiff_limit(coll, names[0])
+            radius = stiff_limit(coll, name)
         except InputError:
             continue
         if radius < USEFUL:
-            found.append((round(radius, 3), names[0]))
+            found.append((round(radius, 3), name))
     return [name for _, name in sorted(found)]
+
+
+def _one_name_each() -> list[str]:
+    """The plainest of the names of every Q_Delta."""
+    names: dict[Any, list[str]] = {}
+    for name, kind in QDELTA_GENERATORS.items():
+        names.setdefault(kind, []).append(name)
+    return [min(same, key=lambda name: ("_" in name, len(name), name)) for same in names.values()]
+
+
+def diagonal(coll: CollBase) -> list[str]:
+    """Names of the Q_Delta that are diagonal for these nodes in every sweep, in alphabetical order."""
+    found = []
+    for name in _one_name_each():
+        try:
+            matrices = [qdelta_matrix(coll, name, sweep) for sweep in (1, 2, coll.num_nodes + 3)]
+        except InputError:
+            continue
+        if all(np.diagonal(matrix).any() and not np.tril(matrix, -1).any() for matrix in matrices):
+            found.append(name)
+    return sorted(found)
 
 
 def check_qdelta(coll: CollBase, name: str, index: int | None, constrained: bool) -> None:

@@ -13,10 +13,10 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
 )
 
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
-from dae_sdc.sweepers.collocation import EndDerivative, StepPolynomial, reaches
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.start import starting_derivative

@@ -8,21 +8,27 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
+from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sweepers.collocation import (
-    StepPolynomial,
     check_qdelta,
     check_quadrature,
-    interpolation_matrix,
     qdelta_matrix,
-    reaches,
 )
-from dae_sdc.sweepers.nodes import NodeCommunicator, SerialNodes
+from dae_sdc.sweepers.nodes import (
+    OK,
+    RESIDUAL_FAILED,
+    SWEEP_FAILED,
+    NodeCommunicator,
+    SerialNodes,
+    Stages,
+)
 from dae_sdc.sweepers.start import starting_derivative
 
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
@@ -91,13 +97,23 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         super().__init__(given, level)
         qdelta_matrix(self.coll, self.params.QI)
         self._node_tuple = tuple(self.coll.nodes.tolist())
-        self.nodes: NodeCommunicator = SerialNodes(self.coll.num_nodes)
+        self.nodes = self._communicator()
         self._set_qdelta(1)
         self._problem: ProblemDAE | None = None
         self._dt = 0.0
-        self._sweeps = 0
+        self._sweeps = self._last_sweeps = 0
+        self._ahead = False
+        self._may_run_ahead = self.nodes.size > 1
 
     # --- set-up ---------------------------------------------------------------------------------------------
+
+    def _communicator(self) -> NodeCommunicator:
+        return SerialNodes(self.coll.num_nodes)
+
+    @property
+    def rank(self) -> int:
+        """Rank of this process among those that share the nodes."""
+        return self.nodes.rank
 
     def _set_qdelta(self, sweep: int) -> None:
         with warnings.catch_warnings():
@@ -105,6 +121,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self.QI = self.get_Qdelta_implicit(self.params.QI, k=sweep)
         self._delta = np.ascontiguousarray(self.QI[1:, 1:])
         self._diagonal = not np.tril(self._delta, -1).any()
+        self._coefficients_of = sweep
         self._dt = 0.0
 
     def updateVariableCoeffs(self, k: int) -> None:
@@ -112,7 +129,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
         pySDC's ``k`` restarts in every iteration; the sweeps of the step are counted here instead.
         """
-        if self.genQI.isKDependent():
+        self._take_coefficients()
+
+    def _take_coefficients(self) -> None:
+        if self.genQI.isKDependent() and self._coefficients_of != self._sweeps + 1:
             self._set_qdelta(self._sweeps + 1)
 
     def _bind(self, problem: ProblemDAE) -> None:
@@ -132,33 +152,39 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         constrained = hidden or (index is not None and index >= 2)
         check_qdelta(self.coll, self.params.QI, index, constrained)
         self._system = NodeSystem(problem, self._n_integrated)
-        self._newton = ModifiedNewton(problem)
-        shape = (self.coll.num_nodes, self._n_integrated)
-        self._integral = np.zeros(shape)
-        self._right_side = np.zeros(shape)
+        # A node's matrices depend on its own past alone, so that the solution does not depend on who owns it.
+        self._newtons = {m: ModifiedNewton(problem, guide=self._common) for m in self.nodes.owned}
+        self._linearization: Linearization | None = None
+        self._first = np.empty((2, problem.n))
+        self._right_side = np.zeros((self.coll.num_nodes, self._n_integrated))
         self._mixed = np.zeros((self.coll.num_nodes, problem.n))
         self._mixed_rows = [attach(row, problem.n_diff) for row in self._mixed]
         self._batched = hasattr(problem, "residual_nodes")
         self._times = np.zeros(self.coll.num_nodes)
+        self._owned = slice(self.nodes.owned.start, self.nodes.owned.stop)
         self._problem = problem
+
+    def _stages(self) -> Stages:
+        L = self.level
+        P = L.prob
+        return Stages(self._node_tuple, P.n, P.n_diff, self._n_integrated, L.time, L.dt)
 
     def _allocate(self) -> None:
         """New stage arrays for a step; the last step's live on in the polynomial its end value carries."""
-        L = self.level
-        P = L.prob
-        shape = (self.coll.num_nodes, P.n)
-        self._u, self._du = np.empty(shape), np.empty(shape)
-        L.u[1:] = [attach(row, P.n_diff) for row in self._u]
-        L.f[1:] = [attach(row, P.n_diff) for row in self._du]
-        self._polynomial = StepPolynomial(
-            L.time, L.dt, self._node_tuple, self._u, self._du, self._n_integrated
-        )
-        self._rows = (L.u[1], L.f[1])
+        self._show(self._stages())
+        self._spare: Stages | None = None
         self._sweeps = 0
-        self._integral_known = False
         self._extrapolated = False
         self._start: MeshDAE | None = None
+        self._start_polynomial: Any = None
         self._end: tuple[Any, int, int] = (self, 0, 0)
+
+    def _show(self, stages: Stages) -> None:
+        """Make these the values of the level."""
+        L = self.level
+        self._now = stages
+        L.u[1:], L.f[1:] = stages.values, stages.derivatives
+        self._rows = (L.u[1], L.f[1])
 
     def _scale(self) -> None:
         """Matrices times the step size, remade when that changes."""
@@ -183,18 +209,22 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._bind(P)
         u0 = L.u[0]
         P.start_step(u0, L.time)
+        self._last_sweeps = self._sweeps
+        self._forget_ahead()
         self._allocate()
         self._scale()
-        self._start, self._start_values = u0, u0.view(np.ndarray)
-        u, du, k = self._u, self._du, self._n_integrated
+        self._begin_at(u0)
+        now, k = self._now, self._n_integrated
+        u, du = now.u, now.du
         guess = self.params.initial_guess
         polynomial = u0.polynomial
         self._extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
         if self._extrapolated:
             du[:, k:] = 0.0
             polynomial.extrapolate(L.time, L.dt, self._node_tuple, u, du)
-            self.nodes.combine(self._dt_q, du[:, :k], self._integral)
-            np.add(self._start_values[:k], self._integral, out=u[:, :k])
+            np.dot(self._dt_q, now.integrated, out=now.integral)
+            now.integral_known = True
+            np.add(self._start_values[:k], now.integral, out=u[:, :k])
         elif guess == "random":
             u[:], du[:] = self.rng.random_sample(u.shape), self.rng.random_sample(du.shape)
             du[:, k:] = 0.0
@@ -207,28 +237,45 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L.status.unlocked = True
         L.status.updated = True
 
+    def _begin_at(self, u0: MeshDAE) -> None:
+        self._start, self._start_polynomial = u0, u0.polynomial
+        self._start_values = u0.view(np.ndarray)
+
+    def _starts_at(self, u0: MeshDAE) -> bool:
+        return self._start is u0 and self._start_polynomial is u0.polynomial
+
     def _receive(self) -> None:
-        """Take a new value at the start of the step."""
-        L = self.level
-        if self._start is not L.u[0]:
-            self._start = L.u[0]
-            self._start_values = L.u[0].view(np.ndarray)
+        """Take a new value at the start of the step: another object, or one that a message was put into."""
+        u0 = self.level.u[0]
+        if not self._starts_at(u0):
+            self._begin_at(u0)
             self._place_start()
+            # What was computed ahead is void, and would be in every iteration to come.
+            self._may_run_ahead = False
+            self._forget_ahead()
+
+    def _forget_ahead(self) -> None:
+        """Drop a sweep that was computed ahead of its time, with all it has left behind."""
+        if self._ahead:
+            self._ahead = False
+            for newton in self._newtons.values():
+                newton.recall()
 
     def _place_start(self) -> None:
         """A node at the start of the step has the given value and its derivative."""
-        L = self.level
+        L, now = self.level, self._now
         if self.coll.left_is_node:
-            self._u[0] = self._start_values
-            self._du[0] = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes, True)
-            self._du[0, self._n_integrated :] = 0.0
-            self._integral_known = False
+            now.u[0] = self._start_values
+            now.du[0] = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes, True)
+            now.du[0, self._n_integrated :] = 0.0
+            now.integral_known = False
 
     def _integrate(self) -> None:
         """Make dt Q U current; sweeps leave it so, predictors and convergence controllers do not."""
-        if not self._integral_known:
-            self.nodes.combine(self._dt_q, self._du[:, : self._n_integrated], self._integral)
-            self._integral_known = True
+        now = self._now
+        if not now.integral_known:
+            np.dot(self._dt_q, now.integrated, out=now.integral)
+            now.integral_known = True
 
     def _adopt(self) -> None:
         """Take over values that a convergence controller put in place of the stage arrays."""
@@ -239,6 +286,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         elif L.u[1] is self._rows[0] and L.f[1] is self._rows[1]:
             return
         values, derivatives = np.array(L.u[1:]), np.array(L.f[1:])
+        self._forget_ahead()
         self._allocate()
         self._scale()
         k = self._n_integrated
@@ -249,57 +297,92 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
                 start = starting_derivative(P, L.u[0], L.time, L.dt, self.coll.num_nodes, True)[:k]
                 change -= np.outer(self._dt_q[:, 0], start)
             derivatives[first:, :k] = np.linalg.solve(self._dt_q[first:, first:], change[first:])
-        self._u[:], self._du[:] = values, derivatives
+        self._now.u[:], self._now.du[:] = values, derivatives
 
     def update_nodes(self) -> None:
-        """One sweep: solve at every owned node, integrate once, keep the values of the variant.
+        """One sweep: solve at every owned node, exchange, integrate once, keep the values of the variant.
 
         Raises
         ------
         NewtonError, SingularMatrixError, EvaluationError
-            If a node cannot be solved.
+            If a node cannot be solved, on whatever process.
         """
         L = self.level
         if not L.status.unlocked:
             raise InputError("a sweep needs a prediction first; call predict()")
         self._adopt()
-        if L.dt != self._dt:
-            self._scale()
         self._receive()
-        # The matrices age with time: the first sweep of a step measures what they are still worth.
-        self._newton.trust = self._sweeps > 0
-        restol = L.params.restol
-        self._newton.residual_tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
-        try:
-            self._solve_nodes()
-        except SolveError:
-            if self._sweeps > 0 or not self._extrapolated:
-                raise
-            # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic
-            # unknowns.
-            self._u[:], self._du[:] = self._start_values, 0.0
-            self._place_start()
-            self._integral_known = self._extrapolated = False
-            self._solve_nodes()
-        self._integral_known = False
-        self._integrate()
-        self._keep()
+        if self._ahead:
+            assert self._spare is not None
+            before, self._ahead = self._now, False
+            self._show(self._spare)
+            self._spare = before
+        else:
+            try:
+                self._sweep(self._now)
+            except SolveError:
+                if self._sweeps > 0 or not self._extrapolated:
+                    raise
+                # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic
+                # unknowns.
+                self._now.u[:], self._now.du[:] = self._start_values, 0.0
+                self._place_start()
+                self._now.integral_known = self._extrapolated = False
+                self._sweep(self._now)
         self._sweeps += 1
         L.status.updated = True
 
-    def _solve_nodes(self) -> None:
+    def _sweep(self, stages: Stages) -> None:
+        """Turn the values before a sweep into those after it."""
+        failure = self._solve_owned(stages)
+        failed = failure is not None
+        if self.nodes.size > 1:
+            stages.states[self._owned] = SWEEP_FAILED if failed else OK
+            self.nodes.exchange(stages)
+            failed = bool((stages.states != OK).any())
+        if failed:
+            self.nodes.settle(failure)
+        self._finish(stages)
+
+    def _solve_owned(self, stages: Stages) -> Exception | None:
+        """Solve at the nodes of this process; an error is kept for all processes to hear of."""
+        L = self.level
+        self._take_coefficients()
+        if L.dt != self._dt:
+            self._scale()
+        restol = L.params.restol
+        tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
+        for newton in self._newtons.values():
+            # The matrices age with time: the first sweep of a step measures what they are still worth.
+            newton.trust = self._sweeps > 0
+            newton.residual_tolerance = tolerance
+        try:
+            self._solve_nodes(stages)
+        except Exception as error:
+            return error
+        return None
+
+    def _solve_nodes(self, stages: Stages) -> None:
         """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
         L = self.level
-        u, du, k = self._u, self._du, self._n_integrated
-        integrated, right_side = du[:, :k], self._right_side
+        u, du, k = stages.u, stages.du, self._n_integrated
+        integrated, right_side = stages.integrated, self._right_side
         self._integrate()
-        self.nodes.combine(self._dt_delta, integrated, right_side)
-        np.subtract(self._integral, right_side, out=right_side)
-        right_side += self._start_values[:k]
-        np.multiply(integrated, self._column, out=u[:, :k])
-        u[:, :k] += right_side
-        step = (L.time, L.dt)
         first = 1 if self.coll.left_is_node else 0
+        self._linearization = None
+        self._first[0], self._first[1] = u[first], du[first]
+        np.add(self._start_values[:k], self._now.integral[first], out=self._first[0, :k])
+        rows = slice(None) if self.keeps_node_value else self._owned
+        if self._diagonal:
+            np.multiply(integrated[rows], self._column[rows], out=u[rows, :k])
+            np.subtract(self._now.integral[rows], u[rows, :k], out=right_side[rows])
+        else:
+            np.dot(self._dt_delta, integrated, out=right_side)
+            np.subtract(self._now.integral, right_side, out=right_side)
+            np.multiply(integrated, self._column, out=u[:, :k])
+        right_side[rows] += self._start_values[:k]
+        u[rows, :k] += right_side[rows]
+        step = (L.time, L.dt)
         for m in self.nodes.owned:
             if m < first:
                 continue
@@ -307,13 +390,28 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             if not self._diagonal and m > 0:
                 row[:k] += self._dt_delta[m, :m].dot(integrated[:m])
             t, c = self._node_times[m], self._coefficients[m]
-            self._system.place(L.u[m + 1], L.f[m + 1], (row, slope), t, c, step, m + 1)
-            self._newton.solve(self._system)
+            self._system.place(stages.values[m], stages.derivatives[m], (row, slope), t, c, step, m + 1)
+            self._newtons[m].solve(self._system)
 
-    def _keep(self) -> None:
+    def _common(self) -> Linearization:
+        """The Jacobian at the first node as the last sweep left it; evaluated once a sweep at most."""
+        if self._linearization is None:
+            m = 1 if self.coll.left_is_node else 0
+            u, du = (attach(row, self.level.prob.n_diff) for row in self._first)
+            self._linearization = linearize(self.level.prob, u, du, self._node_times[m])
+        return self._linearization
+
+    def _finish(self, stages: Stages) -> None:
+        """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
+        k = self._n_integrated
+        np.dot(self._dt_q, stages.integrated, out=stages.integral)
+        stages.integral_known = True
         if not self.keeps_node_value:
-            k = self._n_integrated
-            np.add(self._start_values[:k], self._integral, out=self._u[:, :k])
+            np.add(self._start_values[:k], stages.integral, out=stages.u[:, :k])
+        elif self._diagonal:
+            # The same arithmetic for the nodes of this process and for those of others.
+            np.multiply(stages.integrated, self._column, out=stages.u[:, :k])
+            stages.u[:, :k] += self._right_side
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes.
@@ -331,10 +429,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             L.status.residual = 0.0 if L.status.residual is None else L.status.residual
             return
         self._adopt()
-        if not L.status.updated and self._start is L.u[0]:
+        if not L.status.updated and self._starts_at(L.u[0]):
             return
         self._receive()
-        norms = self.nodes.gather(self._residual_norms())
+        norms = self._norms()
         kind = L.params.residual_type
         if kind not in RESIDUAL_TYPES:
             raise InputError(unknown("residual_type", kind, RESIDUAL_TYPES))
@@ -349,30 +447,75 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L.status.residual = value
         L.status.updated = False
 
+    def _norms(self) -> list[float]:
+        """Norms of the residual at all nodes.
+
+        Where nodes are shared, a sweep is waited for anyway until the step has had as many as the one before:
+        it is done at once, and the norms travel with its values. Otherwise they travel alone.
+        """
+        if self.nodes.size == 1:
+            return self._residual_norms()
+        now = self._now
+        failure, state = None, OK
+        try:
+            now.norms[self._owned] = self._residual_norms()
+        except Exception as error:
+            failure, state = error, RESIDUAL_FAILED
+        carrier = now
+        if self._may_run_ahead and self._sweeps < self._last_sweeps:
+            if self._spare is None:
+                self._spare = self._stages()
+            carrier = self._spare
+            carrier.rows[:] = now.rows
+            for newton in self._newtons.values():
+                newton.remember()
+            if failure is None and self._solve_owned(carrier) is not None:
+                state = SWEEP_FAILED
+        carrier.states[self._owned] = state
+        if carrier is now:
+            self.nodes.exchange_notes(now)
+        else:
+            self.nodes.exchange(carrier)
+        if failure is not None or (carrier.states == RESIDUAL_FAILED).any():
+            self.nodes.settle(failure)
+        if carrier is not now:
+            self._ahead = True
+            if (carrier.states == OK).all():
+                self._finish(carrier)
+            else:  # it is repeated in its time, which tells why
+                self._forget_ahead()
+        norms: list[float] = carrier.norms.tolist()
+        return norms
+
     def residual_scale(self) -> float:
         """Size of the terms that F adds up at the last node, what its round-off is relative to."""
-        scale = self._system.magnitude(self._newton.last_linearization)
-        return float(scale.max())
+        last = self.coll.num_nodes - 1
+        scale = 0.0
+        if last in self.nodes.owned:
+            scale = float(self._system.magnitude(self._newtons[last].last_linearization).max())
+        return self.nodes.from_last(scale)
 
     def _residual_norms(self) -> list[float]:
-        """Largest abs(F) at every node, with the integrated unknowns at u_0 + dt sum_j q_mj U_j."""
-        L = self.level
+        """Largest abs(F) at every owned node, with the integrated unknowns at u_0 + dt sum_j q_mj U_j."""
+        L, now = self.level, self._now
         P, k = L.prob, self._n_integrated
-        values, rows = self._u, L.u[1:]
+        values, rows = now.u, now.values
         if self.keeps_node_value:
             values, rows = self._mixed, self._mixed_rows
-            values[:, k:] = self._u[:, k:]
+            values[:, k:] = now.u[:, k:]
         self._integrate()
-        np.add(self._start_values[:k], self._integral, out=values[:, :k])
+        np.add(self._start_values[:k], now.integral, out=values[:, :k])
         if self._batched:
-            batch: list[float] = np.abs(P.evaluate_nodes(values, self._du, self._times)).max(axis=1).tolist()
+            own = self._owned
+            residual = P.evaluate_nodes(values[own], now.du[own], self._times[own])
+            batch: list[float] = np.abs(residual).max(axis=1).tolist()
             return batch
         times = self._node_times
-        return [largest(P.evaluate(rows[m], L.f[m + 1], times[m])) for m in self.nodes.owned]
+        return [largest(P.evaluate(rows[m], now.derivatives[m], times[m])) for m in self.nodes.owned]
 
     def _explain_not_finite(self) -> None:
-        values = self._mixed if self.keeps_node_value else self._u
-        residual = self.level.prob.evaluate_nodes(values, self._du, self._times)
+        values = self._mixed if self.keeps_node_value else self._now.u
+        residual = self.level.prob.evaluate_nodes(values, self._now.du, self._times)
         bad = np.argwhere(~np.isfinite(residual))
         if not bad.size:
             raise InputError("a relative residual_type needs an initial value other than zero; use full_abs")
@@ -391,18 +534,19 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         # The controller asks before and after every exchange; nothing has changed since the last sweep.
         if not L.status.updated and self._end[0] is L.uend and self._end[1:] == (self._sweeps, id(L.u[0])):
             return
+        now = self._now
         if self.coll.right_is_node and not self.params.do_coll_update:
-            end = attach(self._u[-1].copy(), P.n_diff)
+            end = attach(now.u[-1].copy(), P.n_diff)
         else:
             k = self._n_integrated
             end = P.dtype_u(P.init)
-            end[:k] = L.u[0][:k] + L.dt * (self.coll.weights @ self._du[:, :k])
-            end[k:] = interpolation_matrix(self._node_tuple, (1.0,))[0] @ self._u[:, k:]
-        end.polynomial = self._polynomial
+            end[:k] = L.u[0][:k] + L.dt * (self.coll.weights @ now.integrated)
+            end[k:] = interpolation_matrix(self._node_tuple, (1.0,))[0] @ now.u[:, k:]
+        end.polynomial = now.polynomial
         if L.u[0].polynomial is None:
             # No step before told u' at the start; pySDC interpolates from it when it repeats a step.
             k = self._n_integrated
-            L.f[0][:k] = interpolation_matrix(self._node_tuple, (0.0,))[0] @ self._du[:, :k]
+            L.f[0][:k] = interpolation_matrix(self._node_tuple, (0.0,))[0] @ now.integrated
         L.uend = end
         self._end = (end, self._sweeps, id(L.u[0]))
 
@@ -411,10 +555,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._adopt()
         P, k = self.level.prob, self._n_integrated
         result = np.zeros((self.coll.num_nodes, P.n))
-        integral = np.empty((self.coll.num_nodes, k))
         self._scale()
-        self.nodes.combine(self._dt_q, self._du[:, :k], integral)
-        result[:, :k] = integral
+        result[:, :k] = np.dot(self._dt_q, self._now.integrated)
         return [attach(row, P.n_diff) for row in result]
 
 

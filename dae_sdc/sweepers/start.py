@@ -7,10 +7,10 @@ from scipy import sparse
 from scipy.sparse.linalg import lsmr
 
 from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError
-from dae_sdc.sweepers.collocation import interpolation_matrix
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.tableaux import radau_iia
 

@@ -1,0 +1,145 @@
+"""The polynomial that a step leaves behind, for predictors and for the derivative at the next start."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from qmat.lagrange import LagrangeApproximation
+
+Vector: TypeAlias = NDArray[np.float64]
+
+
+@lru_cache(maxsize=256)
+def interpolation_matrix(nodes: tuple[float, ...], targets: tuple[float, ...]) -> Vector:
+    """Matrix that takes values at ``nodes`` to values at ``targets``, both in units of the step."""
+    matrix: Vector = LagrangeApproximation(np.array(nodes)).getInterpolationMatrix(np.array(targets))
+    matrix.setflags(write=False)
+    return matrix
+
+
+@lru_cache(maxsize=256)
+def continuation_matrix(
+    nodes: tuple[float, ...], targets: tuple[float, ...], start: float, ratio: float
+) -> Vector:
+    """Matrix that takes values at ``nodes`` to values at ``start`` + ``ratio`` times ``targets``."""
+    return interpolation_matrix(nodes, tuple(start + ratio * target for target in targets))
+
+
+@lru_cache(maxsize=64)
+def differentiation_row(nodes: tuple[float, ...], target: float) -> Vector:
+    """Weights of the values at ``nodes`` in the derivative of their polynomial at ``target``."""
+    approximation = LagrangeApproximation(np.array(nodes))
+    at_nodes = approximation.getDerivativeMatrix()
+    row: Vector = (interpolation_matrix(nodes, (target,)) @ at_nodes)[0]
+    row.setflags(write=False)
+    return row
+
+
+@dataclass(frozen=True)
+class EndDerivative:
+    """What a step without a polynomial leaves behind: u' at its end.
+
+    Parameters
+    ----------
+    value : ndarray, shape (n,)
+        u' at the end of the step.
+    """
+
+    value: Vector
+
+    def derivative_at_end(self) -> Vector:
+        """u' at the end of the step, shape (n,)."""
+        return self.value
+
+    def pack(self) -> Vector:
+        """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
+        return np.concatenate([[0.0], self.value])
+
+
+@dataclass(frozen=True)
+class StepPolynomial:
+    """What a step leaves behind: the polynomials of u' and of the unknowns that are not integrated.
+
+    Parameters
+    ----------
+    time, dt : float
+        Start and size of the step, in the unit of time of the problem.
+    nodes : tuple of float
+        The M nodes in [0, 1].
+    value : ndarray, shape (M, n)
+        u at the nodes.
+    derivative : ndarray, shape (M, n)
+        u' at the nodes; meaningful in the first ``n_integrated`` columns.
+    n_integrated : int
+        Number of unknowns whose u' is the polynomial; for the others u itself is.
+    """
+
+    time: float
+    dt: float
+    nodes: tuple[float, ...]
+    value: Vector
+    derivative: Vector
+    n_integrated: int
+
+    def derivative_at_end(self) -> Vector:
+        """u' at the end of the step, shape (n,)."""
+        k = self.n_integrated
+        end = np.empty(self.value.shape[1])
+        if self.nodes[-1] == 1.0:
+            end[:k] = self.derivative[-1, :k]
+        else:
+            end[:k] = interpolation_matrix(self.nodes, (1.0,))[0] @ self.derivative[:, :k]
+        if k < end.size:
+            end[k:] = differentiation_row(self.nodes, 1.0) @ self.value[:, k:] / self.dt
+        return end
+
+    def pack(self) -> Vector:
+        """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
+        about = [len(self.nodes), self.time, self.dt, self.n_integrated, *self.nodes]
+        return np.concatenate([about, self.value.ravel(), self.derivative.ravel()])
+
+    def continuation(self, time: float, dt: float, nodes: tuple[float, ...]) -> Vector:
+        """Matrix from the nodes of this step to those of a step at ``time`` of size ``dt``."""
+        # Rounded, so that equal steps find their matrix made although their times are sums.
+        start, ratio = round((time - self.time) / self.dt, 9), round(dt / self.dt, 9)
+        return continuation_matrix(self.nodes, nodes, start, ratio)
+
+    def extrapolate(
+        self, time: float, dt: float, nodes: tuple[float, ...], value: Vector, derivative: Vector
+    ) -> None:
+        """Continue the polynomials to the nodes of a step at ``time`` of size ``dt``, into the given arrays.
+
+        ``value`` receives the unknowns that are not integrated, ``derivative`` those that are.
+        """
+        k = self.n_integrated
+        matrix = self.continuation(time, dt, nodes)
+        np.matmul(matrix, self.derivative[:, :k], out=derivative[:, :k])
+        if k < self.value.shape[1]:
+            np.matmul(matrix, self.value[:, k:], out=value[:, k:])
+
+
+FARTHEST_EXTRAPOLATION = 3.5
+"""End of the new step, in units of the last one from its start, beyond which its polynomial is no guide."""
+
+
+def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
+    """Whether what a state carries can be continued to time ``end`` for that many integrated unknowns."""
+    if not isinstance(polynomial, StepPolynomial) or polynomial.n_integrated != n_integrated:
+        return False
+    return (end - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION
+
+
+def unpack(numbers: Vector) -> EndDerivative | StepPolynomial | None:
+    """What ``pack`` made a vector of; None from no numbers at all."""
+    if not numbers.size:
+        return None
+    m = int(numbers[0])
+    if m == 0:
+        return EndDerivative(numbers[1:])
+    value, derivative = numbers[4 + m :].reshape(2, m, -1)
+    time, dt, n_integrated = float(numbers[1]), float(numbers[2]), int(numbers[3])
+    return StepPolynomial(time, dt, tuple(numbers[4 : 4 + m].tolist()), value, derivative, n_integrated)

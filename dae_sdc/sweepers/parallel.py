@@ -1,0 +1,202 @@
+"""Sweeps whose nodes are shared among the ranks of an MPI communicator."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
+from dae_sdc.sweepers.collocation import diagonal
+from dae_sdc.sweepers.nodes import NodeCommunicator, Stages
+from dae_sdc.sweepers.sdc import (
+    ConstrainedDAE,
+    FullyImplicitDAE,
+    SemiImplicitDAE,
+    SpectralDeferredCorrectionDAE,
+)
+
+DIAGONAL = "MIN-SR-S"
+"""Q_Delta of the parallel sweeps where none is given."""
+
+
+def load_mpi() -> Any:
+    """The module ``mpi4py.MPI``.
+
+    Raises
+    ------
+    InputError
+        If it is not there or its MPI library is not, with what to install.
+    """
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise InputError(
+            f"parallel runs need mpi4py and an MPI library: pip install 'dae_sdc[mpi]', or mpi4py beside the "
+            f"MPI of the system ({' '.join(str(error).split())})"
+        ) from None
+    return MPI
+
+
+class MPINodes:
+    """Contiguous blocks of nodes on the ranks of a communicator, as equal as can be.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        Its ranks share the nodes.
+    num_nodes : int
+        M, at least the number of ranks.
+
+    Raises
+    ------
+    InputError
+        With more ranks than nodes.
+    """
+
+    def __init__(self, comm: Any, num_nodes: int) -> None:
+        self._mpi = load_mpi()
+        self.comm, self.rank, self.size = comm, comm.Get_rank(), comm.Get_size()
+        if self.size > num_nodes:
+            raise InputError(
+                f"{self.size} ranks cannot share {num_nodes} nodes: use 1 to {num_nodes} ranks, more nodes, "
+                f"or several steps at a time beside (--parallel both)"
+            )
+        self.counts, self.displacements = blocks(num_nodes, self.size)
+        first = self.displacements[self.rank]
+        self.owned = range(first, first + self.counts[self.rank])
+        self._types: dict[tuple[int, int, bool], Any] = {}
+
+    def exchange(self, stages: Stages) -> None:
+        """See :class:`NodeCommunicator`: one Allgatherv in place, n + 2 numbers a node."""
+        self._gather(stages, False)
+
+    def exchange_notes(self, stages: Stages) -> None:
+        """See :class:`NodeCommunicator`: one Allgatherv in place, two numbers a node."""
+        self._gather(stages, True)
+
+    def _gather(self, stages: Stages, notes_only: bool) -> None:
+        if self.size == 1:
+            return
+        n, k = stages.u.shape[1], stages.integrated.shape[1]
+        kind = self._types.get((n, k, notes_only))
+        if kind is None:
+            kind = self._types[n, k, notes_only] = self._row_type(n, k, notes_only)
+        message = [stages.rows, self.counts, self.displacements, kind]
+        self.comm.Allgatherv(self._mpi.IN_PLACE, message)
+
+    def _row_type(self, n: int, k: int, notes_only: bool) -> Any:
+        """What of a row goes into a message: [z, U] and the notes, or the notes alone."""
+        lengths, offsets = ([2], [2 * n]) if notes_only else ([n, 2], [k, 2 * n])
+        double = self._mpi.DOUBLE
+        parts = double.Create_indexed(lengths, offsets)
+        whole = parts.Create_resized(0, (2 * n + 2) * double.Get_size())
+        parts.Free()
+        return whole.Commit()
+
+    def settle(self, failure: BaseException | None) -> None:
+        """See :class:`NodeCommunicator`; the exception of the lowest rank that has one is raised."""
+        if self.size == 1:
+            if failure is not None:
+                raise failure
+            return
+        first = self.comm.allgather(failure is not None).index(True)
+        if self.rank == first and failure is not None:
+            kind = _kind(failure)
+            text = str(failure) if isinstance(failure, DAEError) else f"{kind}: {failure}"
+            self.comm.bcast((kind, text), root=first)
+            raise failure
+        kind, text = self.comm.bcast(None, root=first)
+        raise {"SolveError": SolveError, "InputError": InputError}.get(kind, RemoteError)(text)
+
+    def from_last(self, value: float) -> float:
+        """See :class:`NodeCommunicator`."""
+        message = np.array([value])
+        self.comm.Bcast(message, root=self.size - 1)
+        return float(message[0])
+
+    def share(self, rows: Vector) -> None:
+        """See :class:`NodeCommunicator`."""
+        if self.size > 1:
+            n = rows.shape[1]
+            counts, displacements = [n * c for c in self.counts], [n * d for d in self.displacements]
+            message = [rows, counts, displacements, self._mpi.DOUBLE]
+            self.comm.Allgatherv(self._mpi.IN_PLACE, message)
+
+
+def blocks(num_nodes: int, size: int) -> tuple[list[int], list[int]]:
+    """Lengths and starts of contiguous blocks that share ``num_nodes`` among ``size`` processes."""
+    counts = [num_nodes // size + (rank < num_nodes % size) for rank in range(size)]
+    return counts, [sum(counts[:rank]) for rank in range(size)]
+
+
+def _kind(failure: BaseException) -> str:
+    for known in (SolveError, InputError):
+        if isinstance(failure, known):
+            return known.__name__
+    return type(failure).__name__
+
+
+class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
+    """An SDC sweeper whose nodes are shared among ranks; to be put before one of the serial sweepers.
+
+    Every rank solves at a contiguous block of nodes and holds the values of all, so that hooks, transfers and
+    convergence controllers find what they find in a serial sweeper. One Allgatherv a sweep carries the
+    values; the residual of a sweep travels with the values of the next.
+
+    Parameters
+    ----------
+    params : dict
+        As for the serial sweeper; besides ``comm``, the communicator of the nodes (COMM_WORLD). Its size is
+        1 to M. ``QI`` must be diagonal (default MIN-SR-S).
+    level : pySDC.core.level.Level
+        The level that sweeps.
+
+    Raises
+    ------
+    InputError
+        For a Q_Delta that is not diagonal, more ranks than nodes, or without mpi4py.
+    """
+
+    def __init__(self, params: dict[str, Any], level: Any) -> None:
+        given = {"QI": DIAGONAL, "comm": None, **params}
+        if given["comm"] is None:
+            given["comm"] = load_mpi().COMM_WORLD
+        super().__init__(given, level)
+        if not self._diagonal:
+            raise InputError(
+                f"Q_Delta '{self.params.QI}' is not diagonal, so its nodes cannot be solved at once on "
+                f"several ranks; use one of {', '.join(diagonal(self.coll))}"
+            )
+
+    def _communicator(self) -> NodeCommunicator:
+        return MPINodes(self.params.comm, self.coll.num_nodes)
+
+    @property
+    def comm(self) -> Any:
+        """The communicator of the nodes."""
+        return self.params.comm
+
+
+class FullyImplicitDAEMPI(SweeperDAEMPI, FullyImplicitDAE):
+    """:class:`FullyImplicitDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`."""
+
+
+class SemiImplicitDAEMPI(SweeperDAEMPI, SemiImplicitDAE):
+    """:class:`SemiImplicitDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`."""
+
+
+class ConstrainedDAEMPI(SweeperDAEMPI, ConstrainedDAE):
+    """:class:`ConstrainedDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`."""
+
+
+def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDAEMPI]:
+    """The node-parallel form of an SDC sweeper; made here for one that nobody has declared."""
+    twin: type[SweeperDAEMPI]
+    for twin in SweeperDAEMPI.__subclasses__():
+        if sweeper in (twin, twin.__bases__[-1]):
+            return twin
+    about = {"__doc__": f"{sweeper.__name__} with its nodes on several ranks.", "__module__": __name__}
+    twin = type(f"{sweeper.__name__}MPI", (SweeperDAEMPI, sweeper), about)
+    return twin
