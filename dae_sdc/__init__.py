@@ -39,12 +39,14 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         InputError as InputError,
         NewtonError as NewtonError,
         ReferenceRangeError as ReferenceRangeError,
+        RemoteError as RemoteError,
         ResultFileError as ResultFileError,
         SingularMatrixError as SingularMatrixError,
         SolveError as SolveError,
     )
     from dae_sdc.plotting import plot as plot
     from dae_sdc.run import (
+        accuracy as accuracy,
         bench as bench,
         convergence as convergence,
         info as info,
@@ -57,6 +59,13 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         load as load,
     )
     from dae_sdc.run.solution import Solution as Solution
+    from dae_sdc.sweepers.parallel import (
+        ConstrainedDAEMPI as ConstrainedDAEMPI,
+        FullyImplicitDAEMPI as FullyImplicitDAEMPI,
+        SemiImplicitDAEMPI as SemiImplicitDAEMPI,
+        SweeperDAEMPI as SweeperDAEMPI,
+        split_communicator as split_communicator,
+    )
     from dae_sdc.sweepers.runge_kutta import (
         DIRK43_2DAE as DIRK43_2DAE,
         EDIRK4DAE as EDIRK4DAE,
@@ -100,10 +109,12 @@ _HOME = {
     "InputError": "dae_sdc.errors",
     "NewtonError": "dae_sdc.errors",
     "ReferenceRangeError": "dae_sdc.errors",
+    "RemoteError": "dae_sdc.errors",
     "ResultFileError": "dae_sdc.errors",
     "SingularMatrixError": "dae_sdc.errors",
     "SolveError": "dae_sdc.errors",
     "plot": "dae_sdc.plotting",
+    "accuracy": "dae_sdc.run",
     "bench": "dae_sdc.run",
     "convergence": "dae_sdc.run",
     "info": "dae_sdc.run",
@@ -118,6 +129,11 @@ _HOME = {
     "runge_kutta": "dae_sdc.sweepers.runge_kutta",
     "Result": "dae_sdc.run.results",
     "load": "dae_sdc.run.results",
+    "ConstrainedDAEMPI": "dae_sdc.sweepers.parallel",
+    "FullyImplicitDAEMPI": "dae_sdc.sweepers.parallel",
+    "SemiImplicitDAEMPI": "dae_sdc.sweepers.parallel",
+    "SweeperDAEMPI": "dae_sdc.sweepers.parallel",
+    "split_communicator": "dae_sdc.sweepers.parallel",
     "BackwardEulerDAE": "dae_sdc.sweepers.runge_kutta",
     "DIRK43_2DAE": "dae_sdc.sweepers.runge_kutta",
     "EDIRK4DAE": "dae_sdc.sweepers.runge_kutta",

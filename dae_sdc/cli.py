@@ -13,16 +13,19 @@ import ast
 import importlib
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import warnings
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn, TextIO
 
 from dae_sdc.errors import DAEError, DAEWarning, InputError
+from dae_sdc.run.launch import launched
 
 PROGRAM = "dae-sdc"
 ROOMS = ("run", "plotting")
@@ -30,6 +33,7 @@ ROOMS = ("run", "plotting")
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_TERMINATED = 143
 EXIT_BROKEN_PIPE = 141
 
 # Errors of pySDC that a setting causes, and those that a computation causes.
@@ -90,7 +94,8 @@ def find_verbs() -> dict[str, Verb]:
         for path in (Path(__file__).parent / room).glob("[!_]*.py"):
             text = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or ""
             name = path.stem.replace("_", "-")
-            example = re.search(rf"^Example: ({PROGRAM} {name}(?: .*)?)$", text, flags=re.MULTILINE)
+            line = rf"^Example: ((?:mpirun -n \d+ )?{PROGRAM} {name}(?: .*)?)$"
+            example = re.search(line, text, flags=re.MULTILINE)
             if example:
                 verbs[name] = Verb(f"dae_sdc.{room}.{path.stem}", text.splitlines()[0], example[1], text)
     return dict(sorted(verbs.items()))
@@ -116,26 +121,81 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or os.environ.get("DAE_SDC_DEBUG", "0") not in ("", "0")
+    with _one_of_many(), _ending_on_sigterm():
+        try:
+            with warnings.catch_warnings():
+                _show_own_warnings_in_one_line()
+                code = _dispatch(arguments)
+                sys.stdout.flush()  # a closed pipe shows here and not when the interpreter ends
+                return code
+        except KeyboardInterrupt:
+            return _fail("interrupted; files of finished results are kept", EXIT_INTERRUPTED)
+        except Terminated:
+            return _fail("terminated; files of finished results are kept", EXIT_TERMINATED)
+        except BrokenPipeError:
+            # What reads the output has enough. Nothing more can be written, not even when the interpreter
+            # ends.
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return EXIT_BROKEN_PIPE
+        except Exception as error:
+            if debug:
+                traceback.print_exc()
+            code, message = _explain(error)
+            return _fail(message, code)
+
+
+class Terminated(BaseException):
+    """SIGTERM has come, as from a batch system whose time is up."""
+
+
+@contextmanager
+def _ending_on_sigterm() -> Iterator[None]:
+    """Turn SIGTERM into an exception, so that what is finished is saved."""
+
+    def end(*_: object) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        raise Terminated
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the business of the main thread
+        return
+    before = signal.signal(signal.SIGTERM, end)
     try:
-        with warnings.catch_warnings():
-            _show_own_warnings_in_one_line()
-            code = _dispatch(arguments)
-            sys.stdout.flush()  # a closed pipe shows here and not when the interpreter ends
-            return code
-    except KeyboardInterrupt:
-        _say("interrupted; files of finished results are kept")
-        return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # What reads the output has enough. Nothing more can be written, not even when the interpreter ends.
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_BROKEN_PIPE
-    except Exception as error:
-        if debug:
-            traceback.print_exc()
-        code, message = _explain(error)
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def _one_of_many() -> Iterator[None]:
+    """Under mpirun, let rank 0 alone print."""
+    if launched() == 1:
+        yield
+        return
+    from dae_sdc.run import processes
+
+    try:
+        processes.watch()
+        silent = processes.world().Get_rank() > 0
+    except InputError:
+        silent = False  # the verb will say so itself
+    if not silent:
+        yield
+        return
+    with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
+
+
+def _fail(message: str, code: int) -> int:
+    """Say why the command failed, under mpirun once for all ranks, and return the exit code."""
+    if launched() > 1:
+        from dae_sdc.run import processes
+
+        processes.fail_together(message, code, lambda text: _say(text, sys.__stderr__))
+    else:
         _say(message)
-        return code
+    return code
 
 
 def _dispatch(arguments: list[str]) -> int:
@@ -188,7 +248,19 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
     )
     module.add_arguments(parser)
     _add_debug(parser)
-    return int(module.main(parser.parse_args(arguments)))
+    args = parser.parse_args(arguments)
+    if launched() > 1:
+        from dae_sdc.run.processes import world
+
+        if not hasattr(args, "parallel"):
+            if world().Get_rank() > 0:
+                return 0
+        elif args.parallel is None:
+            raise InputError(
+                f"started on {launched()} ranks; say with --parallel what they share (nodes, steps or both), "
+                f"or start without mpirun"
+            )
+    return int(module.main(args))
 
 
 def _explain(error: Exception) -> tuple[int, str]:
@@ -225,8 +297,8 @@ def _show_own_warnings_in_one_line() -> None:
         warnings.simplefilter("once", DAEWarning)
 
 
-def _say(message: str) -> None:
-    print(f"{PROGRAM}: {' '.join(message.split())}", file=sys.stderr)
+def _say(message: str, stream: TextIO | None = None) -> None:
+    print(f"{PROGRAM}: {' '.join(message.split())}", file=stream or sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -7,14 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dae_sdc.run.accuracy import step_sizes
 from dae_sdc.run.convergence import convergence
 from dae_sdc.run.description import describe
 from dae_sdc.sweepers.collocation import QUADRATURES
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.tableaux import METHODS
-
-FRACTIONS = (0.625, 0.75, 0.875, 1.0)
-"""Numbers of steps of a study, as parts of the largest: within a factor of two one power of dt rules."""
 
 TOLERANCE = 0.3
 
@@ -25,12 +23,7 @@ MECHANICAL = ("lobatto-iiic-6",)
 """Methods whose order at index 3 is that of mechanical systems, y' = v; for the y' = f(y, v) of hessenberg-3
 it is one less in the positions."""
 
-LENGTH = {1: 2.5, 2: 1.0, 3: 1.0}
-"""Longest time, for hessenberg-<index>, that a study covers."""
-
 MOST_STEPS = 48
-MOST_STEPS_A_UNIT = 512.0
-"""Where an order is so low that errors are large anyway: smallest step size, as steps in a LENGTH."""
 
 SDC = [name for name, cls in SWEEPERS.items() if issubclass(cls, SpectralDeferredCorrectionDAE)]
 NODES = (2, 3, 4)
@@ -41,18 +34,10 @@ def expected(sweeper: str, index: int, **settings: Any) -> dict[str, float]:
     return {group: order for group, order in found.items() if np.isfinite(order)}
 
 
-def lengths(index: int, best: float) -> tuple[list[float], float]:
-    """Step sizes and end time at which a method of this order errs by about 1e-11 in its best component."""
-    shortest = LENGTH[index] / min(0.5 * 10.0 ** (10.5 / best), MOST_STEPS_A_UNIT)
-    steps = min(MOST_STEPS, 8 * round(LENGTH[index] / shortest / 8.0))
-    end = steps * shortest
-    return [end / round(part * steps) for part in FRACTIONS], end
-
-
 def check_orders(problem: str, sweeper: str, index: int, strict: float, **settings: Any) -> None:
     """Compare slopes with orders, those up to ``strict`` within 0.3."""
     orders = expected(sweeper, index, **settings)
-    dts, end = lengths(index, max(orders.values()))
+    dts, end = step_sizes(index, max(orders.values()), MOST_STEPS, 11.0)
     data = convergence(problem, sweepers=sweeper, dts=dts, t_end=end, **settings).data
     for group, order in orders.items():
         rows = data[data["group"] == group]

@@ -192,7 +192,9 @@ def test_a_study_killed_at_any_moment_leaves_only_whole_files(tmp_path):
         found = list(Path(tmp_path).glob("c*.npy"))
         assert found
         for path in found:
-            assert len(ds.load(path).data) == 4
+            result = ds.load(path)
+            # Two groups for each finished step size; more than one only if the study is not over.
+            assert len(result.data) == 4 or (len(result.data) == 2 and not result.parameters["complete"])
 
 
 class Quadratic(ds.ProblemDAE):

@@ -122,11 +122,17 @@ class StepRecord(Hooks):  # type: ignore[misc]
         counters.
     rejected : int
         Number of steps that were repeated.
+    collects : bool
+        Whether new steps wait in ``new`` until somebody takes them: a step on a rank of its own may have
+        followed one that has failed.
     """
+
+    collects: ClassVar[bool] = False
 
     def __init__(self) -> None:
         super().__init__()
         self.rows: list[dict[str, Any]] = []
+        self.new: list[dict[str, Any]] = []
         self.rejected = 0
         self._before: dict[int, dict[str, int]] = {}
 
@@ -136,6 +142,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         if step.status.first:
             self.rows.clear()
             self.rejected = 0
+        self.new.clear()
 
     def pre_step(self, step: Any, level_number: int) -> None:
         """Remember where the counters stand."""
@@ -150,9 +157,11 @@ class StepRecord(Hooks):  # type: ignore[misc]
             self.rejected += 1
             return
         L = step.levels[0]
+        if getattr(L.sweep, "failure", None) is not None:
+            return
         counters = L.prob.work_counters
         before = self._before[step.status.slot]
-        self.rows.append(
+        self.new.append(
             {
                 "t": L.time + L.dt,
                 "u": L.uend.view(np.ndarray),
@@ -162,10 +171,34 @@ class StepRecord(Hooks):  # type: ignore[misc]
                 **{name: counters[name].niter - before[name] for name in COUNTERS},
             }
         )
-        self.show_progress(L.time + L.dt)
+        if not self.collects:
+            self.keep(self.take())
+
+    def take(self) -> list[dict[str, Any]]:
+        """The steps that are not yet in ``rows``; from then on they are the caller's."""
+        new, self.new = self.new, []
+        return new
+
+    def keep(self, rows: list[dict[str, Any]]) -> None:
+        """Add accepted steps."""
+        self.rows += rows
+        for row in rows:
+            self.show_progress(float(row["t"]))
 
     def show_progress(self, time: float) -> None:
         """Called with the end of each accepted step; the place for a progress bar."""
+
+
+class MarkProvisionalStarts(Hooks):  # type: ignore[misc]
+    """Tells the sweepers whether the step before still changes, where several steps iterate together.
+
+    A sweep that fails then leaves the step as it was, instead of ending the run.
+    """
+
+    def pre_sweep(self, step: Any, level_number: int) -> None:
+        """Look at the step before."""
+        super().pre_sweep(step, level_number)
+        step.levels[level_number].sweep.provisional = not (step.status.first or step.status.prev_done)
 
 
 class CheckInitialValue(Hooks):  # type: ignore[misc]
@@ -198,14 +231,21 @@ class RequireConvergence(Hooks):  # type: ignore[misc]
             With time, residual, tolerance and what to do.
         """
         super().post_step(step, level_number)
-        L = step.levels[0]
-        restol, residual = L.params.restol, L.status.residual
-        if restol <= 0.0 or residual <= restol or step.status.get("restart") or L.params.get("e_tol"):
-            return
-        if step.status.get("at_round_off") or residual <= ROUND_OFF * L.sweep.residual_scale():
-            return
-        raise ConvergenceError(
-            f"the sweeps of the step from t={L.time:.6g} with dt={L.dt:.3g} ended after "
-            f"{step.status.iter} iterations with residual {residual:.1e} above restol={restol:.1e}; "
-            f"reduce dt, raise maxiter, or use another Q_Delta"
-        )
+        error = unconverged(step)
+        if error is not None:
+            raise error
+
+
+def unconverged(step: Any) -> ConvergenceError | None:
+    """The error for a step that has ended above its residual tolerance; None for one that has not."""
+    L = step.levels[0]
+    restol, residual = L.params.restol, L.status.residual
+    if restol <= 0.0 or residual <= restol or step.status.get("restart") or L.params.get("e_tol"):
+        return None
+    if step.status.get("at_round_off") or residual <= ROUND_OFF * L.sweep.residual_scale():
+        return None
+    return ConvergenceError(
+        f"the sweeps of the step from t={L.time:.6g} with dt={L.dt:.3g} ended after "
+        f"{step.status.iter} iterations with residual {residual:.1e} above restol={restol:.1e}; "
+        f"reduce dt, raise maxiter, or use another Q_Delta"
+    )

@@ -39,19 +39,25 @@ class StopAtRoundOff(ConvergenceController):  # type: ignore[misc]
         """Run before pySDC's own check of convergence."""
         return {"control_order": 150, **super().setup(controller, params, description, **kwargs)}
 
+    def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
+        super().__init__(controller, params, description)
+        self._maxiter = description["step_params"]["maxiter"]
+
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Add the mark and the residuals of the step to the status of every step."""
         self.add_status_variable_to_step("at_round_off", False)
         self.add_status_variable_to_step("residuals", ())
 
     def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Begin a step without a mark."""
+        """Begin a step without a mark, and with all its iterations."""
         self.setup_status_variables(controller)
+        for step in controller.steps:
+            step.params.maxiter = self._maxiter
 
     def post_iteration_processing(self, controller: Any, step: Any, **kwargs: Any) -> None:
         """Look at the residuals of the last iterations."""
         L = step.levels[0]
-        if step.status.iter == 0 or L.params.restol <= 0.0:
+        if step.status.iter == 0 or L.params.restol <= 0.0 or L.sweep.failure is not None:
             return
         residuals = (*(step.status.residuals or ()), L.status.residual)
         step.status.residuals = residuals
@@ -59,4 +65,5 @@ class StopAtRoundOff(ConvergenceController):  # type: ignore[misc]
             return
         if residuals[-1] <= round_off_limit(L.prob.index, L.dt) * L.sweep.residual_scale():
             step.status.at_round_off = True
-            step.status.force_done = True
+            # Not by force: a step on a rank of its own would no longer tell the next that it is done.
+            step.params.maxiter = step.status.iter

@@ -99,8 +99,11 @@ class StepPolynomial:
 
     def pack(self) -> Vector:
         """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
-        about = [len(self.nodes), self.time, self.dt, self.n_integrated, *self.nodes]
-        return np.concatenate([about, self.value.ravel(), self.derivative.ravel()])
+        k = self.n_integrated
+        about = [len(self.nodes), self.time, self.dt, k, *self.nodes]
+        # What is not integrated has no derivative here; where all is, a method may continue any value.
+        value = self.value[:, k:] if k < self.value.shape[1] else self.value
+        return np.concatenate([about, value.ravel(), self.derivative[:, :k].ravel()])
 
     def continuation(self, time: float, dt: float, nodes: tuple[float, ...]) -> Vector:
         """Matrix from the nodes of this step to those of a step at ``time`` of size ``dt``."""
@@ -140,6 +143,10 @@ def unpack(numbers: Vector) -> EndDerivative | StepPolynomial | None:
     m = int(numbers[0])
     if m == 0:
         return EndDerivative(numbers[1:])
-    value, derivative = numbers[4 + m :].reshape(2, m, -1)
-    time, dt, n_integrated = float(numbers[1]), float(numbers[2]), int(numbers[3])
-    return StepPolynomial(time, dt, tuple(numbers[4 : 4 + m].tolist()), value, derivative, n_integrated)
+    time, dt, k = float(numbers[1]), float(numbers[2]), int(numbers[3])
+    rest = numbers[4 + m :]
+    derivative = rest[rest.size - m * k :].reshape(m, k)
+    value = rest[: rest.size - m * k].reshape(m, -1)
+    if value.shape[1] != k:
+        value = np.concatenate([np.full((m, k), np.nan), value], axis=1)
+    return StepPolynomial(time, dt, tuple(numbers[4 : 4 + m].tolist()), value, derivative, k)

@@ -130,34 +130,39 @@ class MeshDAE(mesh):  # type: ignore[misc]
         return float(np.abs(self.view(np.ndarray)).max(initial=0.0))
 
     def isend(self, dest: int | None = None, tag: int | None = None, comm: Any = None) -> Any:
-        """Send the state forward in time, with u' at its end where that is known; returns the request."""
-        n = self.size
-        message = np.full(2 * n, np.nan)
-        message[:n] = self
-        if self.polynomial is not None:
-            message[n:] = self.polynomial.derivative_at_end()
-        return comm.Issend(message, dest=dest, tag=tag)
+        """Send the state and its polynomial forward in time; returns the request."""
+        return comm.Issend(self._message(), dest=dest, tag=tag)
 
     def irecv(self, source: int | None = None, tag: int | None = None, comm: Any = None) -> Receipt:
         """Receive what :meth:`isend` sent into this state, when the request returned is waited for."""
-        message = np.empty(2 * self.size)
-        return Receipt(self, message, comm.Irecv(message, source=source, tag=tag))
+        return Receipt(self, comm, source, tag)
+
+    def _message(self) -> Vector:
+        known = () if self.polynomial is None else self.polynomial.pack()
+        return np.concatenate([self.view(np.ndarray), known])
 
     def bcast(self, root: int | None = None, comm: Any = None) -> MeshDAE:
-        """Give the state and its polynomial to all ranks; returns the state."""
+        """Give the state and its polynomial to all ranks; returns it, as a new state on those that receive.
+
+        What receives stays as it is: it is the end of a step that somebody may want to keep.
+        """
         if comm.Get_size() == 1:
             return self
-        known = np.empty(0) if self.polynomial is None else self.polynomial.pack()
-        length = np.array([known.size])
+        receives = comm.Get_rank() != root
+        length = np.zeros(1, dtype=np.int64)
+        message = np.empty(0)
+        if not receives:
+            message = self._message()
+            length[0] = message.size
         comm.Bcast(length, root=root)
-        message = np.empty(self.size + int(length[0]))
-        if comm.Get_rank() == root:
-            message[: self.size], message[self.size :] = self, known
+        if receives:
+            message = np.empty(int(length[0]))
         comm.Bcast(message, root=root)
-        if comm.Get_rank() != root:
-            self[:] = message[: self.size]
-            self.polynomial = unpack(message[self.size :])
-        return self
+        if not receives:
+            return self
+        state = attach(message[: self.size], self.n_diff)
+        state.polynomial = unpack(message[self.size :])
+        return state
 
     def __reduce__(self) -> Any:
         base = super().__reduce__()
@@ -175,23 +180,28 @@ class Receipt:
     ----------
     state : MeshDAE
         State that receives, shape (n,).
-    message : ndarray, shape (2 n,)
-        Buffer for its values and u'; NaN where u' is not known.
-    request : mpi4py.MPI.Request
-        The pending receive.
+    comm : mpi4py.MPI.Intracomm
+        Communicator of the steps.
+    source, tag : int
+        Where the message comes from and which it is.
     """
 
-    def __init__(self, state: MeshDAE, message: Vector, request: Any) -> None:
-        self._state, self._message, self._request = state, message, request
+    def __init__(self, state: MeshDAE, comm: Any, source: int | None, tag: int | None) -> None:
+        self._state, self._comm, self._source, self._tag = state, comm, source, tag
 
     def Wait(self) -> None:
         """Block until the message is there and take it over."""
-        self._request.Wait()
-        n = self._state.size
-        self._state[:] = self._message[:n]
-        derivative = self._message[n:]
+        # Its length depends on the sweeper that sends it.
+        from mpi4py import MPI
+
+        status = MPI.Status()
+        pending = self._comm.Mprobe(source=self._source, tag=self._tag, status=status)
+        message = np.empty(status.Get_count(MPI.DOUBLE))
+        pending.Recv(message)
+        state = self._state
+        state[:] = message[: state.size]
         # A polynomial of its own every time tells a sweeper that the value is new.
-        self._state.polynomial = None if np.isnan(derivative).any() else EndDerivative(derivative)
+        state.polynomial = unpack(message[state.size :])
 
 
 def attach(values: Vector, n_diff: int | None) -> MeshDAE:

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dae_sdc.run.accuracy import accuracy as accuracy
     from dae_sdc.run.bench import bench as bench
     from dae_sdc.run.convergence import convergence as convergence
     from dae_sdc.run.info import info as info

@@ -22,6 +22,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
+from dae_sdc.run.processes import everyone, is_root, on_root
 from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
@@ -66,6 +67,9 @@ def convergence(
     qdeltas: str | Sequence[str] | None = None,
     dts: Sequence[float] | None = None,
     t_end: float | None = None,
+    parallel: str | None = None,
+    steps: int | None = None,
+    comm: Any = None,
     out: str | Path | None = None,
     progress: bool = False,
     **settings: Any,
@@ -84,8 +88,10 @@ def convergence(
         Step sizes, each dividing the interval; five halvings from the problem's own if not given.
     t_end : float, optional
         End time; the problem's own if not given.
+    parallel, steps, comm : optional
+        What ranks share, steps at once, and the ranks, as in :func:`dae_sdc.run.solve.solve`.
     out : str or Path, optional
-        File to save the result to.
+        File to save the result to; it is saved after every finished run.
     progress : bool
         Show a progress bar if standard error is a terminal.
     **settings
@@ -115,9 +121,10 @@ def convergence(
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     # Everything that can be refused is refused before the first run.
-    setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in runs]
+    setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
     sizes_of = [step_sizes(setup.problem, dts, t_end) for setup in setups]
-    study = Study("convergence", COLUMNS, setups[0].problem.time_unit, out)
+    study = Study("convergence", COLUMNS, setups[0].problem.time_unit, out, everyone(parallel, comm))
+    team: dict[str, Any] = {"parallel": parallel, "steps": steps, "comm": comm}
     study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
     total = sum(map(len, sizes_of))
@@ -125,10 +132,10 @@ def convergence(
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             solutions = []
             for dt in sizes:
-                solutions.append(solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **own))
+                solutions.append(solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **own))
                 study.note(f"{setup.label['problem']} with dt={dt:g}", solutions[-1])
                 bar.update(1)
-            study.rows += _rows(setup, sizes, solutions)
+                study.add(_rows(setup, sizes[: len(solutions)], solutions), last=dt == sizes[-1])
     return study.result()
 
 
@@ -146,13 +153,17 @@ class Study:
         Unit of dt.
     out : str, Path or None
         File to save the result to.
+    comm : mpi4py.MPI.Intracomm or None
+        All ranks of a parallel study, of which rank 0 saves.
     """
 
     kind: str
     columns: list[tuple[str, str]]
     time_unit: str
     out: str | Path | None
+    comm: Any = None
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    begun: list[tuple[Any, ...]] = field(default_factory=list)
     parameters: dict[str, Any] = field(default_factory=lambda: {"failures": [], "complete": False})
 
     def note(self, what: str, solution: Solution) -> None:
@@ -160,21 +171,34 @@ class Study:
         if not solution.success:
             self.parameters["failures"].append(f"{what}: {solution.message}")
 
+    def add(self, rows: list[tuple[Any, ...]], last: bool) -> None:
+        """Take the rows of a combination as far as they are known, and save: a killed study leaves them.
+
+        ``last`` says that no more will come; until then the next rows take the place of these.
+        """
+        self.begun = rows
+        if last:
+            self.rows += rows
+            self.begun = []
+        if self.out is not None and is_root(self.comm):
+            self.result().save(self.out)
+
     def result(self) -> Result:
         """The table as it stands."""
-        data = np.array(self.rows, dtype=self.columns)
+        data = np.array([*self.rows, *self.begun], dtype=self.columns)
         units = {"dt": self.time_unit, "error": "1", "residual": "1"}
         units = {name: unit for name, unit in units.items() if name in (data.dtype.names or ())}
         return Result(self.kind, data, units, self.parameters, command_line())
 
     def __enter__(self) -> Study:
-        if self.out is not None:
-            check_target(self.out)
+        out = self.out
+        if out is not None:
+            on_root(self.comm, lambda: check_target(out))
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.parameters["complete"] = kind is None
-        if self.out is not None and (kind is None or self.rows):
+        if self.out is not None and is_root(self.comm) and (kind is None or self.rows or self.begun):
             self.result().save(self.out)
 
 
@@ -265,7 +289,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweepers nodes-list quad qdeltas dts t-end restol newton-tol maxiter initial-guess residual-type",
-        "param seed out",
+        "steps parallel param seed out",
     )
 
 
@@ -278,6 +302,8 @@ def combinations(args: argparse.Namespace) -> dict[str, Any]:
         "nodes": settings.pop("nodes", None),
         "qdeltas": settings.pop("qdelta", None),
         "t_end": args.t_end,
+        "parallel": args.parallel,
+        "steps": args.steps,
         "out": args.out,
         "progress": True,
         **settings,

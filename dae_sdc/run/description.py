@@ -17,6 +17,7 @@ from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import expected_orders
+from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.sdc import RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
 
@@ -43,12 +44,15 @@ class Setup:
         For a pySDC controller, without the step size.
     adaptive : bool
         Whether convergence controllers were given that may change the step size.
+    parallel : str or None
+        What ranks share: nodes, steps or both.
     """
 
     problem: ProblemDAE
     label: Mapping[str, Any]
     description: Mapping[str, Any] = field(repr=False)
     adaptive: bool
+    parallel: str | None = None
 
     @property
     def sweeper_class(self) -> type[Any]:
@@ -140,6 +144,7 @@ def describe(
     initial_guess: str | None = None,
     residual_type: str | None = None,
     seed: int | None = None,
+    parallel: str | None = None,
     problem_params: Mapping[str, Any] | None = None,
     convergence_controllers: Mapping[type[Any], Mapping[str, Any]] | None = None,
 ) -> Setup:
@@ -161,6 +166,9 @@ def describe(
         Tolerance of the nonlinear solves; the problem's own if None.
     seed : int, optional
         Seed of the random initial guess.
+    parallel : str, optional
+        What ranks share: nodes, steps or both. Where they share nodes, Q_Delta must be diagonal, and is
+        MIN-SR-S if none is given.
     problem_params, convergence_controllers : mapping, optional
         Arguments of the problem; pySDC's convergence controllers and their parameters.
 
@@ -177,6 +185,10 @@ def describe(
     if not isinstance(cls, type):
         raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
     name = sweeper if isinstance(sweeper, str) else _sweeper_name(cls)
+    if parallel is not None and parallel not in WAYS:
+        raise InputError(unknown("way to run in parallel", parallel, WAYS))
+    if issubclass(cls, SweeperDAEMPI):
+        parallel = parallel or "nodes"
     sweeps = {
         "nodes": nodes,
         "quad": quad,
@@ -195,15 +207,24 @@ def describe(
             raise InputError(
                 f"these options have no effect on the Runge-Kutta method '{name}': {', '.join(idle)}"
             )
+        if parallel is not None:
+            raise InputError(
+                f"the Runge-Kutta method '{name}' has nothing that ranks could share; use an SDC sweeper "
+                f"with --parallel"
+            )
         label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
         sweeper_params: dict[str, Any] = {}
         level_params: dict[str, Any] = {"restol": -1.0}
         maxiter = 1
     elif isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE):
+        if parallel in ("nodes", "both"):
+            cls, default = across_nodes(cls), DIAGONAL
+        else:
+            default = "LU"
         label = {
             "quad": quad or "RADAU-RIGHT",
             "nodes": 3 if nodes is None else nodes,
-            "qdelta": qdelta or "LU",
+            "qdelta": qdelta or default,
         }
         sweeper_params = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
         if initial_guess is not None:
@@ -239,9 +260,8 @@ def describe(
     adaptive = bool(convergence_controllers)
     if not direct:
         description["convergence_controllers"].setdefault(StopAtRoundOff, {})
-    return Setup(
-        instance, {"problem": problem_name(problem), "sweeper": name, **label}, description, adaptive
-    )
+    label = {"problem": problem_name(problem), "sweeper": name, **label}
+    return Setup(instance, label, description, adaptive, parallel)
 
 
 def _sweeper_name(cls: type[Any]) -> str:

@@ -19,6 +19,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.run import options
 from dae_sdc.run.convergence import NEWTON_TOL, Study, combinations, errors, is_direct, several
 from dae_sdc.run.description import ProblemLike, SweeperLike, describe
+from dae_sdc.run.processes import everyone
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 
@@ -49,6 +50,9 @@ def iterations(
     t_end: float | None = None,
     maxiter: int = SWEEPS,
     initial_guess: str = "spread",
+    parallel: str | None = None,
+    steps: int | None = None,
+    comm: Any = None,
     out: str | Path | None = None,
     progress: bool = False,
     **settings: Any,
@@ -65,8 +69,10 @@ def iterations(
         Largest number of sweeps.
     initial_guess : str
         Predictor; "spread" shows what the sweeps alone gain.
+    parallel, steps, comm : optional
+        What ranks share, steps at once, and the ranks, as in :func:`dae_sdc.run.solve.solve`.
     out : str or Path, optional
-        File to save the result to.
+        File to save the result to; it is saved after every finished run.
     progress : bool
         Show a progress bar if standard error is a terminal.
     **settings
@@ -97,22 +103,25 @@ def iterations(
     ]
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
-    setups = [describe(problem, sweeper=sweeper, **own) for problem, sweeper, own in runs]
-    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out)
+    setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
+    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out, everyone(parallel, comm))
+    team: dict[str, Any] = {"parallel": parallel, "steps": steps, "comm": comm}
     study.parameters.update(maxiter=maxiter, initial_guess=initial_guess)
     total = maxiter * len(runs)
     with study, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
         for (problem, sweeper, own), setup in zip(runs, setups, strict=True):
             size = setup.problem.dt if dt is None else dt
             for sweep in range(1, maxiter + 1):
-                solution = solve(problem, sweeper=sweeper, dt=size, t_end=t_end, **own, maxiter=sweep)
-                study.note(f"{setup.label['problem']}, {own['qdelta'] or 'LU'}, {sweep} sweeps", solution)
+                solution = solve(problem, sweeper=sweeper, dt=size, t_end=t_end, **own, **team, maxiter=sweep)
+                what = f"{setup.label['problem']}, {setup.label['qdelta']}, {sweep} sweeps"
+                study.note(what, solution)
                 residual, by_group = float("nan"), dict.fromkeys(setup.problem.groups, float("nan"))
                 if solution.success:
                     residual = float(solution.per_step["residual"].max())
                     by_group = errors(setup.problem, solution)
-                for group, error in by_group.items():
-                    study.rows.append((*setup.label.values(), group, size, sweep, error, residual))
+                label = setup.label.values()
+                rows = [(*label, group, size, sweep, error, residual) for group, error in by_group.items()]
+                study.add(rows, last=True)
                 bar.update(1)
     return study.result()
 
@@ -123,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweepers nodes-list quad qdeltas dt t-end newton-tol maxiter initial-guess residual-type",
-        "param seed out",
+        "steps parallel param seed out",
     )
 
 

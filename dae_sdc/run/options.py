@@ -47,7 +47,8 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "nsweeps": {"type": int, "help": "sweeps in one iteration (1)"},
     "initial-guess": {"help": "predictor: extrapolate, spread, zero or random (extrapolate)"},
     "residual-type": {"help": "full_abs, last_abs, full_rel or last_rel (full_abs)"},
-    "steps": {"type": int, "default": 1, "help": "time steps that iterate together (1)"},
+    "steps": {"type": int, "help": "time steps that iterate together (1; in parallel as many as fit)"},
+    "parallel": {"help": "what the ranks of mpirun share: nodes, steps or both"},
     "param": {
         "action": "append",
         "default": [],

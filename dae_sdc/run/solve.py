@@ -12,14 +12,24 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import numpy as np
+from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
 
-from dae_sdc.control.hooks import CheckInitialValue, RequireConvergence, StepRecord
+from dae_sdc.control.blocks import ShareBlock
+from dae_sdc.control.hooks import (
+    CheckInitialValue,
+    MarkProvisionalStarts,
+    RequireConvergence,
+    StepRecord,
+)
+from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -27,10 +37,14 @@ from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe, initial_state, number_of_steps
+from dae_sdc.run.processes import Ranks, on_root, ranks
 from dae_sdc.run.results import check_target
 from dae_sdc.run.solution import Solution
 
 QUIET = logging.ERROR
+
+PAUSE = 0.5
+"""Least time in seconds between two savings of a run that goes on."""
 
 CONTROLLER = {"logger_level": QUIET, "mssdc_jac": False}
 """Steps that iterate together take the newest value of the step before.
@@ -47,7 +61,9 @@ def solve(
     t_end: float | None = None,
     t0: float | None = None,
     u0: Any = None,
-    steps: int = 1,
+    steps: int | None = None,
+    parallel: str | None = None,
+    comm: Any = None,
     hooks: Sequence[type[Any]] = (),
     controller_params: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
@@ -66,8 +82,14 @@ def solve(
         Step size, start and end; those of the problem where not given. ``dt`` must divide the interval.
     u0 : array_like, shape (n,), optional
         Initial value, consistent with the equations; the problem's own if not given.
-    steps : int
-        Number of time steps that iterate together (multi-step SDC).
+    steps : int, optional
+        Number of time steps that iterate together (multi-step SDC, PFASST with ``coarse_nodes``): 1, and in
+        parallel as many as the ranks allow.
+    parallel : str, optional
+        What the ranks of MPI share: the "nodes" of a step, the "steps" of a block, or "both". All ranks call,
+        all return the same solution; rank 0 alone writes and shows progress.
+    comm : mpi4py.MPI.Intracomm, optional
+        The ranks; COMM_WORLD if not given.
     hooks : sequence of type
         pySDC hooks to run besides those that record the solution.
     controller_params : mapping, optional
@@ -93,65 +115,170 @@ def solve(
     for name in settings:
         if name not in known:
             raise InputError(unknown("option", name, known))
-    if out is not None:
-        check_target(out)
-    setup = describe(problem, sweeper=sweeper, **settings)
+    if steps is not None:
+        require_count("the number of steps that iterate together", steps)
+    setup = describe(problem, sweeper=sweeper, parallel=parallel, **settings)
+    limited = settings.get("maxiter") is not None
     own = setup.problem
     start = own.interval[0] if t0 is None else float(t0)
     end = own.interval[1] if t_end is None else float(t_end)
     size = own.dt if dt is None else float(dt)
     count = number_of_steps(start, end, size)
-    require_count("the number of steps that iterate together", steps)
     first = initial_state(own, u0, start)
-    with tqdm(total=count, unit="step", disable=None if progress else True, leave=False) as bar:
-        return _run(setup, first, start, end, count, steps, hooks, controller_params or {}, out, bar)
+    with ranks(setup.parallel, comm, setup.label["nodes"], steps) as team:
+        if not limited:
+            # A step waits for those before it while it iterates.
+            setup.description["step_params"]["maxiter"] *= max(steps or 1, team.steps_at_once)
+        if out is not None:
+            on_root(team.comm, lambda: check_target(out))
+        show = progress and team.root
+        with tqdm(total=count, unit="step", disable=None if show else True, leave=False) as bar:
+            run = _Run(setup, first, start, end, count, team, out if team.root else None)
+            return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
 
 
-def _run(
-    setup: Setup,
-    u0: MeshDAE,
-    t0: float,
-    t_end: float,
-    count: int,
-    steps: int,
-    hooks: Sequence[type[Any]],
-    controller_params: Mapping[str, Any],
-    out: str | Path | None,
-    bar: Any,
-) -> Solution:
-    class Record(StepRecord):
-        def show_progress(self, time: float) -> None:
-            bar.update(1)
+@dataclass
+class _Run:
+    """One run of a controller, with what is kept of it whatever ends it."""
 
-    dt = (t_end - t0) / count
-    own_hooks = [CheckInitialValue, RequireConvergence, Record, *hooks]
-    message, log = "", {}
-    with _logging_kept():
-        with warnings.catch_warnings():
-            # The setup has made the problem once and warned of its parameters.
-            warnings.simplefilter("ignore", DAEWarning)
-            controller = controller_nonMPI(
-                num_procs=steps,
-                controller_params={**CONTROLLER, **controller_params, "hook_class": own_hooks},
-                description=setup.with_step(dt),
-            )
-        record = next(hook for hook in controller.hooks if isinstance(hook, Record))
-        try:
-            # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
-            controller.run(u0=u0, t0=t0, Tend=t_end if setup.adaptive else t_end - 0.5 * dt)
-        except SolveError as error:
-            message = str(error)
-        except BaseException as error:
-            # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
-            if out is not None and record.rows:
-                why = f"ended by {type(error).__name__}"
-                _solution(setup, controller, record, u0, t0, t_end, dt, why, {}).save(out)
-            raise
-        log = controller.return_stats()
-    solution = _solution(setup, controller, record, u0, t0, t_end, dt, message, log)
-    if out is not None:
-        solution.save(out)
-    return solution
+    setup: Setup
+    u0: MeshDAE
+    t0: float
+    t_end: float
+    count: int
+    team: Ranks
+    out: str | Path | None
+    saved: float = field(default_factory=perf_counter)
+    pause: float = PAUSE
+
+    @property
+    def dt(self) -> float:
+        return (self.t_end - self.t0) / self.count
+
+    def carry_out(
+        self, steps: int, hooks: Sequence[type[Any]], controller_params: Mapping[str, Any], bar: Any
+    ) -> Solution:
+        run, team, setup = self, self.team, self.setup
+
+        class Record(StepRecord):
+            collects = team.steps is not None
+
+            def show_progress(self, time: float) -> None:
+                bar.update(1)
+                run.save_now_and_then(self)
+
+        message, log = "", {}
+        description = setup.with_step(self.dt)
+        if team.nodes is not None:
+            description["sweeper_params"]["comm"] = team.nodes
+        own_hooks: list[type[Any]] = [Record, *hooks]
+        if team.steps is None:
+            own_hooks = [CheckInitialValue, RequireConvergence, *own_hooks]
+        else:
+            # The hooks would raise on one rank alone.
+            check_consistent(setup.problem, self.u0, self.t0)
+            description["convergence_controllers"][ShareBlock] = {}
+        if max(steps, team.steps_at_once) > 1:
+            own_hooks.append(MarkProvisionalStarts)
+        params = {**CONTROLLER, **controller_params, "hook_class": own_hooks}
+        with _logging_kept():
+            with warnings.catch_warnings():
+                # The setup has made the problem once and warned of its parameters.
+                warnings.simplefilter("ignore", DAEWarning)
+                if team.steps is None:
+                    controller = controller_nonMPI(steps, params, description)
+                else:
+                    controller = controller_MPI(params, description, team.steps)
+            record = next(hook for hook in controller.hooks if isinstance(hook, Record))
+            try:
+                # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
+                end = self.t_end if setup.adaptive else self.t_end - 0.5 * self.dt
+                controller.run(u0=self.u0, t0=self.t0, Tend=end)
+            except SolveError as error:
+                message = str(error)
+            except BaseException as error:
+                # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
+                if self.out is not None and record.rows:
+                    self.solution(record, f"ended by {type(error).__name__}").save(self.out)
+                raise
+            log = controller.return_stats()
+        self.bring_together(record)
+        problems = [level.prob for step in controller.steps for level in step.levels]
+        work = np.array([sum(P.work_counters[name].niter for P in problems) for name in COUNTERS], float)
+        total = dict(zip(COUNTERS, map(int, team.total(work, team.comm)), strict=True))
+        solution = self.solution(record, message, total, log)
+        if self.out is not None:
+            solution.save(self.out)
+        return solution
+
+    def save_now_and_then(self, record: StepRecord) -> None:
+        """Save what is finished, so that a killed run leaves it; it may take a twentieth of the time."""
+        began = perf_counter()
+        if self.out is None or began - self.saved < self.pause:
+            return
+        self.solution(record, "the run had not ended when this was written").save(self.out)
+        self.saved = perf_counter()
+        self.pause = max(PAUSE, 20.0 * (self.saved - began))
+
+    def bring_together(self, record: StepRecord) -> None:
+        """Give all ranks all steps, and to every step the work of all ranks that shared its nodes."""
+        team = self.team
+        if team.steps is not None:
+            record.rows[:] = team.steps.bcast(record.rows, root=0)
+        if team.nodes is not None and record.rows:
+            work = np.array([[row[name] for name in COUNTERS] for row in record.rows], float)
+            for row, counts in zip(record.rows, team.total(work, team.nodes), strict=True):
+                row.update(zip(COUNTERS, map(int, counts), strict=True))
+
+    def solution(
+        self,
+        record: StepRecord,
+        message: str,
+        total: Mapping[str, int] | None = None,
+        log: Mapping[Any, Any] | None = None,
+    ) -> Solution:
+        """What is known so far as a solution; the work of the finished steps unless ``total`` is given."""
+        setup, u0, t0 = self.setup, self.u0, self.t0
+        problem = setup.problem
+        rows = sorted(record.rows, key=lambda row: float(row["t"]))
+        per_step = {
+            name: np.array([0, *(row[name] for row in rows)]) for name in ("residual", "sweeps", *COUNTERS)
+        }
+        if total is None:
+            total = {name: int(per_step[name].sum()) for name in COUNTERS}
+        start = _derivative_at_start(problem, u0, t0)
+        return Solution(
+            t=np.array([t0, *(row["t"] for row in rows)]),
+            u=np.array([u0.view(np.ndarray), *(row["u"] for row in rows)]),
+            du=np.array([start, *(row["du"] for row in rows)]),
+            names=problem.names,
+            units=problem.units,
+            success=not message,
+            message=message,
+            stats={
+                "steps": len(rows),
+                "rejected": record.rejected,
+                "sweeps": int(per_step["sweeps"].sum()),
+                **total,
+            },
+            per_step=per_step,
+            parameters={
+                **setup.label,
+                "dt": self.dt,
+                "t0": t0,
+                "t_end": self.t_end,
+                "n_diff": problem.n_diff,
+                "names": list(problem.names),
+                "units": list(problem.units),
+                "time_unit": problem.time_unit,
+                "restol": setup.description["level_params"]["restol"],
+                "maxiter": setup.description["step_params"]["maxiter"],
+                "problem_params": {name: _plain(value) for name, value in problem.params.items()},
+                "parallel": setup.parallel or "",
+                "ranks": self.team.size,
+            },
+            log=log or {},
+        )
 
 
 @contextmanager
@@ -164,57 +291,6 @@ def _logging_kept() -> Iterator[None]:
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
-
-
-def _solution(
-    setup: Setup,
-    controller: Any,
-    record: StepRecord,
-    u0: MeshDAE,
-    t0: float,
-    t_end: float,
-    dt: float,
-    message: str,
-    log: Mapping[Any, Any],
-) -> Solution:
-    rows = sorted(record.rows, key=lambda row: float(row["t"]))
-    problem = setup.problem
-    per_step = {
-        name: np.array([0, *(row[name] for row in rows)]) for name in ("residual", "sweeps", *COUNTERS)
-    }
-    problems = [S.levels[0].prob for S in controller.MS]
-    total = {name: sum(P.work_counters[name].niter for P in problems) for name in COUNTERS}
-    start = _derivative_at_start(problem, u0, t0)
-    return Solution(
-        t=np.array([t0, *(row["t"] for row in rows)]),
-        u=np.array([u0.view(np.ndarray), *(row["u"] for row in rows)]),
-        du=np.array([start, *(row["du"] for row in rows)]),
-        names=problem.names,
-        units=problem.units,
-        success=not message,
-        message=message,
-        stats={
-            "steps": len(rows),
-            "rejected": record.rejected,
-            "sweeps": int(per_step["sweeps"].sum()),
-            **total,
-        },
-        per_step=per_step,
-        parameters={
-            **setup.label,
-            "dt": dt,
-            "t0": t0,
-            "t_end": t_end,
-            "n_diff": problem.n_diff,
-            "names": list(problem.names),
-            "units": list(problem.units),
-            "time_unit": problem.time_unit,
-            "restol": setup.description["level_params"]["restol"],
-            "maxiter": setup.description["step_params"]["maxiter"],
-            "problem_params": {name: _plain(value) for name, value in problem.params.items()},
-        },
-        log=log,
-    )
 
 
 def _plain(value: Any) -> Any:
@@ -236,7 +312,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweeper nodes quad qdelta dt t-end restol newton-tol maxiter nsweeps initial-guess residual-type",
-        "steps param seed out",
+        "steps parallel param seed out",
     )
 
 
@@ -247,6 +323,7 @@ def main(args: argparse.Namespace) -> int:
         dt=args.dt,
         t_end=args.t_end,
         steps=args.steps,
+        parallel=args.parallel,
         out=args.out,
         progress=True,
         **options.settings(args),

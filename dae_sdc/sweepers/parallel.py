@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -16,6 +17,9 @@ from dae_sdc.sweepers.sdc import (
     SemiImplicitDAE,
     SpectralDeferredCorrectionDAE,
 )
+
+WAYS = ("nodes", "steps", "both")
+"""What ranks can share."""
 
 DIAGONAL = "MIN-SR-S"
 """Q_Delta of the parallel sweeps where none is given."""
@@ -66,7 +70,6 @@ class MPINodes:
         self.counts, self.displacements = blocks(num_nodes, self.size)
         first = self.displacements[self.rank]
         self.owned = range(first, first + self.counts[self.rank])
-        self._types: dict[tuple[int, int, bool], Any] = {}
 
     def exchange(self, stages: Stages) -> None:
         """See :class:`NodeCommunicator`: one Allgatherv in place, n + 2 numbers a node."""
@@ -80,20 +83,8 @@ class MPINodes:
         if self.size == 1:
             return
         n, k = stages.u.shape[1], stages.integrated.shape[1]
-        kind = self._types.get((n, k, notes_only))
-        if kind is None:
-            kind = self._types[n, k, notes_only] = self._row_type(n, k, notes_only)
-        message = [stages.rows, self.counts, self.displacements, kind]
+        message = [stages.rows, self.counts, self.displacements, _row_type(n, k, notes_only)]
         self.comm.Allgatherv(self._mpi.IN_PLACE, message)
-
-    def _row_type(self, n: int, k: int, notes_only: bool) -> Any:
-        """What of a row goes into a message: [z, U] and the notes, or the notes alone."""
-        lengths, offsets = ([2], [2 * n]) if notes_only else ([n, 2], [k, 2 * n])
-        double = self._mpi.DOUBLE
-        parts = double.Create_indexed(lengths, offsets)
-        whole = parts.Create_resized(0, (2 * n + 2) * double.Get_size())
-        parts.Free()
-        return whole.Commit()
 
     def settle(self, failure: BaseException | None) -> None:
         """See :class:`NodeCommunicator`; the exception of the lowest rank that has one is raised."""
@@ -101,14 +92,7 @@ class MPINodes:
             if failure is not None:
                 raise failure
             return
-        first = self.comm.allgather(failure is not None).index(True)
-        if self.rank == first and failure is not None:
-            kind = _kind(failure)
-            text = str(failure) if isinstance(failure, DAEError) else f"{kind}: {failure}"
-            self.comm.bcast((kind, text), root=first)
-            raise failure
-        kind, text = self.comm.bcast(None, root=first)
-        raise {"SolveError": SolveError, "InputError": InputError}.get(kind, RemoteError)(text)
+        raise_everywhere(self.comm, self.comm.allgather(failure is not None).index(True), failure)
 
     def from_last(self, value: float) -> float:
         """See :class:`NodeCommunicator`."""
@@ -125,17 +109,40 @@ class MPINodes:
             self.comm.Allgatherv(self._mpi.IN_PLACE, message)
 
 
+@lru_cache(maxsize=64)
+def _row_type(n: int, k: int, notes_only: bool) -> Any:
+    """What of a row of stages goes into a message: [z, U] and the notes, or the notes alone."""
+    lengths, offsets = ([2], [2 * n]) if notes_only else ([n, 2], [k, 2 * n])
+    double = load_mpi().DOUBLE
+    parts = double.Create_indexed(lengths, offsets)
+    whole = parts.Create_resized(0, (2 * n + 2) * double.Get_size())
+    parts.Free()
+    return whole.Commit()
+
+
 def blocks(num_nodes: int, size: int) -> tuple[list[int], list[int]]:
     """Lengths and starts of contiguous blocks that share ``num_nodes`` among ``size`` processes."""
     counts = [num_nodes // size + (rank < num_nodes % size) for rank in range(size)]
     return counts, [sum(counts[:rank]) for rank in range(size)]
 
 
-def _kind(failure: BaseException) -> str:
-    for known in (SolveError, InputError):
-        if isinstance(failure, known):
-            return known.__name__
-    return type(failure).__name__
+def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoReturn:
+    """Raise on all ranks of a communicator the exception that one of them has.
+
+    The others raise it as SolveError or InputError where it is one of these, which decide what is done about
+    it, and as RemoteError otherwise.
+    """
+    if comm.Get_rank() == rank and failure is not None:
+        family = next((i for i, kind in enumerate(_FAMILIES) if isinstance(failure, kind)), -1)
+        name = type(failure).__name__
+        text = str(failure) if isinstance(failure, DAEError) else f"{name} on rank {rank}: {failure}"
+        comm.bcast((family, text), root=rank)
+        raise failure
+    family, text = comm.bcast(None, root=rank)
+    raise _FAMILIES[family](text)
+
+
+_FAMILIES = (SolveError, InputError, RemoteError)
 
 
 class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
@@ -189,6 +196,36 @@ class SemiImplicitDAEMPI(SweeperDAEMPI, SemiImplicitDAE):
 
 class ConstrainedDAEMPI(SweeperDAEMPI, ConstrainedDAE):
     """:class:`ConstrainedDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`."""
+
+
+def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
+    """Split ranks in two directions: those that share the nodes of a step, and the steps of a block.
+
+    Neighbouring ranks share a step. A sweeper takes the first as its ``comm``, pySDC's ``controller_MPI`` the
+    second.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        All ranks.
+    node_ranks : int
+        Number of ranks that share the nodes of one step; divides the number of all.
+
+    Returns
+    -------
+    nodes, steps : mpi4py.MPI.Intracomm
+        The communicators this rank is in; to be freed by the caller.
+
+    Raises
+    ------
+    InputError
+        If ``node_ranks`` does not divide the number of ranks.
+    """
+    size, rank = comm.Get_size(), comm.Get_rank()
+    if node_ranks < 1 or size % node_ranks:
+        divisors = ", ".join(str(k) for k in range(1, size + 1) if size % k == 0)
+        raise InputError(f"{size} ranks cannot be split into groups of {node_ranks}; use one of {divisors}")
+    return comm.Split(rank // node_ranks, rank), comm.Split(rank % node_ranks, rank)
 
 
 def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDAEMPI]:

@@ -102,7 +102,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._problem: ProblemDAE | None = None
         self._dt = 0.0
         self._sweeps = self._last_sweeps = 0
-        self._ahead = False
+        self.defers = self.provisional = False
+        self.failure: Exception | None = None
+        self._ahead = self._misled = False
         self._may_run_ahead = self.nodes.size > 1
 
     # --- set-up ---------------------------------------------------------------------------------------------
@@ -203,6 +205,25 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def predict(self) -> None:
         """Fill the nodes before the first sweep of a step, by the ``initial_guess``."""
+        self.failure = None
+        try:
+            self._predict()
+        except Exception as error:
+            self.fail(error)
+        self.level.status.unlocked = True
+        self.level.status.updated = True
+
+    def fail(self, error: Exception) -> None:
+        """Raise an error, or keep it where ``defers`` is set.
+
+        A step on a rank of its own that stopped in the middle of a block would leave the others waiting. It
+        goes on without computing, and the error is raised when the block has ended.
+        """
+        if not self.defers:
+            raise error
+        self.failure = error
+
+    def _predict(self) -> None:
         L = self.level
         P = L.prob
         if self._problem is not P:
@@ -210,6 +231,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         u0 = L.u[0]
         P.start_step(u0, L.time)
         self._last_sweeps = self._sweeps
+        self._misled = False
         self._forget_ahead()
         self._allocate()
         self._scale()
@@ -234,8 +256,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end().copy()
         L.f[0] = attach(known, P.n_diff)
         self._place_start()
-        L.status.unlocked = True
-        L.status.updated = True
 
     def _begin_at(self, u0: MeshDAE) -> None:
         self._start, self._start_polynomial = u0, u0.polynomial
@@ -310,8 +330,49 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         if not L.status.unlocked:
             raise InputError("a sweep needs a prediction first; call predict()")
+        if self.failure is None:
+            try:
+                self._update_nodes()
+            except Exception as error:
+                self.fail(error)
+        L.status.updated = True
+
+    def _update_nodes(self) -> None:
         self._adopt()
         self._receive()
+        if self.provisional:
+            self._misled = True
+            before = self._now.rows.copy()
+            try:
+                self._sweep_or_adopt()
+            except SolveError:
+                # No solution need belong to a start that is not the last word.
+                self._now.rows[:] = before
+                self._now.integral_known = False
+            return
+        misled, self._misled = self._misled, False
+        if misled:
+            self._reconsider()
+        try:
+            self._sweep_or_adopt()
+        except SolveError:
+            if not misled:
+                raise
+            self._predict()
+            self._sweep_or_adopt()
+
+    def _reconsider(self) -> None:
+        """Begin anew from the step before, now that it is final, if that is nearer to the solution.
+
+        Where provisional starts have led need not be near it: from index 2 on they violate hidden constraints.
+        """
+        reached, sweeps, norms = self._now, self._sweeps, self._norms()
+        self._predict()
+        if max(norms) <= max(self._norms()):
+            self._show(reached)
+            self._sweeps, self._extrapolated = sweeps, False
+
+    def _sweep_or_adopt(self) -> None:
         if self._ahead:
             assert self._spare is not None
             before, self._ahead = self._now, False
@@ -330,7 +391,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
                 self._now.integral_known = self._extrapolated = False
                 self._sweep(self._now)
         self._sweeps += 1
-        L.status.updated = True
 
     def _sweep(self, stages: Stages) -> None:
         """Turn the values before a sweep into those after it."""
@@ -428,6 +488,17 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if stage in self.params.skip_residual_computation:
             L.status.residual = 0.0 if L.status.residual is None else L.status.residual
             return
+        if self.failure is None:
+            try:
+                self._compute_residual()
+            except Exception as error:
+                self.fail(error)
+        if self.failure is not None:
+            L.status.residual = 0.0
+        L.status.updated = False
+
+    def _compute_residual(self) -> None:
+        L = self.level
         self._adopt()
         if not L.status.updated and self._starts_at(L.u[0]):
             return
@@ -445,7 +516,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
                 self._explain_not_finite()
             value = np.inf
         L.status.residual = value
-        L.status.updated = False
 
     def _norms(self) -> list[float]:
         """Norms of the residual at all nodes.
@@ -490,9 +560,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def residual_scale(self) -> float:
         """Size of the terms that F adds up at the last node, what its round-off is relative to."""
         last = self.coll.num_nodes - 1
+        newton = self._newtons.get(last)
         scale = 0.0
-        if last in self.nodes.owned:
-            scale = float(self._system.magnitude(self._newtons[last].last_linearization).max())
+        if newton is not None and newton.last_linearization is not None:
+            scale = float(self._system.magnitude(newton.last_linearization).max())
         return self.nodes.from_last(scale)
 
     def _residual_norms(self) -> list[float]:
@@ -530,6 +601,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """The value at the end of the step: the last node's, or the polynomial's without a node there."""
         L = self.level
         P = L.prob
+        if self.failure is not None:
+            L.uend = P.dtype_u(L.u[0])
+            return
         self._adopt()
         # The controller asks before and after every exchange; nothing has changed since the last sweep.
         if not L.status.updated and self._end[0] is L.uend and self._end[1:] == (self._sweeps, id(L.u[0])):

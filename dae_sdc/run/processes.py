@@ -1,0 +1,242 @@
+"""The processes of a parallel run: who does what, who speaks, and how all learn of one's failure."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from time import monotonic, sleep
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
+from dae_sdc.run.launch import launched
+from dae_sdc.sweepers.parallel import WAYS, load_mpi, split_communicator
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The ranks of a run, and the communicators along which they work.
+
+    Parameters
+    ----------
+    comm, nodes, steps : mpi4py.MPI.Intracomm or None
+        All ranks; those that share the nodes of one step; those that work on the steps of one block.
+    """
+
+    comm: Any = None
+    nodes: Any = None
+    steps: Any = None
+
+    @property
+    def root(self) -> bool:
+        """Whether this process writes and prints."""
+        return is_root(self.comm)
+
+    @property
+    def size(self) -> int:
+        """Number of ranks."""
+        return 1 if self.comm is None else int(self.comm.Get_size())
+
+    @property
+    def steps_at_once(self) -> int:
+        """Number of steps that are on ranks of their own."""
+        return 1 if self.steps is None else int(self.steps.Get_size())
+
+    def total(self, values: Vector, across: Any) -> Vector:
+        """The sum of ``values`` over the ranks of one of the communicators; ``values`` where that is None."""
+        if across is None or across.Get_size() == 1:
+            return values
+        result = np.empty_like(values)
+        across.Allreduce(values, result)
+        return result
+
+
+def everyone(parallel: str | None, comm: Any) -> Any:
+    """The communicator of all ranks of a run, COMM_WORLD if none was given; None for a serial run."""
+    if parallel is None:
+        return None
+    return world() if comm is None else comm
+
+
+def is_root(comm: Any) -> bool:
+    """Whether this process writes and prints, among the ranks of ``comm`` or alone."""
+    return comm is None or bool(comm.Get_rank() == 0)
+
+
+def on_root(comm: Any, action: Callable[[], object]) -> None:
+    """Do something on rank 0; the InputError it raises is raised on all."""
+    message = None
+    if is_root(comm):
+        try:
+            action()
+        except InputError as error:
+            message = str(error)
+    if comm is not None:
+        message = comm.bcast(message, root=0)
+    if message is not None:
+        raise InputError(message)
+
+
+def plan(parallel: str, size: int, num_nodes: int, steps: int | None) -> tuple[int, int]:
+    """How many ranks share the nodes of a step, and how many steps have ranks of their own.
+
+    Parameters
+    ----------
+    parallel : str
+        nodes, steps or both.
+    size : int
+        Number of ranks.
+    num_nodes : int
+        M.
+    steps : int or None
+        Number of steps at once that the user wants.
+
+    Raises
+    ------
+    InputError
+        If that does not go together, with the numbers of ranks that do.
+    """
+    if parallel not in WAYS:
+        raise InputError(unknown("way to run in parallel", parallel, WAYS))
+    if parallel == "nodes":
+        if size > num_nodes:
+            raise InputError(
+                f"--parallel nodes with {num_nodes} nodes takes 1 to {num_nodes} ranks; started on {size}; "
+                f"use fewer ranks, more nodes, or --parallel both"
+            )
+        return size, 1
+    if parallel == "steps":
+        if steps not in (None, 1, size):
+            raise InputError(
+                f"--parallel steps gives every rank a step: {steps} steps take {steps} ranks; "
+                f"started on {size}; leave --steps out or start {steps} ranks"
+            )
+        return 1, size
+    if steps is None:
+        node_ranks = max(k for k in range(1, min(num_nodes, size) + 1) if size % k == 0)
+        return node_ranks, size // node_ranks
+    if size % steps or size // steps > num_nodes:
+        fitting = ", ".join(str(steps * k) for k in range(1, num_nodes + 1))
+        raise InputError(
+            f"--parallel both with {num_nodes} nodes and {steps} steps takes {fitting} ranks; "
+            f"started on {size}"
+        )
+    return size // steps, steps
+
+
+@contextmanager
+def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) -> Iterator[Ranks]:
+    """The ranks of a run while it lasts.
+
+    Parameters
+    ----------
+    parallel : str or None
+        nodes, steps or both; None for a serial run.
+    comm : mpi4py.MPI.Intracomm or None
+        The ranks to use; COMM_WORLD if None.
+    num_nodes : int
+        M.
+    steps : int or None
+        Number of steps at once; all that the ranks allow if None.
+    """
+    if parallel is None:
+        if comm is not None:
+            raise InputError("a communicator was given; say what is parallel: nodes, steps or both")
+        yield Ranks()
+        return
+    team = everyone(parallel, comm)
+    end_job_on_uncaught_errors()
+    node_ranks, _ = plan(parallel, team.Get_size(), num_nodes, steps)
+    if parallel == "nodes":
+        yield Ranks(team, nodes=team)
+    elif parallel == "steps":
+        yield Ranks(team, steps=team)
+    else:
+        along_nodes, along_steps = split_communicator(team, node_ranks)
+        try:
+            yield Ranks(team, along_nodes, along_steps)
+        finally:
+            along_nodes.Free()
+            along_steps.Free()
+
+
+def world() -> Any:
+    """COMM_WORLD.
+
+    Raises
+    ------
+    InputError
+        Without MPI, or when the launcher belongs to another MPI library than mpi4py.
+    """
+    MPI = load_mpi()
+    if MPI.COMM_WORLD.Get_size() == 1 and launched() > 1:
+        library = MPI.Get_library_version().strip("\0 \n").splitlines()[0]
+        raise InputError(
+            f"the launcher started {launched()} processes, but to mpi4py each is alone: it uses {library}; "
+            f"start with the mpirun of that library (with the pip wheel, the one beside python)"
+        )
+    return MPI.COMM_WORLD
+
+
+GRACE = 2.0
+"""Seconds that a rank which has failed waits for the others to fail with it."""
+
+_watched: list[Any] = []
+"""The communicator on which failures are compared, once there is one."""
+
+
+def watch() -> None:
+    """Make the communicator on which failures are compared; the first time, all ranks call it together."""
+    if not _watched and world().Get_size() > 1:
+        _watched.append(world().Dup())
+
+
+def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
+    """Report an error once if all ranks have it; otherwise report it as this rank's and end the others.
+
+    Parameters
+    ----------
+    message : str
+        The one line that explains the error.
+    code : int
+        Exit code of the processes.
+    say : callable
+        Prints a line on standard error.
+    """
+    if not _watched:
+        say(message)
+        return
+    comm = _watched[0]
+    request = comm.Ibarrier()
+    deadline = monotonic() + GRACE
+    while not request.Test():
+        if monotonic() > deadline:
+            say(f"rank {comm.Get_rank()}: {message}")
+            sys.stdout.flush()
+            comm.Abort(code)
+        sleep(0.005)
+    if comm.Get_rank() == 0:
+        say(message)
+
+
+def end_job_on_uncaught_errors() -> None:
+    """From now on, an exception that nobody catches on one rank ends the job instead of hanging it."""
+    watch()
+    if not _watched or getattr(sys.excepthook, "ends_job", False):
+        return
+    show = sys.excepthook
+
+    def end_job(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+        def say(message: str) -> None:
+            show(kind, error, trace)
+            print(message, file=sys.stderr, flush=True)
+
+        fail_together(f"{kind.__name__}: {error}", 1, say)
+
+    end_job.ends_job = True  # type: ignore[attr-defined]
+    sys.excepthook = end_job
