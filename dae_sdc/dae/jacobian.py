@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import weakref
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -40,7 +41,7 @@ class Linearization:
             dF/du' + c dF/du. For c = 0 the columns of the unknowns that are not integrated hold dF/du alone:
             there the correction is that of the unknown itself and not c times it.
         """
-        matrix = self.mass + c * self.stiffness
+        matrix = _combined(self.mass, c, self.stiffness)
         if c == 0.0 and n_integrated < matrix.shape[0]:
             if sparse.issparse(matrix):
                 kept, own = self.mass[:, :n_integrated], self.stiffness[:, n_integrated:]
@@ -73,7 +74,7 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
     given: Any = getattr(problem, "jacobian", None)
     if given is not None:
         mass = _checked(problem, given(u, du, t, 0.0))
-        stiffness = _checked(problem, given(u, du, t, 1.0)) - mass
+        stiffness = _combined(_checked(problem, given(u, du, t, 1.0)), -1.0, mass)
     else:
         mass, stiffness = _differences(problem, u, du, t)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
@@ -84,6 +85,25 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
                 f"check the state there, or reduce dt"
             )
     return Linearization(mass, stiffness)
+
+
+def _combined(first: Any, factor: float, second: Any) -> Any:
+    """first + factor * second; by their entries alone where both are CSC matrices of one pattern."""
+    if not _same_pattern(first, second):
+        return first + factor * second
+    data = factor * second.data
+    data += first.data
+    return type(first)((data, first.indices, first.indptr), shape=first.shape)
+
+
+def _same_pattern(first: Any, second: Any) -> bool:
+    if not (sparse.issparse(first) and sparse.issparse(second) and len(first.data) == len(second.data)):
+        return False
+    for own, other in ((first.indptr, second.indptr), (first.indices, second.indices)):
+        if own is not other and not np.array_equal(own, other):
+            return False
+    # Matrices that share their indices must have them in order: SuperLU sorts where they are not, in place.
+    return bool(first.has_canonical_format)
 
 
 def _checked(problem: ProblemDAE, matrix: Any) -> Any:
@@ -99,13 +119,37 @@ def _checked(problem: ProblemDAE, matrix: Any) -> Any:
     return matrix
 
 
+class _Colouring(NamedTuple):
+    """The pattern of a problem and its groups of columns, by which the Jacobian is differenced."""
+
+    given: Any
+    pattern: Any
+    groups: list[npt.NDArray[np.intp]]
+
+
+_COLOURINGS: weakref.WeakKeyDictionary[ProblemDAE, _Colouring] = weakref.WeakKeyDictionary()
+
+
+def _colouring(problem: ProblemDAE) -> _Colouring:
+    """Made once for a problem, and anew when it is given another pattern."""
+    known = _COLOURINGS.get(problem)
+    if known is not None and known.given is problem.sparsity:
+        return known
+    n = problem.n
+    # A copy, because its indices are put in order.
+    pattern = sparse.csc_matrix(problem.sparsity, dtype=np.float64, copy=True)
+    if pattern.shape != (n, n):
+        raise InputError(f"{type(problem).__name__}.sparsity must have shape ({n}, {n}); got {pattern.shape}")
+    pattern.sum_duplicates()
+    made = _COLOURINGS[problem] = _Colouring(problem.sparsity, pattern, column_groups(pattern))
+    return made
+
+
 def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tuple[Any, Any]:
     """Forward differences of F in u' and in u, one evaluation for each group of columns."""
     n = problem.n
-    pattern = None if problem.sparsity is None else sparse.csc_matrix(problem.sparsity)
-    if pattern is not None and pattern.shape != (n, n):
-        raise InputError(f"{type(problem).__name__}.sparsity must have shape ({n}, {n}); got {pattern.shape}")
-    groups = [np.array([j]) for j in range(n)] if pattern is None else column_groups(pattern)
+    colouring = None if problem.sparsity is None else _colouring(problem)
+    groups = [np.array([j]) for j in range(n)] if colouring is None else colouring.groups
     base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
     halves = []
     for varied, fixed, first in ((du, u, False), (u, du, True)):
@@ -115,28 +159,29 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
         steps = (values + steps) - values
         point = values.copy()
         state = attach(point, problem.n_diff)
-        dense = np.zeros((n, n)) if pattern is None else None
-        columns: list[npt.NDArray[np.float64]] = []
-        for group in groups:
+        changes = np.empty((len(groups), n))
+        for k, group in enumerate(groups):
             point[group] += steps[group]
             shifted = problem.evaluate(state, fixed, t) if first else problem.evaluate(fixed, state, t)
             point[group] = values[group]
-            change = shifted - base
-            if dense is not None:
-                dense[:, group[0]] = change / steps[group[0]]
-            else:
-                columns.append(change)
-        halves.append(dense if dense is not None else _scatter(pattern, groups, columns, steps))
+            np.subtract(shifted, base, out=changes[k])
+        halves.append(
+            np.ascontiguousarray((changes / steps[:, None]).T)
+            if colouring is None
+            else _scatter(colouring, changes, steps)
+        )
     return halves[0], halves[1]
 
 
-def _scatter(pattern: Any, groups: list[Any], changes: list[Vector], steps: Vector) -> Any:
-    matrix = sparse.csc_matrix(pattern, dtype=np.float64, copy=True)
-    for group, change in zip(groups, changes, strict=True):
-        for j in group:
-            rows = slice(matrix.indptr[j], matrix.indptr[j + 1])
-            matrix.data[rows] = change[matrix.indices[rows]] / steps[j]
-    return matrix
+def _scatter(colouring: _Colouring, changes: Vector, steps: Vector) -> Any:
+    """The matrix of the pattern from the changes of F by each group, shape (groups, n)."""
+    pattern = colouring.pattern
+    group_of = np.empty(len(steps), dtype=np.intp)
+    for k, group in enumerate(colouring.groups):
+        group_of[group] = k
+    column = np.repeat(np.arange(len(steps)), np.diff(pattern.indptr))
+    data = changes[group_of[column], pattern.indices] / steps[column]
+    return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
 def column_groups(pattern: Any) -> list[npt.NDArray[np.intp]]:
