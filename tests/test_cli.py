@@ -94,7 +94,8 @@ def test_every_verb_has_the_interface_and_an_example_its_own_parser_takes() -> N
         module = importlib.import_module(verb.module)
         parser = cli.Parser(prog=f"dae-sdc {name}")
         module.add_arguments(parser)
-        parser.parse_args(shlex.split(verb.example)[2:])
+        command = verb.example.partition("dae-sdc ")[2]
+        parser.parse_args(shlex.split(command)[1:])
         assert callable(module.main)
         assert verb.summary.endswith(".")
 

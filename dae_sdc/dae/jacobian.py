@@ -25,6 +25,12 @@ class Linearization:
     mass: Matrix
     stiffness: Matrix
 
+    def depends_on_derivative(self, first: int) -> bool:
+        """Whether F depends on the derivative of an unknown from number ``first`` on."""
+        mass: Any = self.mass
+        entries = mass.data[mass.indptr[first] :] if sparse.issparse(mass) else mass[:, first:]
+        return bool(entries.any())
+
     def iteration_matrix(self, c: float, n_integrated: int) -> Matrix:
         """The matrix of a node whose value is u = r + c u'.
 

@@ -420,7 +420,7 @@ class NodeSystem:
 
     def matrix(self, linearization: Linearization) -> Matrix:
         """See :class:`ImplicitSystem`."""
-        if abs(linearization.mass[:, self.problem.n_diff :]).sum() > 0.0:
+        if self._split < self.problem.n and linearization.depends_on_derivative(self._split):
             self._split = self.problem.n
         return linearization.iteration_matrix(self.c, self.n_integrated)
 
