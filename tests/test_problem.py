@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import cmath
+import math
+import warnings
 from collections.abc import Callable
+from decimal import Decimal
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
 
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, undefined
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError
 from dae_sdc.problems.hessenberg import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
@@ -166,6 +171,138 @@ def test_a_residual_that_fills_one_array_has_the_jacobian_of_its_function() -> N
     np.testing.assert_array_equal(found.stiffness, expected.stiffness)
 
 
+# --- where the equations are not defined ----------------------------------------------------------
+
+
+UNDEFINED: dict[str, Callable[[], Any]] = {
+    "root": lambda: math.sqrt(-1.0),
+    "logarithm": lambda: math.log(0.0),
+    "arc": lambda: math.acos(2.0),
+    "angle": lambda: math.sin(math.inf),
+    "power": lambda: math.pow(-1.0, 0.5),
+    "overflow": lambda: math.exp(1e4),
+    "complex logarithm": lambda: cmath.log(0.0),
+    "division": lambda: 1.0 / (1.0 - 1.0),
+    "rounding of NaN": lambda: math.floor(math.nan),
+    "matrix without inverse": lambda: np.linalg.inv(np.zeros((2, 2))),
+    "matrix that is not positive definite": lambda: np.linalg.cholesky(-np.eye(2)),
+    "eigenvalues of NaN": lambda: np.linalg.eigvals(np.full((2, 2), np.nan)),
+}
+MISTAKEN: dict[str, Callable[[], Any]] = {
+    "unpacking": lambda: _unpack((1.0, 2.0, 3.0)),
+    "shapes that do not fit": lambda: np.zeros(2) + np.zeros(3),
+    "text that is no number": lambda: float("one"),
+    "truth of an array": lambda: 1.0 if np.zeros(2) else 0.0,
+    "matrix that is not square": lambda: np.linalg.inv(np.zeros((2, 3))),
+    "matrix without dimension": lambda: np.linalg.inv(np.zeros(2)),
+    "a value that the user refuses": lambda: _refuse("the tank is empty"),
+    "our own error": lambda: _refuse("math domain error", InputError),
+}
+
+
+def _unpack(values: Any) -> Any:
+    first, _ = values
+    return first
+
+
+def _refuse(text: str, kind: type[Exception] = ValueError) -> Any:
+    raise kind(text)
+
+
+def raising(call: Callable[[], Any]) -> type[Decay]:
+    class Raising(Decay):
+        def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
+            return [du.diff[0] + call(), u.alg[0]]
+
+        def residual_nodes(self, u: Any, du: Any, t: Any) -> Any:
+            if (u[:, 0] > 1.5).any():
+                call()
+            return np.zeros(u.shape)
+
+    return Raising
+
+
+@pytest.mark.parametrize("call", UNDEFINED.values(), ids=UNDEFINED)
+def test_a_function_without_a_value_gives_nan(call: Callable[[], Any]) -> None:
+    P = raising(call)()
+    F = P.evaluate(P.state([1.0, 1.0]), P.state([0.0, 0.0]), 0.0)
+    assert np.isnan(F).all() and F.shape == (2,)
+
+
+# What functions of math say from Python 3.14 on; older ones say "math domain error".
+NEWER = (
+    "expected a nonnegative input, got -1.0",
+    "expected a positive input, got 0.0",
+    "expected a number in range from -1 up to 1, got 2.0",
+    "expected a number between -1 and 1, got 1.0",
+    "expected a finite input, got inf",
+    "expected a noninteger or positive integer, got -1.0",
+    "expected argument value not less than 1, got 0.5",
+    "expected argument value > -1, got -2.0",
+)
+
+
+@pytest.mark.parametrize("text", NEWER)
+def test_the_words_of_newer_pythons_for_a_function_without_a_value_are_known(text: str) -> None:
+    assert undefined(ValueError(text))
+
+
+@pytest.mark.parametrize("call", MISTAKEN.values(), ids=MISTAKEN)
+def test_a_mistake_in_the_equations_is_not_hidden_as_nan(call: Callable[[], Any]) -> None:
+    with pytest.raises(ValueError) as expected:
+        call()
+    P = raising(call)()
+    for evaluate in (
+        lambda: P.evaluate(P.state([1.0, 1.0]), P.state([0.0, 0.0]), 0.0),
+        lambda: P.evaluate_nodes(np.full((2, 2), 2.0), np.zeros((2, 2)), np.zeros(2)),
+    ):
+        with pytest.raises(type(expected.value)) as error:
+            evaluate()
+        assert str(error.value) == str(expected.value)
+
+
+def test_only_the_node_without_a_value_is_nan() -> None:
+    class Root(BatchedDecay):
+        def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
+            return [du[0] + math.sqrt(u[0]), u[1]]
+
+        def residual_nodes(self, u: Any, du: Any, t: Any) -> Any:
+            return [[b[0] + math.sqrt(a[0]), a[1]] for a, b in zip(u, du, strict=True)]
+
+    P = Root()
+    F = P.evaluate_nodes(np.array([[4.0, 1.0], [-4.0, 1.0], [9.0, 2.0]]), np.zeros((3, 2)), np.zeros(3))
+    np.testing.assert_array_equal(F, [[2.0, 1.0], [np.nan, np.nan], [3.0, 2.0]])
+    assert counts(P)["rhs"] == 3
+
+
+def test_newton_is_damped_where_a_root_of_a_negative_number_is_met() -> None:
+    class Level(Decay):
+        """y' = -y and sqrt(z) = y / 4: from z = 4, Newton's step for sqrt(z) = 1/4 leads to z = -3."""
+
+        def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
+            return [du.diff[0] + u.diff[0], math.sqrt(u.alg[0]) - u.diff[0] / 4.0]
+
+        def u_exact(self, t: float) -> Any:
+            return [math.exp(-t), math.exp(-2.0 * t) / 16.0]
+
+    P = Level()
+    refused = 0
+
+    class Watched(Level):
+        def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
+            nonlocal refused
+            refused += u[1] < 0.0
+            return super().eval_f(u, du, t)
+
+    solution = solve(
+        Watched, sweeper="backward-euler", dt=2.0, t_end=2.0, u0=P.u_exact(0.0), problem_params={}
+    )
+    assert solution.success, solution.message
+    assert refused > 0, "the case must meet a negative number"
+    # one step of implicit Euler: y = 1 / (1 + dt)
+    np.testing.assert_allclose(solution.u[-1], [1.0 / 3.0, 1.0 / 144.0], rtol=1e-9)
+
+
 # --- counters -------------------------------------------------------------------------------------
 
 
@@ -238,6 +375,77 @@ def test_names_have_defaults_that_tell_unknowns_apart() -> None:
 
 
 @pytest.mark.parametrize("attribute", ["names", "units", "equation_names"])
+@pytest.mark.parametrize("given", [["a", "b"], ("a", "b"), np.array(["a", "b"])])
+def test_lists_of_names_become_tuples_of_texts(attribute: str, given: Any) -> None:
+    P = type("Listed", (Decay,), {attribute: given})()
+    assert getattr(P, attribute) == ("a", "b")
+    assert {type(text) for text in getattr(P, attribute)} == {str}
+    later = Decay()
+    setattr(later, attribute, given)
+    assert getattr(later, attribute) == ("a", "b")
+
+
+@pytest.mark.parametrize("attribute", ["names", "units", "equation_names"])
+@pytest.mark.parametrize("given", [None, (), []])
+def test_names_that_are_missing_have_defaults(attribute: str, given: Any) -> None:
+    assert getattr(type("Bare", (Decay,), {attribute: given})(), attribute) == getattr(Decay(), attribute)
+
+
+@pytest.mark.parametrize("attribute", ["names", "units", "equation_names"])
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("yz", "must be a tuple with one text for each unknown; got 'yz'"),
+        ({"y": 1, "z": 2}, "must be a tuple with one text for each unknown; got {'y': 1, 'z': 2}"),
+        (7, "must be a tuple with one text for each unknown; got 7"),
+        (("y", 2), "must be a tuple of texts; entry 1 is 2"),
+        ((None, "z"), "must be a tuple of texts; entry 0 is None"),
+    ],
+)
+def test_names_of_a_wrong_kind_are_refused_where_they_are_given(
+    attribute: str, given: Any, words: str
+) -> None:
+    assert message(type("Misnamed", (Decay,), {attribute: given})) == f"Misnamed.{attribute} {words}"
+    P = Decay()
+    assert message(lambda: setattr(P, attribute, given)) == f"Decay.{attribute} {words}"
+
+
+def test_a_name_of_two_unknowns_is_refused() -> None:
+    text = message(type("Twice", (Decay,), {"names": ("y", "y")}))
+    assert text.startswith("Twice.names has 'y' twice, in places 0 and 1")
+    assert type("Same", (Decay,), {"units": ("m", "m")})().units == ("m", "m")
+
+
+@pytest.mark.parametrize(
+    ("attribute", "given", "words"),
+    [
+        ("index", "2", "must be an integer or None; got '2'"),
+        ("index", 1.5, "must be an integer or None; got 1.5"),
+        ("dt", "0.1", "must be a number; got '0.1'"),
+        ("dt", None, "must be a number; got None"),
+        ("interval", 1.0, "must be a pair of numbers, start and end time; got 1.0"),
+        ("interval", (0.0,), "must be a pair of numbers, start and end time; got (0.0,)"),
+        ("interval", ("0", "1"), "must be a pair of numbers, start and end time; got ('0', '1')"),
+    ],
+)
+def test_defaults_of_a_wrong_kind_are_refused(attribute: str, given: Any, words: str) -> None:
+    assert message(type("Wrong", (Decay,), {attribute: given})) == f"Wrong.{attribute} {words}"
+
+
+def test_an_interval_may_be_a_property() -> None:
+    class Scaled(Decay):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(**settings)
+            self.length = 3.0
+
+        @property
+        def interval(self) -> tuple[float, float]:  # type: ignore[override]
+            return (0.0, self.length)
+
+    assert Scaled().interval == (0.0, 3.0)
+
+
+@pytest.mark.parametrize("attribute", ["names", "units", "equation_names"])
 def test_names_of_a_wrong_number_are_refused(attribute: str) -> None:
     cls = type("Misnamed", (Decay,), {attribute: ("a", "b", "c")})
     assert message(cls) == f"Misnamed.{attribute} has 3 entries for 2 unknowns"
@@ -268,6 +476,77 @@ def test_a_residual_of_another_shape_is_refused_with_both_shapes(value: Any) -> 
     assert text.endswith(f"got shape {np.shape(value)}")
 
 
+WRONG_VALUES: list[tuple[Any, str]] = [
+    (["1.0", "2.0"], "got ['1.0', '2.0'] (entries of type <U3)"),
+    ("ab", "got ab (entries of type <U2)"),
+    ([1.0, 2.0j], "complex128: Python's root of a negative number is one; return NaN where F is not defined"),
+    (np.array([1.0, 2.0], dtype=np.complex64), "complex64: Python's root"),
+    ([1.0, [2.0, 3.0]], "got [1.0, [2.0, 3.0]] (entries of different shapes)"),
+    ([1.0, None], "got [1.0, None] (entries of type NoneType)"),
+    (np.array([1.0, "2.0"], dtype=object), "(entries of type str)"),
+    (np.array([1.0, 2.0j], dtype=object), "(entries of type complex"),
+    (None, "got None (is its return statement missing?)"),
+    ({"y": 1.0}, "got {'y': 1.0} (entries of type dict)"),
+    (np.array(["2020-01-01"] * 2, dtype="M8[D]"), "entries of type datetime64[D]"),
+    ([10**400, 1.0], "too large"),
+]
+
+
+def returning(value: Any) -> type[Decay]:
+    class Wrong(Decay):
+        def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
+            return value
+
+        def residual_nodes(self, u: Any, du: Any, t: Any) -> Any:
+            return value
+
+    return Wrong
+
+
+@pytest.mark.parametrize(("value", "words"), WRONG_VALUES, ids=lambda part: str(part)[:20])
+def test_residuals_that_are_not_real_numbers_are_refused(value: Any, words: str) -> None:
+    P = returning(value)()
+    u = P.state([1.0, 1.0])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        text = message(lambda: P.evaluate(u, u, 0.0))
+        assert "Wrong.eval_f must return real numbers of shape (2,)" in text and words in text
+        text = message(lambda: P.evaluate_nodes(np.ones((3, 2)), np.ones((3, 2)), np.zeros(3)))
+        assert "Wrong.residual_nodes must return real numbers of shape (3, 2)" in text and words in text
+
+
+def test_what_is_refused_is_shown_in_few_letters() -> None:
+    P = returning([["one"] * 50] * 50)()
+    assert len(message(lambda: P.evaluate(P.state([1.0, 1.0]), P.state([1.0, 1.0]), 0.0))) < 250
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        (1, 2),
+        [True, 2],
+        [np.float32(1.0), 2],
+        [Fraction(1), Decimal(2)],
+        np.array([1, 2], dtype=np.int8),
+        np.array([1.0, 2.0], dtype=np.longdouble),
+        np.array([1.0, 2.0], dtype=object),
+        np.array([1.0, 2.0]).view(np.recarray),
+    ],
+    ids=str,
+)
+def test_real_numbers_of_any_type_are_taken(value: Any) -> None:
+    P = returning(value)()
+    F = P.evaluate(P.state([1.0, 1.0]), P.state([0.0, 0.0]), 0.0)
+    assert type(F) is np.ndarray and F.dtype == np.float64
+    assert F.tolist() == [1.0, 2.0]
+
+
+def test_an_array_of_doubles_is_taken_as_it_is() -> None:
+    value = np.array([1.0, 2.0])
+    P = returning(value)()
+    assert P.evaluate(P.state([1.0, 1.0]), P.state([0.0, 0.0]), 0.0) is value
+
+
 @pytest.mark.parametrize("shape", [(3, 3), (2, 2), (2,)])
 def test_residuals_of_nodes_of_another_shape_are_refused_with_both_shapes(shape: tuple[int, ...]) -> None:
     class Wrong(Decay):
@@ -295,13 +574,28 @@ def test_a_problem_without_unknowns_is_refused(n_diff: int, n_alg: int) -> None:
     assert text == f"ProblemDAE needs at least one unknown; got n_diff={n_diff}, n_alg={n_alg}"
 
 
+@pytest.mark.parametrize(("n_diff", "n_alg"), [(1.5, 1), (1, 1.0), ("1", 1), (True, 1), (None, 1)])
+def test_numbers_of_unknowns_that_are_no_integers_are_refused(n_diff: Any, n_alg: Any) -> None:
+    text = message(lambda: ProblemDAE(n_diff, n_alg))
+    assert text == (
+        f"the numbers of unknowns of ProblemDAE must be integers; got n_diff={n_diff!r}, n_alg={n_alg!r}"
+    )
+    assert ProblemDAE(np.int64(2), 1).n == 3
+
+
+@pytest.mark.parametrize("value", ["a", "1e-8", None, [1e-8], True, 1e-8j])
+def test_a_newton_tolerance_that_is_no_number_is_refused(value: Any) -> None:
+    text = message(lambda: Decay(newton_tol=value))
+    assert text == f"newton_tol must be a positive number; got {value!r}"
+
+
 @pytest.mark.parametrize("value", [0.0, -1e-8, float("nan")])
 def test_a_newton_tolerance_that_is_not_positive_is_refused(value: float) -> None:
     assert message(lambda: Decay(newton_tol=value)) == f"newton_tol must be positive; got {value}"
 
 
-@pytest.mark.parametrize("value", [0, -3, 2.5])
-def test_a_limit_of_newton_iterations_that_allows_none_is_refused(value: float) -> None:
+@pytest.mark.parametrize("value", [0, -3, 2.5, "25", None])
+def test_a_limit_of_newton_iterations_that_allows_none_is_refused(value: Any) -> None:
     text = message(lambda: Decay(newton_maxiter=value))
     assert "newton_maxiter" in text and str(value) in text
 

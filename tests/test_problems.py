@@ -10,10 +10,12 @@ from importlib import resources
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.integrate import solve_ivp
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEWarning, InputError, ReferenceRangeError
+from dae_sdc.problems.power import EVENT_SLACK
 
 NAMES = list(PROBLEMS)
 STORED = [name for name in NAMES if hasattr(PROBLEMS[name], "stored")]
@@ -48,6 +50,12 @@ def residual(problem, u, du, t):
     return np.asarray(problem.eval_f(problem.state(u), problem.state(du), t))
 
 
+def jacobian(problem, u, du, t, c):
+    """The Jacobian as an array, also of a problem that gives a sparse matrix."""
+    matrix = problem.jacobian(problem.state(u), problem.state(du), t, c)
+    return matrix.toarray() if sparse.issparse(matrix) else matrix
+
+
 def branches(problem):
     """The attribute by which a problem keeps its branch for a step, if it has one."""
     return [a for a in ("switched", "limited") if hasattr(problem, a)]
@@ -61,7 +69,7 @@ def test_jacobian_is_the_derivative_of_the_residual(name, c):
         for branch in (False, True) if branches(problem) else (False,):
             for attribute in branches(problem):
                 setattr(problem, attribute, branch)
-            matrix = problem.jacobian(problem.state(u), problem.state(du), t, c)
+            matrix = jacobian(problem, u, du, t, c)
             # Unknowns change by 1e-5, which the steepest function, a transistor's exponential, allows.
             for e in np.eye(problem.n) * 1e-5 / max(c, 1e-3):
                 plus, minus = residual(problem, u + c * e, du + e, t), residual(problem, u - c * e, du - e, t)
@@ -90,11 +98,11 @@ def test_initial_value_satisfies_the_equations_and_the_hidden_constraints(name):
     t = problem.interval[0]
     u, du = problem.u_exact(t), problem.du_exact(t)
     problem.start_step(u, t)
-    size = np.abs(problem.jacobian(u, du, t, 1.0)) @ np.maximum(np.abs(u), 1.0) + 1e-30
+    size = np.abs(jacobian(problem, u, du, t, 1.0)) @ np.maximum(np.abs(u), 1.0) + 1e-30
     assert np.abs(residual(problem, u, du, t) / size).max() < 1e-15
     # Constraints hold along u + s u', so their derivative vanishes: the hidden constraint of index 2 and 3.
     s = 1e-4
-    rows = np.flatnonzero(np.abs(problem.jacobian(u, du, t, 0.0)).max(axis=1) == 0.0)
+    rows = np.flatnonzero(np.abs(jacobian(problem, u, du, t, 0.0)).max(axis=1) == 0.0)
     later = residual(problem, u + s * du, du, t + s)[rows]
     earlier = residual(problem, u - s * du, du, t - s)[rows]
     # The symmetric difference is exact up to s^2.
@@ -153,10 +161,13 @@ def test_solution_is_refused_where_it_does_not_exist(name, t):
             ask(t)
 
 
-def integrate_differential_part(problem, t0, t1):
-    """A DAE F = f(y, z) - y' integrated from its reference at t0, z from Newton in the right-hand side."""
+def integrate_differential_part(problem, t0, t1, *, start=None, since=-np.inf, until=np.inf):
+    """A DAE F = f(y, z) - y' integrated from its reference at t0, z from Newton in the right-hand side.
+
+    The time in F is kept between ``since`` and ``until``, so that rounding crosses no disturbance.
+    """
     m = problem.n_diff
-    u = np.array(problem.u_exact(t0))
+    u = np.array(problem.u_exact(t0) if start is None else start)
     rest = np.zeros(problem.n)
 
     def complete(t, y):
@@ -171,16 +182,13 @@ def integrate_differential_part(problem, t0, t1):
                 break
         return u.copy()
 
+    def rate(t, y):
+        t = min(max(t, since), until)
+        return residual(problem, complete(t, y), rest, t)[:m]
+
     problem.start_step(problem.state(u), t0)
-    solution = solve_ivp(
-        lambda t, y: residual(problem, complete(t, y), rest, t)[:m],
-        (t0, t1),
-        u[:m].copy(),
-        "DOP853",
-        rtol=1e-12,
-        atol=1e-13,
-    )
-    return complete(t1, solution.y[:, -1])
+    solution = solve_ivp(rate, (t0, t1), u[:m].copy(), "DOP853", rtol=1e-13, atol=1e-14)
+    return complete(min(max(t1, since), until), solution.y[:, -1])
 
 
 @pytest.mark.parametrize(
@@ -309,12 +317,45 @@ def test_pysdc_takes_a_branch_out_of_a_matrix_in_another_bus_order():
 def test_disturbance_is_a_left_continuous_function_of_time(name):
     problem = PROBLEMS[name]()
     u, du = problem.u_exact(0.0), problem.du_exact(0.0)
-    times = (0.01, 0.05, 0.05 + 1e-12, 0.05 + 1e-6)
+    times = (0.01, 0.05, 0.05 + 0.5 * EVENT_SLACK, 0.05 + 2.0 * EVENT_SLACK)
     before, at, rounded, after = (residual(problem, u, du, t) for t in times)
     assert np.array_equal(before, at)
     assert np.array_equal(before, rounded)
     assert np.abs(after - before).max() > 0.01
     assert np.array_equal(residual(problem, u, du, 0.01), before)
+
+
+@pytest.mark.parametrize("name", ["synchronous-machine", "wscc9"])
+@pytest.mark.parametrize("event", [0.05, 0.3, 1.0, 70.0])
+def test_times_that_are_sums_of_steps_lie_on_the_right_side_of_a_disturbance(name, event):
+    problem = PROBLEMS[name](**{"t_disturbance" if name == "synchronous-machine" else "t_fault": event})
+    first_node = 0.04  # in steps, of five RADAU-RIGHT nodes: later than rounding
+    disturbed = problem.torque if name == "synchronous-machine" else lambda t: problem.network(t)[7, 7]
+    before, after = disturbed(0.0), disturbed(2.0 * event)
+    assert before != after
+    for count in (*range(1, 120), 977, 10_000):
+        # The times as a controller has them, each the one before plus dt; dt from an end at 20 events.
+        dt = 20.0 * event / (20 * count)
+        last, end = np.cumsum(np.full(count + 1, dt))[[count - 2, count - 1]] if count > 1 else (0.0, dt)
+        assert abs(end - event) < 1e-10 * max(event, 1.0)
+        for t in (end, last + dt, last + dt * (1.0 - 1e-16)):
+            assert disturbed(t) == before
+        assert disturbed(end + first_node * dt) == after
+
+
+@pytest.mark.parametrize(("name", "ends"), [("synchronous-machine", (0.1, 0.3)), ("wscc9", (0.051, 0.4))])
+def test_reference_is_the_solution_of_the_coded_equations_also_after_the_disturbance(name, ends):
+    problem = PROBLEMS[name]()
+    event = 0.05 + EVENT_SLACK * (1.0 + 1e-3)  # where the coded function switches
+    start = np.array(problem.u_exact(0.0))
+    at_event = integrate_differential_part(problem, 0.0, event, until=0.05)
+    assert np.abs(at_event - problem.u_exact(0.05)).max() < 1e-10
+    for t in ends:
+        found = integrate_differential_part(problem, event, t, start=at_event, since=0.05 + 2.0 * EVENT_SLACK)
+        expected = np.asarray(problem.u_exact(t))
+        # Stored values are accurate to 1e-11; a switch 1e-9 s too late gives 3e-9 and 5e-9 here.
+        assert (np.abs(found - expected) <= 1e-11 * np.maximum(np.abs(expected), 1.0)).all()
+    assert np.array_equal(start, problem.u_exact(0.0))
 
 
 def test_valve_limiter_acts_from_its_event_on():

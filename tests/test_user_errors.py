@@ -59,6 +59,13 @@ class Logarithm(ds.ProblemDAE):
         return [t, math.log(0.35 - t)]
 
 
+class RaisingLogarithm(Logarithm):
+    """The same with the exception of the math module."""
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        return [du[0] - 1.0, u[1] - math.log(0.35 - t)]
+
+
 class Plain:
     """Not a problem at all."""
 
@@ -180,6 +187,17 @@ MISTAKES: dict[str, Mistake] = {
             "consistent u0",
         ),
         error=ds.InconsistentStateError,
+    ),
+    "equations that return complex numbers": Mistake(
+        type("Rooted", (Sphere,), {"eval_f": lambda self, u, du, t: [du[0] - 1.0, (-1.0) ** 0.5]}),
+        {},
+        ("Rooted.eval_f must return real numbers of shape (2,)", "complex128", "return NaN"),
+    ),
+    "names that are one text": Mistake(
+        type("Lettered", (Sphere,), {"names": "yz"}), {}, ("Lettered.names must be a tuple", "'yz'")
+    ),
+    "Newton tolerance that is no number": Mistake(
+        SIMPLE, {"newton_tol": "a"}, ("newton_tol must be a positive number", "'a'")
     ),
     "initial value with a NaN": Mistake(SIMPLE, {"u0": [1.0, math.nan, -0.5]}, ("u0", "'u2'", "nan", "t=0")),
     "initial value that is infinite": Mistake(SIMPLE, {"u0": [math.inf, 1.0, -0.5]}, ("u0", "'u1'", "inf")),
@@ -402,6 +420,9 @@ FAILURES: dict[str, Failure] = {
     ),
     "equations that are not defined any more": Failure(
         Logarithm, {}, ("eval_f of Logarithm returned nan in 'level' at t=", "from 0.3", "reduce dt"), 3
+    ),
+    "equations that raise where they are not defined any more": Failure(
+        RaisingLogarithm, {}, ("eval_f of RaisingLogarithm returned nan", "at t=", "from 0.3", "reduce dt"), 3
     ),
     "equations that are not defined any more, for a Runge-Kutta method": Failure(
         Logarithm, {"sweeper": "backward-euler"}, ("eval_f of Logarithm returned nan in 'level' at t=0.4",), 3

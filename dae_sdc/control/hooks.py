@@ -195,6 +195,12 @@ class MarkProvisionalStarts(Hooks):  # type: ignore[misc]
     A sweep that fails then leaves the step as it was, instead of ending the run.
     """
 
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Tell the sweepers that other steps will take what they hand on."""
+        super().pre_run(step, level_number)
+        for level in step.levels:
+            level.sweep.together = True
+
     def pre_sweep(self, step: Any, level_number: int) -> None:
         """Look at the step before."""
         super().pre_sweep(step, level_number)

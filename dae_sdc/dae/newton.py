@@ -360,6 +360,11 @@ class NodeSystem:
         The equations.
     n_integrated : int
         Number of leading unknowns with u = r + c u'.
+
+    Attributes
+    ----------
+    tau : ndarray or None
+        Right-hand side in place of 0, shape (n,): the correction that a finer level asks of this one.
     """
 
     def __init__(self, problem: ProblemDAE, n_integrated: int) -> None:
@@ -369,6 +374,7 @@ class NodeSystem:
         self._saved = np.empty((2, n))
         self._split = problem.n_diff
         self.key: Any = None
+        self.tau: Vector | None = None
 
     def place(
         self,
@@ -412,7 +418,8 @@ class NodeSystem:
 
     def residual(self) -> Vector:
         """See :class:`ImplicitSystem`."""
-        return self.problem.evaluate(self.u, self.du, self.time)
+        value = self.problem.evaluate(self.u, self.du, self.time)
+        return value if self.tau is None else value - self.tau
 
     def linearize(self) -> Linearization:
         """See :class:`ImplicitSystem`."""

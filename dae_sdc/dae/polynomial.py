@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -97,12 +97,16 @@ class StepPolynomial:
             end[k:] = differentiation_row(self.nodes, 1.0) @ self.value[:, k:] / self.dt
         return end
 
+    def copy(self) -> StepPolynomial:
+        """The same with values of its own, which a step that goes on does not change."""
+        return replace(self, value=self.value.copy(), derivative=self.derivative.copy())
+
     def pack(self) -> Vector:
         """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
-        k = self.n_integrated
-        about = [len(self.nodes), self.time, self.dt, k, *self.nodes]
+        k, n = self.n_integrated, self.value.shape[1]
+        about = [len(self.nodes), self.time, self.dt, k, n, *self.nodes]
         # What is not integrated has no derivative here; where all is, a method may continue any value.
-        value = self.value[:, k:] if k < self.value.shape[1] else self.value
+        value = self.value[:, k:] if k < n else self.value
         return np.concatenate([about, value.ravel(), self.derivative[:, :k].ravel()])
 
     def continuation(self, time: float, dt: float, nodes: tuple[float, ...]) -> Vector:
@@ -143,10 +147,9 @@ def unpack(numbers: Vector) -> EndDerivative | StepPolynomial | None:
     m = int(numbers[0])
     if m == 0:
         return EndDerivative(numbers[1:])
-    time, dt, k = float(numbers[1]), float(numbers[2]), int(numbers[3])
-    rest = numbers[4 + m :]
-    derivative = rest[rest.size - m * k :].reshape(m, k)
-    value = rest[: rest.size - m * k].reshape(m, -1)
-    if value.shape[1] != k:
-        value = np.concatenate([np.full((m, k), np.nan), value], axis=1)
-    return StepPolynomial(time, dt, tuple(numbers[4 : 4 + m].tolist()), value, derivative, k)
+    time, dt, k, n = float(numbers[1]), float(numbers[2]), int(numbers[3]), int(numbers[4])
+    nodes, rest = tuple(numbers[5 : 5 + m].tolist()), numbers[5 + m :]
+    value = np.full((m, n), np.nan)
+    known = value[:, k:] if k < n else value
+    known[:] = rest[: known.size].reshape(known.shape)
+    return StepPolynomial(time, dt, nodes, value, rest[known.size :].reshape(m, k), k)

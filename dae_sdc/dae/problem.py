@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,6 +16,19 @@ from dae_sdc.dae.counters import new_counters
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import Registry
+
+PER_UNKNOWN = ("names", "units", "equation_names")
+"""Attributes that hold one text for every unknown or equation."""
+
+# What the standard library and NumPy say where a function has no value; Python 3.14 has words for each.
+_UNDEFINED = re.compile(
+    r"math (domain|range) error"
+    r"|expected (a (nonnegative|positive|finite) input|a number (in range|between)|a noninteger)"
+    r"|expected argument value"
+    r"|cannot convert float NaN to integer"
+)
+_NOT_REAL = (str, bytes, complex, np.complexfloating, np.ndarray)
+_UNSOLVABLE = re.compile(r"singular|converge|positive definite|infs or nans", re.IGNORECASE)
 
 
 class ProblemDAE(Problem):  # type: ignore[misc]
@@ -44,7 +59,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     index : int or None
         Differentiation index; None switches off the checks that depend on it.
     names, units : tuple of str
-        Name and unit of every unknown, in the order of the state.
+        Name and unit of every unknown, in the order of the state; no name twice. Checked when they are set.
     equation_names : tuple of str
         Name of every equation, used in messages.
     parameter_units : mapping of str to str
@@ -82,10 +97,16 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
 
     def __init__(self, n_diff: int, n_alg: int, newton_tol: float = 1e-10, newton_maxiter: int = 25) -> None:
+        if not (_is_integer(n_diff) and _is_integer(n_alg)):
+            raise InputError(
+                f"the numbers of unknowns of {type(self).__name__} must be integers; "
+                f"got n_diff={n_diff!r}, n_alg={n_alg!r}"
+            )
         if n_diff < 0 or n_alg < 0 or n_diff + n_alg < 1:
             raise InputError(
                 f"{type(self).__name__} needs at least one unknown; got n_diff={n_diff}, n_alg={n_alg}"
             )
+        n_diff, n_alg = int(n_diff), int(n_alg)
         check_newton(newton_tol, newton_maxiter)
         super().__init__(StateShape(n_diff + n_alg, None, np.dtype(np.float64), n_diff))
         self._makeAttributeAndRegister("newton_tol", "newton_maxiter", localVars=locals())
@@ -95,22 +116,56 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         self.work_counters = new_counters()
         self._rhs = self.work_counters["rhs"]
         self._shape = (self.n,)
-        self._fill_names()
-
-    def _fill_names(self) -> None:
         defaults = {
             "names": tuple(f"u[{i}]" for i in range(self.n)),
             "units": ("",) * self.n,
             "equation_names": tuple(f"equation {i}" for i in range(self.n)),
         }
-        for attribute, default in defaults.items():
-            given = getattr(self, attribute)
-            if not given:
-                setattr(self, attribute, default)
-            elif len(given) != self.n:
+        for name in (*PER_UNKNOWN, "index", "interval", "dt"):
+            if isinstance(getattr(type(self), name, None), property):
+                continue  # it may need what the constructor of the subclass is yet to set
+            given = getattr(self, name)
+            missing = name in defaults and (given is None or np.size(given) == 0)
+            setattr(self, name, defaults[name] if missing else given)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        # Checked where it is written, so that no message or table meets a wrong one in the middle of a run.
+        if "n" in self.__dict__:
+            if name in PER_UNKNOWN:
+                value = self._texts(name, value)
+            elif name in ("index", "interval", "dt"):
+                self._check_default(name, value)
+        super().__setattr__(name, value)
+
+    def _texts(self, attribute: str, given: Any) -> tuple[str, ...]:
+        """``given`` as a tuple with one text for every unknown."""
+        which = f"{type(self).__name__}.{attribute}"
+        if not isinstance(given, list | tuple | np.ndarray):
+            raise InputError(f"{which} must be a tuple with one text for each unknown; got {given!r}")
+        texts = tuple(given)
+        if len(texts) != self.n:
+            raise InputError(f"{which} has {len(texts)} entries for {self.n} unknowns")
+        twice = attribute == "names" and len(set(map(str, texts))) < len(texts)
+        for i, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InputError(f"{which} must be a tuple of texts; entry {i} is {text!r}")
+            if twice and text in texts[:i]:
                 raise InputError(
-                    f"{type(self).__name__}.{attribute} has {len(given)} entries for {self.n} unknowns"
+                    f"{which} has '{text}' twice, in places {texts.index(text)} and {i}; give every unknown "
+                    f"a name of its own"
                 )
+        return tuple(str(text) for text in texts)
+
+    def _check_default(self, name: str, value: Any) -> None:
+        if name == "index":
+            fine, wanted = value is None or (_is_integer(value) and value >= 0), "an integer or None"
+        elif name == "dt":
+            fine, wanted = _is_number(value), "a number"
+        else:
+            fine = isinstance(value, list | tuple | np.ndarray) and len(value) == 2
+            fine, wanted = fine and all(map(_is_number, value)), "a pair of numbers, start and end time"
+        if not fine:
+            raise InputError(f"{type(self).__name__}.{name} must be {wanted}; got {value!r}")
 
     @property
     def groups(self) -> dict[str, slice]:
@@ -131,7 +186,9 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         Returns
         -------
         array_like
-            F(t, u, u'), shape (n,); all zero along a solution.
+            F(t, u, u'), shape (n,), real; all zero along a solution. Where F is not defined, NaN, or an
+            ArithmeticError or the ValueError of a function of :mod:`math`: the solver then takes a shorter
+            way there, or ends with an error that gives the time. Any other exception ends the run as it is.
         """
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
 
@@ -162,33 +219,31 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     def state(self, values: npt.ArrayLike) -> MeshDAE:
         """A new state with the given n values; raises :class:`InputError` on another shape."""
         try:
-            given = np.asarray(values)
-            if given.dtype.kind not in "biufO":
-                raise TypeError(f"entries of type {given.dtype}")
-            array = np.array(given, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            text = " ".join(str(values).split())
+            array = _real(values)
+        except TypeError as error:
             raise InputError(
-                f"a state of {type(self).__name__} takes real numbers of shape ({self.n},); got {text} "
-                f"({str(error).splitlines()[0]})"
+                f"a state of {type(self).__name__} takes real numbers of shape ({self.n},); "
+                f"got {_shortened(values)} ({error})"
             ) from None
         if array.shape != (self.n,):
             raise InputError(
                 f"a state of {type(self).__name__} has shape ({self.n},), differential unknowns first; "
                 f"got shape {array.shape}"
             )
-        return attach(array, self.n_diff)
+        return attach(array.copy(), self.n_diff)
 
     def evaluate(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual as a plain array of shape (n,), counted and checked for its shape."""
         self._rhs.niter += 1
         try:
             value = self.eval_f(u, du, t)
-        except ArithmeticError:
-            # Plain Python raises where NumPy returns infinity; both mean a step too far.
+        except (ArithmeticError, ValueError) as error:
+            if not undefined(error):
+                raise
+            # Plain Python raises where NumPy returns NaN or infinity; both mean a step too far.
             return np.full(self._shape, np.nan)
         if type(value) is not np.ndarray or value.dtype != np.float64:
-            value = np.asarray(value, dtype=np.float64).view(np.ndarray)
+            value = self._returned("eval_f", value, self._shape)
         if value.shape != self._shape:
             raise InputError(
                 f"{type(self).__name__}.eval_f must return {self.n} values, one an equation; "
@@ -199,6 +254,14 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     def evaluate_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
         """The residual at M nodes, shape (M, n), in one call where ``residual_nodes`` exists."""
         batched: Callable[[Vector, Vector, Vector], Any] | None = getattr(self, "residual_nodes", None)
+        if batched is not None:
+            try:
+                value = batched(u, du, t)
+            except (ArithmeticError, ValueError) as error:
+                if not undefined(error):
+                    raise
+                # One node is undefined, but it does not say which: ask them one by one.
+                batched = None
         if batched is None:
             rows = zip(u, du, t, strict=True)
             values = np.empty_like(u)
@@ -207,16 +270,91 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 values[i] = self.evaluate(attach(x, self.n_diff), attach(dx, self.n_diff), float(s))
             return values
         self._rhs.niter += len(t)
-        value: Vector = np.asarray(batched(u, du, t), dtype=np.float64)
+        if type(value) is not np.ndarray or value.dtype != np.float64:
+            value = self._returned("residual_nodes", value, u.shape)
         if value.shape != u.shape:
             raise InputError(
                 f"{type(self).__name__}.residual_nodes must return shape {u.shape}; got {value.shape}"
             )
-        return value
+        found: Vector = value
+        return found
+
+    def _returned(self, method: str, value: Any, shape: tuple[int, ...]) -> Vector:
+        """What a method of a subclass returned as a plain array of real numbers."""
+        try:
+            return _real(value)
+        except TypeError as error:
+            reason = str(error)
+            if value is None:
+                reason = "is its return statement missing?"
+            elif "complex" in reason:
+                reason += ": Python's root of a negative number is one; return NaN where F is not defined"
+            raise InputError(
+                f"{type(self).__name__}.{method} must return real numbers of shape {shape}; "
+                f"got {_shortened(value)} ({reason})"
+            ) from None
+
+
+def undefined(error: Exception) -> bool:
+    """Whether what an equation raised means that it has no value there, rather than a mistake in it.
+
+    Parameters
+    ----------
+    error : Exception
+        What ``eval_f`` raised.
+
+    Returns
+    -------
+    bool
+        True for arithmetic errors, for the ValueErrors by which functions of :mod:`math` and :mod:`cmath`
+        refuse a number, and for matrices without a solution in :mod:`numpy.linalg`; False for all others,
+        such as those about shapes.
+    """
+    if isinstance(error, np.linalg.LinAlgError):
+        return _UNSOLVABLE.search(str(error)) is not None
+    # A subclass of ValueError is something else than a function that refuses its argument.
+    return isinstance(error, ArithmeticError) or (
+        type(error) is ValueError and _UNDEFINED.match(str(error)) is not None
+    )
+
+
+def _real(values: Any) -> Vector:
+    """``values`` as an array of doubles; raises TypeError with the reason where they are no real numbers."""
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise TypeError("entries of different shapes") from None
+    if array.dtype.kind not in "biufO":
+        raise TypeError(f"entries of type {array.dtype}")
+    if array.dtype.kind == "O":
+        # NumPy would read text as numbers, None as NaN, and drop imaginary parts.
+        for entry in array.ravel():
+            if isinstance(entry, _NOT_REAL) or not hasattr(entry, "__float__"):
+                raise TypeError(f"entries of type {type(entry).__name__}")
+    try:
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise TypeError(str(error).partition("\n")[0]) from None
+
+
+def _shortened(value: Any, length: int = 80) -> str:
+    """``value`` in one line of at most ``length`` characters."""
+    text = " ".join(str(value).split())
+    return text if len(text) <= length else f"{text[: length - 4]} ..."
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
 
 
 def check_newton(newton_tol: float, newton_maxiter: int) -> None:
     """Refuse settings with which no Newton iteration can end well."""
+    if not _is_number(newton_tol):
+        raise InputError(f"newton_tol must be a positive number; got {newton_tol!r}")
     if not newton_tol > 0.0:
         raise InputError(f"newton_tol must be positive; got {newton_tol}")
     require_count("newton_maxiter", newton_maxiter)

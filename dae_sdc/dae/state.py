@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from pySDC.implementations.datatype_classes.mesh import mesh
 
-from dae_sdc.dae.polynomial import EndDerivative, Vector as Vector, unpack
+from dae_sdc.dae.polynomial import Vector as Vector, unpack
 from dae_sdc.errors import InputError
 
 

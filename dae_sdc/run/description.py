@@ -12,12 +12,13 @@ from typing import Any, cast
 import numpy as np
 
 from dae_sdc.control.stagnation import StopAtRoundOff
+from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import expected_orders
-from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes
+from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.sdc import RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
 
@@ -56,8 +57,9 @@ class Setup:
 
     @property
     def sweeper_class(self) -> type[Any]:
-        """The sweeper."""
-        cls: type[Any] = self.description["sweeper_class"]
+        """The sweeper, of the finest level."""
+        given = self.description["sweeper_class"]
+        cls: type[Any] = given[0] if isinstance(given, list) else given
         return cls
 
     def with_step(self, dt: float) -> dict[str, Any]:
@@ -145,6 +147,10 @@ def describe(
     residual_type: str | None = None,
     seed: int | None = None,
     parallel: str | None = None,
+    coarse_nodes: int | None = None,
+    coarse_qdelta: str | None = None,
+    coarsen: bool = False,
+    match_sweep: bool = False,
     problem_params: Mapping[str, Any] | None = None,
     convergence_controllers: Mapping[type[Any], Mapping[str, Any]] | None = None,
 ) -> Setup:
@@ -169,6 +175,15 @@ def describe(
     parallel : str, optional
         What ranks share: nodes, steps or both. Where they share nodes, Q_Delta must be diagonal, and is
         MIN-SR-S if none is given.
+    coarse_nodes : int, optional
+        Number of nodes of a second, coarse level: MLSDC, and PFASST where several steps iterate together.
+    coarse_qdelta : str, optional
+        Q_Delta of the coarse level (LU), where all ranks that share nodes compute the same.
+    coarsen : bool
+        Coarsen the unknowns too, for a problem that offers ``coarse_params`` and ``space_transfer``.
+    match_sweep : bool
+        Fit sweep and coarse correction to each other, see
+        :class:`dae_sdc.control.transfer.TransferDAE`.
     problem_params, convergence_controllers : mapping, optional
         Arguments of the problem; pySDC's convergence controllers and their parameters.
 
@@ -199,6 +214,10 @@ def describe(
         "initial_guess": initial_guess,
         "residual_type": residual_type,
         "seed": seed,
+        "coarse_nodes": coarse_nodes,
+        "coarse_qdelta": coarse_qdelta,
+        "coarsen": coarsen or None,
+        "match_sweep": match_sweep or None,
     }
     direct = isinstance(cls, type) and issubclass(cls, RungeKuttaDAE)
     if direct:
@@ -257,11 +276,49 @@ def describe(
         "step_params": {"maxiter": maxiter},
         "convergence_controllers": {k: dict(v) for k, v in (convergence_controllers or {}).items()},
     }
+    if coarse_nodes is not None:
+        _add_coarse_level(description, instance, coarse_nodes, coarse_qdelta or "LU", coarsen, match_sweep)
+    elif coarse_qdelta is not None or coarsen or match_sweep:
+        raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     adaptive = bool(convergence_controllers)
     if not direct:
         description["convergence_controllers"].setdefault(StopAtRoundOff, {})
     label = {"problem": problem_name(problem), "sweeper": name, **label}
     return Setup(instance, label, description, adaptive, parallel)
+
+
+def _add_coarse_level(
+    description: dict[str, Any],
+    problem: ProblemDAE,
+    nodes: int,
+    qdelta: str,
+    coarsen: bool,
+    match_sweep: bool,
+) -> None:
+    """Turn the entries of a description into pairs, fine and coarse."""
+    fine = description["sweeper_class"]
+    sweeper, levels = description["sweeper_params"], description["level_params"]
+    sweeper.update(num_nodes=[sweeper["num_nodes"], nodes], QI=[sweeper["QI"], qdelta])
+    # Nobody looks at the residual of a coarse level.
+    sweeper["skip_residual_computation"] = [(), ("IT_DOWN", "IT_COARSE", "IT_UP")]
+    levels["nsweeps"] = [levels["nsweeps"], 1]
+    # Each rank computes the coarse level for itself: it has fewer nodes, and its sweeps are not parallel.
+    description["sweeper_class"] = [fine, serial_form(fine)]
+    description["base_transfer_class"] = TransferDAE
+    description["base_transfer_params"] = {"match_sweep": match_sweep}
+    description["space_transfer_class"] = SameUnknowns
+    if coarsen:
+        transfer = getattr(problem, "space_transfer", None)
+        if transfer is None or not hasattr(problem, "coarse_params"):
+            raise InputError(
+                f"{type(problem).__name__} offers no coarser unknowns (coarse_params and space_transfer); "
+                f"leave coarsen out"
+            )
+        if not isinstance(description["problem_class"], type):
+            raise InputError("to coarsen the unknowns, give the problem by its name or class")
+        description["space_transfer_class"] = transfer
+        for name, value in problem.coarse_params().items():
+            description["problem_params"][name] = [getattr(problem, name), value]
 
 
 def _sweeper_name(cls: type[Any]) -> str:

@@ -132,7 +132,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweepers nodes-list quad qdeltas dt t-end newton-tol maxiter initial-guess residual-type",
-        "steps parallel param seed out",
+        "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
     )
 
 

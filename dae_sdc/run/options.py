@@ -47,7 +47,13 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "nsweeps": {"type": int, "help": "sweeps in one iteration (1)"},
     "initial-guess": {"help": "predictor: extrapolate, spread, zero or random (extrapolate)"},
     "residual-type": {"help": "full_abs, last_abs, full_rel or last_rel (full_abs)"},
+    "sizes": {"type": _integers, "help": "numbers of unknowns, separated by commas (10,100,1000,10000)"},
+    "ranks": {"type": int, "help": "ranks of MPI to start (2)"},
     "steps": {"type": int, "help": "time steps that iterate together (1; in parallel as many as fit)"},
+    "coarse-nodes": {"type": int, "help": "nodes of a coarse level: MLSDC, with several steps PFASST"},
+    "coarse-qdelta": {"help": "preconditioner of the coarse level (LU)"},
+    "coarsen": {"action": "store_true", "help": "coarsen the unknowns too, where the problem can"},
+    "match-sweep": {"action": "store_true", "help": "fit sweep and coarse correction to each other"},
     "parallel": {"help": "what the ranks of mpirun share: nodes, steps or both"},
     "param": {
         "action": "append",
@@ -74,7 +80,8 @@ def add(parser: argparse.ArgumentParser, *names: str) -> None:
 def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The options that describe a run, as arguments of the functions in ``dae_sdc.run``."""
     names = (
-        "sweeper nodes quad qdelta restol newton_tol maxiter nsweeps initial_guess residual_type seed"
+        "sweeper nodes quad qdelta restol newton_tol maxiter nsweeps initial_guess residual_type seed "
+        "coarse_nodes coarse_qdelta coarsen match_sweep"
     ).split()
     given = {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
     if getattr(args, "param", None):

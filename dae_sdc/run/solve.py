@@ -43,6 +43,9 @@ from dae_sdc.run.solution import Solution
 
 QUIET = logging.ERROR
 
+MOST_TAGGED = 99
+"""Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
+
 PAUSE = 0.5
 """Least time in seconds between two savings of a run that goes on."""
 
@@ -126,9 +129,17 @@ def solve(
     count = number_of_steps(start, end, size)
     first = initial_state(own, u0, start)
     with ranks(setup.parallel, comm, setup.label["nodes"], steps) as team:
+        allowed = setup.description["step_params"]
         if not limited:
             # A step waits for those before it while it iterates.
-            setup.description["step_params"]["maxiter"] *= max(steps or 1, team.steps_at_once)
+            allowed["maxiter"] *= max(steps or 1, team.steps_at_once)
+        if team.steps is not None and isinstance(setup.description["sweeper_class"], list):
+            if limited and allowed["maxiter"] > MOST_TAGGED:
+                raise InputError(
+                    f"with a coarse level and steps on ranks of their own, pySDC tells apart the messages of "
+                    f"at most {MOST_TAGGED} iterations; got maxiter={allowed['maxiter']}"
+                )
+            allowed["maxiter"] = min(allowed["maxiter"], MOST_TAGGED)
         if out is not None:
             on_root(team.comm, lambda: check_target(out))
         show = progress and team.root
@@ -312,7 +323,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweeper nodes quad qdelta dt t-end restol newton-tol maxiter nsweeps initial-guess residual-type",
-        "steps parallel param seed out",
+        "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
     )
 
 

@@ -237,3 +237,11 @@ def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDA
     about = {"__doc__": f"{sweeper.__name__} with its nodes on several ranks.", "__module__": __name__}
     twin = type(f"{sweeper.__name__}MPI", (SweeperDAEMPI, sweeper), about)
     return twin
+
+
+def serial_form(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SpectralDeferredCorrectionDAE]:
+    """The sweeper that :func:`across_nodes` makes this one of; itself if it is serial."""
+    if not issubclass(sweeper, SweeperDAEMPI):
+        return sweeper
+    serial: type[SpectralDeferredCorrectionDAE] = sweeper.__bases__[-1]
+    return serial

@@ -13,7 +13,7 @@ from dae_sdc.dae.linear import largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError, SolveError
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sweepers.collocation import (
@@ -102,7 +102,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._problem: ProblemDAE | None = None
         self._dt = 0.0
         self._sweeps = self._last_sweeps = 0
-        self.defers = self.provisional = False
+        self.defers = self.provisional = self.together = self.coupled = False
+        self._integral_tau: Vector | None = None
         self.failure: Exception | None = None
         self._ahead = self._misled = False
         self._may_run_ahead = self.nodes.size > 1
@@ -153,11 +154,18 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         hidden = self._n_integrated == problem.n and (index is None or index >= 1)
         constrained = hidden or (index is not None and index >= 2)
         check_qdelta(self.coll, self.params.QI, index, constrained)
+        self._constrained = constrained
         self._system = NodeSystem(problem, self._n_integrated)
-        # A node's matrices depend on its own past alone, so that the solution does not depend on who owns it.
-        self._newtons = {m: ModifiedNewton(problem, guide=self._common) for m in self.nodes.owned}
+        owned = self.nodes.owned
+        if self._diagonal:
+            # A node's matrices depend on its own past alone, so that the solution does not on who owns it.
+            self._newtons = {m: ModifiedNewton(problem, guide=self._common) for m in owned}
+        else:
+            # Nodes are solved in turn, and the Jacobian at one is a good one at the next.
+            self._newtons = dict.fromkeys(owned, ModifiedNewton(problem))
         self._linearization: Linearization | None = None
         self._first = np.empty((2, problem.n))
+        self._residuals = np.empty((self.coll.num_nodes, problem.n))
         self._right_side = np.zeros((self.coll.num_nodes, self._n_integrated))
         self._mixed = np.zeros((self.coll.num_nodes, problem.n))
         self._mixed_rows = [attach(row, problem.n_diff) for row in self._mixed]
@@ -173,7 +181,15 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _allocate(self) -> None:
         """New stage arrays for a step; the last step's live on in the polynomial its end value carries."""
+        # What steps hand on while they iterate must satisfy the constraints on integrated unknowns, or the
+        # next step answers with a derivative as large as what is left, over dt; only a node's solve does.
+        # Without such constraints the integral is the better value, and all that a coarse level needs.
+        coarse = self.coupled and self.level.level_index > 0
+        self._keeps = (self.keeps_node_value and not coarse) or (
+            (self.coupled or self.together) and self._constrained
+        )
         self._show(self._stages())
+        self._residuals_known = self._residuals_shared = False
         self._spare: Stages | None = None
         self._sweeps = 0
         self._extrapolated = False
@@ -232,6 +248,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         P.start_step(u0, L.time)
         self._last_sweeps = self._sweeps
         self._misled = False
+        self._integral_tau = None
         self._forget_ahead()
         self._allocate()
         self._scale()
@@ -260,6 +277,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _begin_at(self, u0: MeshDAE) -> None:
         self._start, self._start_polynomial = u0, u0.polynomial
         self._start_values = u0.view(np.ndarray)
+        # A copy: messages are put into the state itself.
+        self._start_kept = self._start_values[self._n_integrated :].copy()
+        self._residuals_known = False
 
     def _starts_at(self, u0: MeshDAE) -> bool:
         return self._start is u0 and self._start_polynomial is u0.polynomial
@@ -268,6 +288,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """Take a new value at the start of the step: another object, or one that a message was put into."""
         u0 = self.level.u[0]
         if not self._starts_at(u0):
+            if self.level.level_index > 0 or not (self._sweeps or self._extrapolated):
+                # Not integrated, z would keep the guess made for another start and lead to another solution.
+                k = self._n_integrated
+                self._now.u[:, k:] += u0.view(np.ndarray)[k:] - self._start_kept
             self._begin_at(u0)
             self._place_start()
             # What was computed ahead is void, and would be in every iteration to come.
@@ -292,10 +316,14 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _integrate(self) -> None:
         """Make dt Q U current; sweeps leave it so, predictors and convergence controllers do not."""
-        now = self._now
-        if not now.integral_known:
-            np.dot(self._dt_q, now.integrated, out=now.integral)
-            now.integral_known = True
+        if not self._now.integral_known:
+            self._integrate_stages(self._now)
+
+    def _integrate_stages(self, stages: Stages) -> None:
+        np.dot(self._dt_q, stages.integrated, out=stages.integral)
+        if self._integral_tau is not None:
+            stages.integral += self._integral_tau
+        stages.integral_known = True
 
     def _adopt(self) -> None:
         """Take over values that a convergence controller put in place of the stage arrays."""
@@ -338,15 +366,17 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L.status.updated = True
 
     def _update_nodes(self) -> None:
+        L = self.level
         self._adopt()
         self._receive()
-        if self.provisional:
-            self._misled = True
+        if self.provisional or L.level_index > 0:
+            self._misled = self.provisional
             before = self._now.rows.copy()
             try:
                 self._sweep_or_adopt()
             except SolveError:
-                # No solution need belong to a start that is not the last word.
+                # No solution need belong to a start that is not the last word; and a coarse level that finds
+                # none leaves the finer one as it is.
                 self._now.rows[:] = before
                 self._now.integral_known = False
             return
@@ -364,7 +394,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _reconsider(self) -> None:
         """Begin anew from the step before, now that it is final, if that is nearer to the solution.
 
-        Where provisional starts have led need not be near it: from index 2 on they violate hidden constraints.
+        Where provisional starts have led need not be near it: from index 2 on they violate constraints.
         """
         reached, sweeps, norms = self._now, self._sweeps, self._norms()
         self._predict()
@@ -429,10 +459,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         integrated, right_side = stages.integrated, self._right_side
         self._integrate()
         first = 1 if self.coll.left_is_node else 0
-        self._linearization = None
-        self._first[0], self._first[1] = u[first], du[first]
-        np.add(self._start_values[:k], self._now.integral[first], out=self._first[0, :k])
-        rows = slice(None) if self.keeps_node_value else self._owned
+        if self._diagonal:
+            self._linearization = None
+            self._first[0], self._first[1] = u[first], du[first]
+            np.add(self._start_values[:k], self._now.integral[first], out=self._first[0, :k])
+        rows = slice(None) if self._keeps else self._owned
         if self._diagonal:
             np.multiply(integrated[rows], self._column[rows], out=u[rows, :k])
             np.subtract(self._now.integral[rows], u[rows, :k], out=right_side[rows])
@@ -450,6 +481,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             if not self._diagonal and m > 0:
                 row[:k] += self._dt_delta[m, :m].dot(integrated[:m])
             t, c = self._node_times[m], self._coefficients[m]
+            self._system.tau = L.tau[m]
             self._system.place(stages.values[m], stages.derivatives[m], (row, slope), t, c, step, m + 1)
             self._newtons[m].solve(self._system)
 
@@ -464,9 +496,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _finish(self, stages: Stages) -> None:
         """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
         k = self._n_integrated
-        np.dot(self._dt_q, stages.integrated, out=stages.integral)
-        stages.integral_known = True
-        if not self.keeps_node_value:
+        self._integrate_stages(stages)
+        if not self._keeps:
             np.add(self._start_values[:k], stages.integral, out=stages.u[:, :k])
         elif self._diagonal:
             # The same arithmetic for the nodes of this process and for those of others.
@@ -532,7 +563,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         except Exception as error:
             failure, state = error, RESIDUAL_FAILED
         carrier = now
-        if self._may_run_ahead and self._sweeps < self._last_sweeps:
+        if self._may_run_ahead and not self.coupled and self._sweeps < self._last_sweeps:
             if self._spare is None:
                 self._spare = self._stages()
             carrier = self._spare
@@ -571,21 +602,127 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L, now = self.level, self._now
         P, k = L.prob, self._n_integrated
         values, rows = now.u, now.values
-        if self.keeps_node_value:
+        if self._keeps:
             values, rows = self._mixed, self._mixed_rows
             values[:, k:] = now.u[:, k:]
         self._integrate()
         np.add(self._start_values[:k], now.integral, out=values[:, :k])
-        if self._batched:
-            own = self._owned
+        own = self._owned
+        if self.coupled:
             residual = P.evaluate_nodes(values[own], now.du[own], self._times[own])
-            batch: list[float] = np.abs(residual).max(axis=1).tolist()
-            return batch
-        times = self._node_times
-        return [largest(P.evaluate(rows[m], now.derivatives[m], times[m])) for m in self.nodes.owned]
+            if L.tau[0] is not None:
+                residual -= np.array(L.tau[own])
+            self._residuals[own] = residual
+            self._residuals_known, self._residuals_shared = True, False
+        elif self._batched:
+            residual = P.evaluate_nodes(values[own], now.du[own], self._times[own])
+        else:
+            times = self._node_times
+            return [largest(P.evaluate(rows[m], now.derivatives[m], times[m])) for m in self.nodes.owned]
+        norms: list[float] = np.abs(residual).max(axis=1).tolist()
+        return norms
+
+    # --- several levels -------------------------------------------------------------------------------------
+
+    def node_values(self) -> tuple[Vector, Vector]:
+        """What a transfer between levels takes from this one: u and U at all nodes, copies of shape (M, n).
+
+        The integrated unknowns of u are u_0 + dt sum_j q_mj U_j + tau^u_m, whatever value the nodes keep.
+        """
+        self._adopt()
+        self._receive()
+        self._integrate()
+        k = self._n_integrated
+        values = self._now.u.copy()
+        np.add(self._start_values[:k], self._now.integral, out=values[:, :k])
+        return values, self._now.du.copy()
+
+    def node_residuals(self) -> Vector:
+        """F - tau at all nodes, shape (M, n), at the values that :meth:`node_values` gives.
+
+        Every process that shares the nodes gets all rows; all call it.
+        """
+        L = self.level
+        self._adopt()
+        self._receive()
+        failure: Exception | None = None
+        if not self._residuals_known or L.status.updated:
+            try:
+                self._residual_norms()
+            except Exception as error:
+                failure = error
+        if self.nodes.size == 1:
+            self.nodes.settle(failure)
+        elif not self._residuals_shared:
+            self._now.states[self._owned] = OK if failure is None else RESIDUAL_FAILED
+            self.nodes.exchange_notes(self._now)
+            if (self._now.states != OK).any():
+                self.nodes.settle(failure)
+            self.nodes.share(self._residuals)
+            self._residuals_shared = True
+        return self._residuals
+
+    def place(self, u0: MeshDAE, values: Vector, derivatives: Vector) -> None:
+        """Take what a transfer between levels brings in place of this level's iterate.
+
+        Parameters
+        ----------
+        u0 : MeshDAE
+            Value at the start of the step.
+        values, derivatives : ndarray, shape (M, n)
+            u and U at the nodes.
+        """
+        L = self.level
+        L.u[0] = u0
+        if self._problem is not L.prob:
+            self._bind(L.prob)
+        if L.u[1] is None or L.u[1] is not self._rows[0]:
+            L.prob.start_step(u0, L.time)
+            self._allocate()
+            self._scale()
+            L.f[0] = L.prob.eval_f(u0, L.time)
+        self._begin_at(u0)
+        self._now.u[:], self._now.du[:] = values, derivatives
+        self._now.du[:, self._n_integrated :] = 0.0
+        self._now.integral_known = False
+        L.status.unlocked = True
+        L.status.updated = True
+
+    def correct(self, values: Vector, residuals: Vector) -> None:
+        r"""Give the equations of this level the right-hand sides that a finer level asks for.
+
+        Both equations of a node get one,
+
+        .. math::
+            u_m - u_0 - \Delta t \sum_j q_{mj} U_j = \tau^u_m, \qquad F(t_m, u_m, U_m) = \tau^F_m,
+
+        such that the iterate in place has the residuals 0 and ``residuals`` at ``values``.
+
+        Parameters
+        ----------
+        values : ndarray, shape (M, n)
+            u of the finer level at the nodes of this one, where its U is in place already.
+        residuals : ndarray, shape (M, n)
+            F - tau of the finer level at the nodes of this one.
+        """
+        L = self.level
+        k = self._n_integrated
+        self._integral_tau, self._now.integral_known = None, False
+        self._integrate()
+        self._integral_tau = values[:, :k] - self._start_values[:k] - self._now.integral
+        self._now.integral_known = self._residuals_known = False
+        tau = L.prob.evaluate_nodes(values, self._now.du, self._times) - residuals
+        L.tau[:] = [attach(row, L.prob.n_diff) for row in tau]
+
+    def replace_qdelta(self, delta: Vector) -> None:
+        """Sweep with the lower triangular matrix ``delta``, shape (M, M), instead of the Q_Delta named."""
+        self.QI[1:, 1:] = delta
+        self._delta = np.ascontiguousarray(delta)
+        self._diagonal = not np.tril(delta, -1).any()
+        self._dt = 0.0
 
     def _explain_not_finite(self) -> None:
-        values = self._mixed if self.keeps_node_value else self._now.u
+        values = self._mixed if self._keeps else self._now.u
         residual = self.level.prob.evaluate_nodes(values, self._now.du, self._times)
         bad = np.argwhere(~np.isfinite(residual))
         if not bad.size:
@@ -616,7 +753,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             end = P.dtype_u(P.init)
             end[:k] = L.u[0][:k] + L.dt * (self.coll.weights @ now.integrated)
             end[k:] = interpolation_matrix(self._node_tuple, (1.0,))[0] @ now.u[:, k:]
-        end.polynomial = now.polynomial
+        # Another step may read it when this one has gone on.
+        shared = self.together or self.coll.left_is_node
+        end.polynomial = now.polynomial.copy() if shared else now.polynomial
         if L.u[0].polynomial is None:
             # No step before told u' at the start; pySDC interpolates from it when it repeats a step.
             k = self._n_integrated
