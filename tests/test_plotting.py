@@ -6,6 +6,7 @@ import argparse
 import os
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -354,6 +355,177 @@ def test_a_residual_of_zero_is_drawn_at_the_floor() -> None:
     assert min(values(curves(axes)[0])) == style.FLOOR
     assert [note.get_text() for note in axes.texts] == ["1e-16 or less"]
     assert axes.get_ylim()[0] < style.FLOOR
+
+
+# ---------------------------------------------------------------- odd but loadable tables
+
+HUGE = 1.7e308
+
+
+def changed(result: Result, column: str, value: Any, row: Any = slice(None)) -> Result:
+    result.data[column][row] = value
+    return result
+
+
+def retyped(result: Result, column: str, kind: Any) -> Result:
+    """The table with one column of zeros of another type."""
+    types = [(name, kind if name == column else result.data.dtype[name]) for name in result.data.dtype.names]
+    data = np.zeros(len(result.data), dtype=types)
+    for name in set(result.data.dtype.names) - {column}:
+        data[name] = result.data[name]
+    return Result(result.kind, data, result.units, result.parameters, info={})
+
+
+def drawn(tmp_path: Path, kind: str, result: Result) -> Figure:
+    """Save and plot like a user, with every warning an error, and return the figure for a look."""
+    figures: list[Figure] = []
+
+    def keep(figure: Figure, file: Any, **_: Any) -> None:
+        figure.draw_without_rendering()
+        figures.append(figure)
+
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+        warnings.simplefilter("error")
+        patch.setattr(Figure, "savefig", keep)
+        plot(kind, result.save(tmp_path / "odd"))
+    return figures[0]
+
+
+@pytest.mark.parametrize("row", [slice(None), 0])
+@pytest.mark.parametrize("value", [HUGE, 1e300, 5e-324, -HUGE, np.nan])
+@pytest.mark.parametrize(
+    ("kind", "make", "column"),
+    [
+        ("linear", pendulum, "u"),
+        ("loglog", orders, "error"),
+        ("loglog", orders, "slope"),
+        ("loglog", orders, "expected"),
+        ("semilogy", sweeps, "residual"),
+    ],
+)
+def test_values_of_any_size_are_drawn(
+    tmp_path: Path, kind: str, make: Any, column: str, value: float, row: Any
+) -> None:
+    figure = drawn(tmp_path, kind, changed(make(), column, value, row))
+    lines = [line for axes in figure.axes for line in curves(axes)]
+    assert lines
+    assert all(np.abs(values(line)[np.isfinite(values(line))]).max(initial=0.0) <= 1e100 for line in lines)
+    # No legend may be filled by the 309 digits of a number.
+    assert all(len(text) < 60 for axes in figure.axes if axes.get_legend() for text in legend(axes))
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "column", "panel"),
+    [("linear", pendulum, "u", 0), ("loglog", orders, "error", 1), ("semilogy", sweeps, "residual", -1)],
+)
+def test_a_value_that_is_cut_is_told_and_others_are_not(
+    kind: str, make: Any, column: str, panel: int
+) -> None:
+    draw = {"linear": linear, "loglog": loglog, "semilogy": semilogy}[kind]
+
+    def notes(result: Result) -> list[str]:
+        return [note.get_text() for note in draw(result).axes[panel].texts]
+
+    assert "cut at 1e+100" in notes(changed(make(), column, 1e101, 0))
+    for value in (1e99, np.inf, np.nan):
+        assert "cut at 1e+100" not in notes(changed(make(), column, value, 0))
+
+
+def test_time_steps_and_errors_over_hundreds_of_decades_are_drawn(tmp_path: Path) -> None:
+    wide = orders(dts=tuple(np.linspace(0.1, 0.9, 9)))
+    wide.data["dt"] = np.tile(np.logspace(-100, 100, 9), 2)
+    wide.data["error"] = np.logspace(-300, 300, len(wide.data))
+    drawn(tmp_path, "loglog", wide)
+    drawn(tmp_path, "loglog", changed(orders(), "dt", 0.1))
+
+
+@pytest.mark.parametrize("value", [0.0, -0.1, np.nan, np.inf, 1e308, 5e-324])
+@pytest.mark.parametrize("row", [slice(None), 2])
+def test_time_steps_without_a_place_on_a_logarithmic_axis_are_refused_with_their_row(
+    tmp_path: Path, value: float, row: Any
+) -> None:
+    first = 0 if row == slice(None) else row
+    with pytest.raises(ResultFileError, match=rf"'dt' in row {first} of the result is .*run the study again"):
+        plot("loglog", changed(orders(), "dt", value, row).save(tmp_path / "odd"))
+    # Where dt is a name only, any value is drawn.
+    drawn(tmp_path, "semilogy", changed(sweeps(), "dt", value, row))
+
+
+@pytest.mark.parametrize(
+    ("kind", "make", "column"), [("linear", pendulum, "t"), ("semilogy", sweeps, "sweep")]
+)
+def test_places_on_the_horizontal_axis_must_be_finite(kind: str, make: Any, column: str) -> None:
+    result = retyped(make(), column, "f8")
+    for value in (np.nan, np.inf, -1e308):
+        with pytest.raises(ResultFileError, match=f"'{column}' in row 3 of the result is"):
+            {"linear": linear, "semilogy": semilogy}[kind](changed(result, column, value, 3))
+
+
+@pytest.mark.parametrize("unit", [5, 1.5, ["m"], {"a": 1}, True])
+@pytest.mark.parametrize(("kind", "make", "column"), [
+    ("linear", pendulum, "t"), ("loglog", orders, "error"), ("semilogy", sweeps, "residual"),
+])  # fmt: skip
+def test_units_that_are_no_text_are_told(
+    tmp_path: Path, kind: str, make: Any, column: str, unit: Any
+) -> None:
+    result = make()
+    odd = Result(result.kind, result.data, {**result.units, column: unit}, result.parameters, info={})
+    with pytest.raises(ResultFileError, match=f"the unit of '{column}' in the result is .*, not text"):
+        plot(kind, odd.save(tmp_path / "odd"))
+
+
+@pytest.mark.parametrize("key", ["names", "units"])
+@pytest.mark.parametrize("value", [5, ["m"], {"a": 1}, True])
+def test_names_and_units_of_unknowns_that_are_no_text_are_told(key: str, value: Any) -> None:
+    result = pendulum()
+    wrong = {**result.parameters, key: ["a", "b", value, "d", "e"]}
+    with pytest.raises(ResultFileError, match=f"parameter '{key}' of the result has .*, not text"):
+        linear(Result("solution", result.data, result.units, wrong, info={}))
+
+
+@pytest.mark.parametrize(
+    "text", ["m\ns", "\x00", "\ud800", "日本", "$\\foo$", "\\frac{", "m^{", "m**(2", "a" * 300, "$"]
+)
+def test_texts_of_any_letters_are_drawn(tmp_path: Path, text: str) -> None:
+    result = pendulum()
+    parameters = {"names": [text, "y", "z", "v", "w"], "units": [text, *["m"] * 4], "nodes": text}
+    parameters = {**result.parameters, **parameters, "problem": text, "sweeper": text}
+    odd = Result("solution", result.data, {"t": text, "dt": text}, parameters, info={})
+    drawn(tmp_path, "linear", odd)
+    study = Result("convergence", orders().data, {"dt": text, "error": text}, {}, info={})
+    drawn(tmp_path, "loglog", study)
+
+
+@pytest.mark.parametrize("type_", ["U8", "S8", "c16", "(2,)f8", "(0,)f8", "M8[s]", "m8[s]", "V4"])
+@pytest.mark.parametrize(
+    ("kind", "make", "column"),
+    [
+        *[("linear", pendulum, "t"), ("loglog", orders, "dt"), ("loglog", orders, "error")],
+        *[("loglog", orders, "slope"), ("loglog", orders, "nodes"), ("semilogy", sweeps, "sweep")],
+        *[("semilogy", sweeps, "dt"), ("semilogy", sweeps, "residual")],
+    ],
+)
+def test_columns_that_hold_no_numbers_are_told(
+    tmp_path: Path, kind: str, make: Any, column: str, type_: str
+) -> None:
+    with pytest.raises(ResultFileError, match=rf"column '{column}' of the result holds .*, not real numbers"):
+        plot(kind, retyped(make(), column, type_).save(tmp_path / "odd"))
+
+
+@pytest.mark.parametrize("type_", ["U8", "c16", "V4", "M8[s]", "(0,)f8"])
+def test_unknowns_that_are_no_numbers_are_told(type_: str) -> None:
+    with pytest.raises(ResultFileError, match=r"column 'u' of the result holds .*, not real numbers"):
+        linear(retyped(pendulum(), "u", type_))
+
+
+@pytest.mark.parametrize("type_", ["i8", "S8", "c16", "(2,)f8", "V4"])
+@pytest.mark.parametrize("column", ["group", "problem", "qdelta"])
+@pytest.mark.parametrize(("kind", "make"), [("loglog", orders), ("semilogy", sweeps)])
+def test_columns_that_hold_no_text_are_told(
+    tmp_path: Path, kind: str, make: Any, column: str, type_: str
+) -> None:
+    with pytest.raises(ResultFileError, match=rf"column '{column}' of the result holds .*, not text"):
+        plot(kind, retyped(make(), column, type_).save(tmp_path / "odd"))
 
 
 # ---------------------------------------------------------------- files

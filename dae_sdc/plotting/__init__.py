@@ -11,11 +11,12 @@ from dae_sdc.plotting.plot import plot
 if TYPE_CHECKING:
     from dae_sdc.plotting.convergence import loglog
     from dae_sdc.plotting.iterations import semilogy
+    from dae_sdc.plotting.ranks import scaling
     from dae_sdc.plotting.solution import linear
 
-__all__ = ["linear", "loglog", "plot", "semilogy"]
+__all__ = ["linear", "loglog", "plot", "scaling", "semilogy"]
 
-_HOME = {"linear": "solution", "loglog": "convergence", "semilogy": "iterations"}
+_HOME = {"linear": "solution", "loglog": "convergence", "scaling": "ranks", "semilogy": "iterations"}
 
 
 def __getattr__(name: str) -> Any:

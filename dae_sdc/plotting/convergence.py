@@ -10,12 +10,14 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from dae_sdc.plotting import style
-from dae_sdc.plotting.labels import GROUPS, Curves, curves, groups
+from dae_sdc.plotting import style, table
+from dae_sdc.plotting.labels import GROUPS, TEXTS, Curves, curves, groups
 from dae_sdc.run.results import Result
 
 _ACROSS = 3
 _MOST_TICKS = 6
+_STEEPEST = 100
+"""Largest order that gets a line; no method has it."""
 
 
 def loglog(result: Result) -> Figure:
@@ -31,7 +33,14 @@ def loglog(result: Result) -> Figure:
     matplotlib.figure.Figure
         One panel for each component group and one line for each configuration, whose legend gives the
         measured order and, in parentheses, the expected one.
+
+    Raises
+    ------
+    ResultFileError
+        If the table holds something that cannot be drawn, such as a time step of 0.
     """
+    table.require_columns(result, ["dt", "nodes", "error", "slope", "expected"], TEXTS)
+    table.require_range(result, "dt", 1.0 / style.CEILING)
     data = result.data
     named = groups(data)
     found = curves(data)
@@ -65,10 +74,11 @@ def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None
         lines += axes.loglog(dt, error, label=f"{label}, {_order(slope, expected)}", **style.curve(number))
         order = expected if math.isfinite(expected) else float(round(slope)) if math.isfinite(slope) else 0.0
         usable = np.isfinite(error) & (error > 100 * style.FLOOR)
-        if order > 0 and usable.any():
+        if 0 < order <= _STEEPEST and usable.any():
             level = float(np.median(np.log10(error[usable]) - order * np.log10(dt[usable])))
             lowest[order] = min(level, lowest.get(order, math.inf))
     style.mark_floor(axes, data["error"][member])
+    table.mark_cut(axes, data["error"][member])
     _limits(axes, data["dt"][member], style.clipped(data["error"][member]))
     for order, level in sorted(lowest.items()):
         _reference(axes, order, level, data["dt"][member])
@@ -84,17 +94,17 @@ def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None
 def _reference(axes: Any, order: float, level: float, dt: NDArray[np.float64]) -> None:
     """A dashed line of a slope, half a decade below the curves that have it, with the order at its end."""
     bottom = axes.get_ylim()[0]
-    start = max(float(np.min(dt)), 10 ** ((math.log10(bottom) + 0.4 - level + 0.5) / order))
+    lowest = min((math.log10(bottom) + 0.4 - level + 0.5) / order, math.log10(style.CEILING))
+    start = max(float(np.min(dt)), 10**lowest)
     end = float(np.max(dt))
-    if start >= end:
-        return
     ends = np.array([start, end])
-    axes.plot(
-        ends, 10 ** (level - 0.5) * ends**order, color="0.55", linestyle=(0, (4, 3)), linewidth=0.9, zorder=1
-    )
+    heights = level - 0.5 + order * np.log10(ends)
+    if start >= end or np.abs(heights).max() > math.log10(style.CEILING):
+        return
+    axes.plot(ends, 10**heights, color="0.55", linestyle=(0, (4, 3)), linewidth=0.9, zorder=1)
     axes.annotate(
         f"order {order:g}",
-        (start, 10 ** (level - 0.5) * start**order),
+        (start, 10 ** heights[0]),
         xytext=(-3, 0),
         textcoords="offset points",
         ha="right",
@@ -127,5 +137,5 @@ def _limits(axes: Any, dt: NDArray[np.float64], error: NDArray[np.float64]) -> N
 
 
 def _order(slope: float, expected: float) -> str:
-    measured = f"order {slope:.2f}" if math.isfinite(slope) else "no order"
+    measured = f"order {slope:{'.2f' if abs(slope) < 1e3 else '.3g'}}" if math.isfinite(slope) else "no order"
     return f"{measured} ({expected:g})" if math.isfinite(expected) else measured

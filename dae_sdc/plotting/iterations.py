@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
 from numpy.typing import NDArray
 
-from dae_sdc.plotting import style
-from dae_sdc.plotting.labels import GROUPS, KEYS, curves, groups
+from dae_sdc.plotting import style, table
+from dae_sdc.plotting.labels import GROUPS, KEYS, TEXTS, curves, groups
 from dae_sdc.run.results import Result
 
 _ACROSS = 3
@@ -30,7 +30,14 @@ def semilogy(result: Result) -> Figure:
     matplotlib.figure.Figure
         One panel for each component group and one for the residual, with one line for each
         configuration and time step.
+
+    Raises
+    ------
+    ResultFileError
+        If the table holds something that cannot be drawn.
     """
+    table.require_columns(result, ["dt", "nodes", "sweep", "error", "residual"], TEXTS)
+    table.require_range(result, "sweep", -style.CEILING)
     data = result.data
     named = groups(data)
     found = curves(data, (*KEYS, "dt"), result.units.get("dt"))
@@ -72,6 +79,7 @@ def _curve(axes: Any, rows: NDArray[np.void], column: str, number: int, label: s
 
 def _finish(axes: Any, title: str, ylabel: str, values: NDArray[np.float64]) -> None:
     style.mark_floor(axes, values)
+    table.mark_cut(axes, values)
     axes.set_title(title)
     axes.set_xlabel("sweep")
     axes.set_ylabel(ylabel)

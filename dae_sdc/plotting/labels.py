@@ -11,6 +11,9 @@ from numpy.typing import NDArray
 from dae_sdc.plotting import style
 
 KEYS = ("problem", "sweeper", "quad", "nodes", "qdelta")
+TEXTS = ("problem", "sweeper", "quad", "qdelta", "group")
+"""Columns of texts in every study."""
+
 GROUPS = {
     "differential": "differential components",
     "algebraic": "algebraic components",

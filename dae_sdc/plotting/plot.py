@@ -1,4 +1,4 @@
-"""Draw a result file: a solution over time, an order study, or errors against sweeps.
+"""Draw a result file: a solution over time, an order study, errors against sweeps, or a study of scaling.
 
 Example: dae-sdc plot loglog conv.npy -o conv.png
 """
@@ -8,12 +8,13 @@ from __future__ import annotations
 import argparse
 import os
 import re
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 from dae_sdc.errors import InputError, ResultFileError
 
-KINDS = {"linear": "solution", "loglog": "convergence", "semilogy": "iterations"}
+KINDS = {"linear": "solution", "loglog": "convergence", "semilogy": "iterations", "scaling": "bench"}
 """Kinds of picture, and the kind of result each one draws."""
 
 # Without these dates, the same result gives the same file.
@@ -32,7 +33,7 @@ def plot(
     ----------
     kind : str
         "linear" for a solution over time, "loglog" for errors against the time step, "semilogy" for
-        errors and residuals against sweeps.
+        errors and residuals against sweeps, "scaling" for the study of this name of ``bench``.
     path : path-like
         The ``.npy`` file of the result.
     out : path-like, optional
@@ -75,11 +76,13 @@ def plot(
     from dae_sdc.run.results import COLUMNS, load, replacing
 
     result = load(path)
-    if result.kind != KINDS[kind]:
-        fitting = [name for name, drawn in KINDS.items() if drawn == result.kind]
+    # Of the studies of bench, one has a picture.
+    drawable = result.kind != "bench" or result.parameters.get("study") == "scaling"
+    if result.kind != KINDS[kind] or not drawable:
+        fitting = [name for name, drawn in KINDS.items() if drawn == result.kind and drawable]
         advice = f"use `dae-sdc plot {fitting[0]} {path}`" if fitting else "read it with numpy.load"
         raise InputError(f"{path} holds '{result.kind}' data, which '{kind}' does not draw; {advice}")
-    lacking = [name for name in COLUMNS[result.kind] if name not in (result.data.dtype.names or ())]
+    lacking = [name for name in COLUMNS.get(result.kind, ()) if name not in (result.data.dtype.names or ())]
     if lacking:
         raise ResultFileError(
             f"{path} lacks the columns {', '.join(lacking)} of a {result.kind}; run the study again"
@@ -98,11 +101,17 @@ def plot(
             from dae_sdc.plotting.convergence import loglog
 
             figure = loglog(result)
+        elif kind == "scaling":
+            from dae_sdc.plotting.ranks import scaling
+
+            figure = scaling(result)
         else:
             from dae_sdc.plotting.iterations import semilogy
 
             figure = semilogy(result)
-        with replacing(target) as (file,):
+        with replacing(target) as (file,), warnings.catch_warnings():
+            # A letter that the font lacks is drawn as a box, which says so.
+            warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
             figure.savefig(file, format=form, metadata=_DATES[form])
     return target
 
@@ -118,9 +127,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "kind",
         choices=list(KINDS),
-        help="linear: solution over time, loglog: error against dt, semilogy: error against sweeps",
+        help="linear: solution over time, loglog: error against dt, semilogy: error against sweeps, "
+        "scaling: times and speed-up against ranks",
     )
-    parser.add_argument("file", metavar="FILE.npy", help="result of solve, convergence or iterations")
+    parser.add_argument(
+        "file", metavar="FILE.npy", help="result of solve, convergence, iterations or bench scaling"
+    )
     parser.add_argument(
         "-o",
         "--out",

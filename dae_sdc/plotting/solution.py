@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.plotting import style
+from dae_sdc.plotting import style, table
 from dae_sdc.run.results import Result
 
 MOST = 8
@@ -48,10 +48,16 @@ def linear(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
     InputError
         If a name is not an unknown of the solution.
     ResultFileError
-        If names and units do not fit the data.
+        If names and units do not fit the data, or there is none that can be drawn.
     """
-    time = np.asarray(result.data["t"], dtype=float)
-    values = np.asarray(result.data["u"], dtype=float).reshape(len(time), -1)
+    table.require_columns(result, ["t"])
+    time = table.require_range(result, "t", -style.CEILING)
+    kind = result.data.dtype["u"]
+    if kind.base.kind not in "biuf" or 0 in kind.shape:
+        raise ResultFileError(
+            f"column 'u' of the result holds {kind}, not real numbers; restore the file or run it again"
+        )
+    values = result.data["u"].astype(float).reshape(len(time), -1)
     names, units, n_diff = _unknowns(result, values.shape[1])
     panels = _panels(units, n_diff, _select(names, unknowns), everything=unknowns is not None)
     rows = [min(len(panel.drawn), _LEGEND_ROWS) for panel in panels]
@@ -76,7 +82,10 @@ def _draw(
         if np.count_nonzero(np.isfinite(values[:, column])) > _EVERY_POINT:
             # at equal distances along the curve, shifted so that curves on top of each other show
             look["markevery"] = (0.02 + 0.014 * (number % 8), 0.13)
-        lines += axes.plot(time, values[:, column], label=style.text(names[column]), **look)
+        drawn = values[:, column]
+        drawn = np.where(np.isfinite(drawn), np.clip(drawn, -style.CEILING, style.CEILING), np.nan)
+        lines += axes.plot(time, drawn, label=style.text(names[column]), **look)
+    table.mark_cut(axes, values[:, panel.drawn])
     shown = ", ".join(names[column] for column in panel.drawn)
     if len(shown) > 16:
         shown = f"{names[panel.drawn[0]]} … {names[panel.drawn[-1]]}"
@@ -111,11 +120,14 @@ def _unknowns(result: Result, n: int) -> tuple[list[str], list[str], int]:
             raise ResultFileError(
                 f"parameter '{key}' of the result has {count} entries for {n} unknowns; save it again"
             )
-    if not isinstance(n_diff, int) or not 0 <= n_diff <= n:
+        strange = next((entry for entry in entries if not isinstance(entry, str | None)), None)
+        if strange is not None:
+            raise ResultFileError(f"parameter '{key}' of the result has {strange!r}, not text; save it again")
+    if isinstance(n_diff, bool) or not isinstance(n_diff, int) or not 0 <= n_diff <= n:
         raise ResultFileError(
             f"parameter 'n_diff' of the result is {n_diff!r}, not a number from 0 to {n}; save it again"
         )
-    return [str(name) for name in names or ()], [str(unit or "") for unit in units], n_diff
+    return [str(name) for name in names or ()], [unit or "" for unit in units], n_diff
 
 
 def _select(names: list[str], unknowns: Sequence[str] | None) -> list[int]:

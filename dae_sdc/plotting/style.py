@@ -15,6 +15,12 @@ from numpy.typing import NDArray
 FLOOR = 1e-16
 """Smallest value on a logarithmic axis; below it there is only rounding."""
 
+CEILING = 1e100
+"""Largest value on an axis: matplotlib computes with margins and squares of what it is given."""
+
+MOST_LETTERS = 60
+"""Letters of a name or unit in a picture; longer ones would leave no room for the curves."""
+
 # Okabe and Ito's palette without its yellow, which is too light for lines on white.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 # Ten markers and seven colours have no common factor: 70 curves pass before a pair comes again.
@@ -83,8 +89,11 @@ def curve(index: int) -> dict[str, Any]:
 
 
 def text(raw: object) -> str:
-    """``raw`` so that it is printed as it is: no mathematics between dollars, not hidden in legends."""
-    escaped = str(raw).replace("$", r"\$")
+    """``raw`` in one line as it is: no mathematics between dollars, not hidden in legends, not too long."""
+    plain = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in str(raw))
+    if len(plain) > MOST_LETTERS:
+        plain = f"{plain[: MOST_LETTERS - 1]}…"
+    escaped = plain.replace("$", r"\$")
     return f" {escaped}" if escaped.startswith("_") else escaped
 
 
@@ -100,9 +109,9 @@ def bracket(unit: str | None) -> str:
 
 
 def clipped(values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Values for a logarithmic axis: at least :data:`FLOOR`, and a gap where there is no finite number."""
+    """Values for a logarithmic axis, between :data:`FLOOR` and :data:`CEILING`; a gap where not finite."""
     numbers = np.asarray(values, dtype=float)
-    return np.where(np.isfinite(numbers), np.maximum(numbers, FLOOR), np.nan)
+    return np.where(np.isfinite(numbers), np.clip(numbers, FLOOR, CEILING), np.nan)
 
 
 def mark_floor(axes: Any, values: NDArray[np.float64]) -> None:
@@ -121,9 +130,9 @@ def headline(parameters: Mapping[str, Any], unit: str | None = None) -> str:
     """Problem, sweeper, number of nodes and time step as far as they are known."""
     parts = [text(parameters[key]) for key in ("problem", "sweeper") if parameters.get(key)]
     if parameters.get("nodes"):
-        parts.append(f"M={parameters['nodes']}")
+        parts.append(f"M={text(parameters['nodes'])}")
     if isinstance(parameters.get("dt"), int | float):
-        parts.append(f"dt={parameters['dt']:g}{f' {unit}' if unit else ''}")
+        parts.append(f"dt={parameters['dt']:g}{f' {text(unit)}' if unit else ''}")
     return ", ".join(parts)
 
 
