@@ -12,6 +12,7 @@ import pkgutil
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
+    from dae_sdc.control.blocks import ShareBlock as ShareBlock
     from dae_sdc.control.hooks import (
         CheckInitialValue as CheckInitialValue,
         LogGlobalErrorPostIterationAlgebraicVariable as LogGlobalErrorPostIterationAlgebraicVariable,
@@ -21,10 +22,15 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         LogSolution as LogSolution,
         LogSolutionAtNodes as LogSolutionAtNodes,
         LogWork as LogWork,
+        MarkProvisionalStarts as MarkProvisionalStarts,
         RequireConvergence as RequireConvergence,
         StepRecord as StepRecord,
     )
     from dae_sdc.control.stagnation import StopAtRoundOff as StopAtRoundOff
+    from dae_sdc.control.transfer import (
+        SameUnknowns as SameUnknowns,
+        TransferDAE as TransferDAE,
+    )
     from dae_sdc.dae.problem import (
         PROBLEMS as PROBLEMS,
         ProblemDAE as ProblemDAE,
@@ -88,6 +94,9 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
 __version__: str
 
 _HOME = {
+    "ShareBlock": "dae_sdc.control.blocks",
+    "SameUnknowns": "dae_sdc.control.transfer",
+    "TransferDAE": "dae_sdc.control.transfer",
     "CheckInitialValue": "dae_sdc.control.hooks",
     "LogGlobalErrorPostIterationAlgebraicVariable": "dae_sdc.control.hooks",
     "LogGlobalErrorPostIterationDifferentialVariable": "dae_sdc.control.hooks",
@@ -96,6 +105,7 @@ _HOME = {
     "LogSolution": "dae_sdc.control.hooks",
     "LogSolutionAtNodes": "dae_sdc.control.hooks",
     "LogWork": "dae_sdc.control.hooks",
+    "MarkProvisionalStarts": "dae_sdc.control.hooks",
     "RequireConvergence": "dae_sdc.control.hooks",
     "StepRecord": "dae_sdc.control.hooks",
     "PROBLEMS": "dae_sdc.dae.problem",

@@ -76,6 +76,8 @@ class StepPolynomial:
         u' at the nodes; meaningful in the first ``n_integrated`` columns.
     n_integrated : int
         Number of unknowns whose u' is the polynomial; for the others u itself is.
+    settled : bool
+        Whether it is more than the first guess of a step that still iterates.
     """
 
     time: float
@@ -84,6 +86,7 @@ class StepPolynomial:
     value: Vector
     derivative: Vector
     n_integrated: int
+    settled: bool = True
 
     def derivative_at_end(self) -> Vector:
         """u' at the end of the step, shape (n,)."""
@@ -97,14 +100,16 @@ class StepPolynomial:
             end[k:] = differentiation_row(self.nodes, 1.0) @ self.value[:, k:] / self.dt
         return end
 
-    def copy(self) -> StepPolynomial:
-        """The same with values of its own, which a step that goes on does not change."""
-        return replace(self, value=self.value.copy(), derivative=self.derivative.copy())
+    def left_behind(self, settled: bool, apart: bool) -> StepPolynomial:
+        """The same for the value at the end, ``apart`` with values that a step going on does not change."""
+        if apart:
+            return replace(self, value=self.value.copy(), derivative=self.derivative.copy(), settled=settled)
+        return replace(self, settled=settled)
 
     def pack(self) -> Vector:
         """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
         k, n = self.n_integrated, self.value.shape[1]
-        about = [len(self.nodes), self.time, self.dt, k, n, *self.nodes]
+        about = [len(self.nodes), self.time, self.dt, k, n, self.settled, *self.nodes]
         # What is not integrated has no derivative here; where all is, a method may continue any value.
         value = self.value[:, k:] if k < n else self.value
         return np.concatenate([about, value.ravel(), self.derivative[:, :k].ravel()])
@@ -148,8 +153,9 @@ def unpack(numbers: Vector) -> EndDerivative | StepPolynomial | None:
     if m == 0:
         return EndDerivative(numbers[1:])
     time, dt, k, n = float(numbers[1]), float(numbers[2]), int(numbers[3]), int(numbers[4])
-    nodes, rest = tuple(numbers[5 : 5 + m].tolist()), numbers[5 + m :]
+    nodes, rest = tuple(numbers[6 : 6 + m].tolist()), numbers[6 + m :]
     value = np.full((m, n), np.nan)
     known = value[:, k:] if k < n else value
     known[:] = rest[: known.size].reshape(known.shape)
-    return StepPolynomial(time, dt, nodes, value, rest[known.size :].reshape(m, k), k)
+    derivative = rest[known.size :].reshape(m, k)
+    return StepPolynomial(time, dt, nodes, value, derivative, k, bool(numbers[5]))

@@ -150,7 +150,7 @@ def describe(
     coarse_nodes: int | None = None,
     coarse_qdelta: str | None = None,
     coarsen: bool = False,
-    match_sweep: bool = False,
+    match_sweep: bool | None = None,
     problem_params: Mapping[str, Any] | None = None,
     convergence_controllers: Mapping[type[Any], Mapping[str, Any]] | None = None,
 ) -> Setup:
@@ -181,9 +181,10 @@ def describe(
         Q_Delta of the coarse level (LU), where all ranks that share nodes compute the same.
     coarsen : bool
         Coarsen the unknowns too, for a problem that offers ``coarse_params`` and ``space_transfer``.
-    match_sweep : bool
+    match_sweep : bool, optional
         Fit sweep and coarse correction to each other, see
-        :class:`dae_sdc.control.transfer.TransferDAE`.
+        :class:`dae_sdc.control.transfer.TransferDAE`. If not given, from index 2 on with sweepers that
+        integrate only the differential unknowns, where it pays.
     problem_params, convergence_controllers : mapping, optional
         Arguments of the problem; pySDC's convergence controllers and their parameters.
 
@@ -217,7 +218,7 @@ def describe(
         "coarse_nodes": coarse_nodes,
         "coarse_qdelta": coarse_qdelta,
         "coarsen": coarsen or None,
-        "match_sweep": match_sweep or None,
+        "match_sweep": match_sweep,
     }
     direct = isinstance(cls, type) and issubclass(cls, RungeKuttaDAE)
     if direct:
@@ -277,8 +278,10 @@ def describe(
         "convergence_controllers": {k: dict(v) for k, v in (convergence_controllers or {}).items()},
     }
     if coarse_nodes is not None:
+        if match_sweep is None:
+            match_sweep = not cls.integrates_algebraic and (instance.index is None or instance.index >= 2)
         _add_coarse_level(description, instance, coarse_nodes, coarse_qdelta or "LU", coarsen, match_sweep)
-    elif coarse_qdelta is not None or coarsen or match_sweep:
+    elif coarse_qdelta is not None or coarsen or match_sweep is not None:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     adaptive = bool(convergence_controllers)
     if not direct:

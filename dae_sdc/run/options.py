@@ -53,7 +53,10 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "coarse-nodes": {"type": int, "help": "nodes of a coarse level: MLSDC, with several steps PFASST"},
     "coarse-qdelta": {"help": "preconditioner of the coarse level (LU)"},
     "coarsen": {"action": "store_true", "help": "coarsen the unknowns too, where the problem can"},
-    "match-sweep": {"action": "store_true", "help": "fit sweep and coarse correction to each other"},
+    "match-sweep": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "fit sweep and coarse correction to each other (where it pays)",
+    },
     "parallel": {"help": "what the ranks of mpirun share: nodes, steps or both"},
     "param": {
         "action": "append",

@@ -37,6 +37,9 @@ SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
 INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
 
+SETTLED = 3
+"""Sweeps from a cold start after which another step of the same block may continue the polynomial of this."""
+
 RESIDUAL_FLOOR = 1e-13
 """Smallest residual that a node's solve is asked for on behalf of the tolerance of the sweeps."""
 
@@ -259,11 +262,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         polynomial = u0.polynomial
         self._extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
         if self._extrapolated:
-            du[:, k:] = 0.0
-            polynomial.extrapolate(L.time, L.dt, self._node_tuple, u, du)
-            np.dot(self._dt_q, now.integrated, out=now.integral)
-            now.integral_known = True
-            np.add(self._start_values[:k], now.integral, out=u[:, :k])
+            self._extrapolate()
         elif guess == "random":
             u[:], du[:] = self.rng.random_sample(u.shape), self.rng.random_sample(du.shape)
             du[:, k:] = 0.0
@@ -273,6 +272,14 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end().copy()
         L.f[0] = attach(known, P.n_diff)
         self._place_start()
+
+    def _extrapolate(self) -> None:
+        """Continue the polynomial that the start value carries."""
+        L, now, k = self.level, self._now, self._n_integrated
+        now.du[:, k:] = 0.0
+        L.u[0].polynomial.extrapolate(L.time, L.dt, self._node_tuple, now.u, now.du)
+        self._integrate_stages(now)
+        np.add(self._start_values[:k], now.integral, out=now.u[:, :k])
 
     def _begin_at(self, u0: MeshDAE) -> None:
         self._start, self._start_polynomial = u0, u0.polynomial
@@ -288,11 +295,17 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """Take a new value at the start of the step: another object, or one that a message was put into."""
         u0 = self.level.u[0]
         if not self._starts_at(u0):
-            if self.level.level_index > 0 or not (self._sweeps or self._extrapolated):
+            knew = bool(self._sweeps) or self._extrapolated
+            L, k = self.level, self._n_integrated
+            if L.level_index > 0 or not knew:
                 # Not integrated, z would keep the guess made for another start and lead to another solution.
-                k = self._n_integrated
                 self._now.u[:, k:] += u0.view(np.ndarray)[k:] - self._start_kept
             self._begin_at(u0)
+            guesses = self.params.initial_guess == "extrapolate"
+            known = u0.polynomial
+            if not knew and guesses and reaches(known, L.time + L.dt, k) and known.settled:
+                self._extrapolate()
+                self._extrapolated = True
             self._place_start()
             # What was computed ahead is void, and would be in every iteration to come.
             self._may_run_ahead = False
@@ -753,9 +766,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             end = P.dtype_u(P.init)
             end[:k] = L.u[0][:k] + L.dt * (self.coll.weights @ now.integrated)
             end[k:] = interpolation_matrix(self._node_tuple, (1.0,))[0] @ now.u[:, k:]
-        # Another step may read it when this one has gone on.
-        shared = self.together or self.coll.left_is_node
-        end.polynomial = now.polynomial.copy() if shared else now.polynomial
+        settled = self._extrapolated or self._sweeps >= SETTLED
+        # Another step may read the values when this one has gone on.
+        end.polynomial = now.polynomial.left_behind(settled, self.together or self.coll.left_is_node)
         if L.u[0].polynomial is None:
             # No step before told u' at the start; pySDC interpolates from it when it repeats a step.
             k = self._n_integrated
