@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from numbers import Integral
+from numbers import Integral, Real
 
 
 class DAEError(Exception):
@@ -18,6 +18,13 @@ def require_count(name: str, value: object) -> None:
     """Raise :class:`InputError` unless ``value`` is an integer of at least 1."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(f"{name} must be an integer, at least 1; got {value!r}")
+
+
+def require_number(name: str, value: object) -> float:
+    """``value`` as a float; raises :class:`InputError` unless it is a real number."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name} must be a number; got {value!r}")
+    return float(value)
 
 
 class InconsistentStateError(InputError):

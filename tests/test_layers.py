@@ -29,6 +29,7 @@ FLOORS = {
     "run": 7,
     "plotting": 8,
     "cli": 8,
+    "__main__": 9,
     "__init__": 9,
 }
 ONE_ROOM = {"errors": "ground", "registry": "ground"}

@@ -16,6 +16,7 @@ import pytest
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 import dae_sdc as ds
+from dae_sdc.dae.jacobian import linearize
 
 
 class Sphere(ds.ProblemDAE):
@@ -566,3 +567,84 @@ def test_a_name_that_the_package_does_not_have_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError) as error:
         _ = ds.FullyImplicit
     assert "'dae_sdc' has no attribute 'FullyImplicit'" in one_line(str(error.value))
+
+
+class Decay(ds.ProblemDAE):
+    """u' = -u, to be broken in one place at a time."""
+
+    index = 0
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(1, 0, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        return [du[0] + u[0]]
+
+    def u_exact(self, t: float) -> Any:
+        return [math.exp(-t)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"dt": "a"}, "dt must be a number"),
+        ({"dt": 0.1j}, "dt must be a number"),
+        ({"t0": [0]}, "t0 must be a number"),
+        ({"dt": 1e-300, "t_end": 0.001}, "lost in the rounding"),
+        ({"t0": 1e17, "t_end": 1e17 + 64, "dt": 1.0, "u0": [1.0]}, "lost in the rounding"),
+        ({"hooks": [3]}, "hooks must be"),
+        ({"hooks": ds.LogWork}, "hooks must be"),
+        ({"controller_params": [1]}, "controller_params must map"),
+        ({"problem_params": "alpha=1"}, "problem_params must map"),
+        ({"convergence_controllers": {1: {}}}, "maps classes"),
+        ({"restol": "a"}, "restol must be a number"),
+        ({"out": 3}, "written to a file"),
+    ],
+)
+def test_settings_of_a_wrong_type_are_refused_in_one_line(settings: dict[str, Any], says: str) -> None:
+    with pytest.raises(ds.InputError, match=says) as caught:
+        ds.solve(Decay, **settings)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("jacobian", "error", "says"),
+    [
+        (lambda u: [["a"]], ds.InputError, "must return real numbers"),
+        (lambda u: [[1.0], [1.0, 2.0]], ds.InputError, "must return real numbers"),
+        (lambda u: np.eye(1) * 1j, ds.InputError, "complex"),
+        (lambda u: None, ds.InputError, "object"),
+        (lambda u: [[math.sqrt(-1.0)]], ds.EvaluationError, "not defined at t=0"),
+        (lambda u: [[1.0 / 0.0]], ds.EvaluationError, "not defined at t=0"),
+    ],
+)
+def test_a_jacobian_that_is_none_is_told(jacobian: Any, error: type[Exception], says: str) -> None:
+    class Broken(Decay):
+        def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
+            return jacobian(u)
+
+    with pytest.raises(error, match=says):
+        linearize(problem := Broken(), problem.state([1.0]), problem.state([-1.0]), 0.0)
+
+
+def test_an_eval_f_of_an_ordinary_differential_equation_is_refused_where_it_is_defined() -> None:
+    with pytest.raises(ds.InputError, match=r"must take \(self, u, du, t\)"):
+
+        class Ordinary(ds.ProblemDAE):
+            def eval_f(self, u: Any, t: float) -> Any:
+                return -u
+
+
+def test_an_eval_f_that_raises_blames_no_equation() -> None:
+    class Root(ds.ProblemDAE):
+        index = 1
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(1, 1, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return [du[0] + 1.0, u[1] - math.sqrt(0.25 - t)]
+
+    solution = ds.solve(Root, u0=[1.0, 0.5], dt=0.1, t_end=0.5)
+    assert not solution.success
+    assert "returned nan at t=" in solution.message

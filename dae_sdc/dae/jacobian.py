@@ -11,7 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.linear import Matrix, largest
-from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE, undefined
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError
 
@@ -79,8 +79,17 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
     problem.work_counters["jacobian"].niter += 1
     given: Any = getattr(problem, "jacobian", None)
     if given is not None:
-        mass = _checked(problem, given(u, du, t, 0.0))
-        stiffness = _combined(_checked(problem, given(u, du, t, 1.0)), -1.0, mass)
+        try:
+            pair = given(u, du, t, 0.0), given(u, du, t, 1.0)
+        except (ArithmeticError, ValueError) as error:
+            if not undefined(error):
+                raise
+            raise EvaluationError(
+                f"jacobian of {type(problem).__name__} is not defined at t={t:.6g} ({error}); "
+                f"check the state there, or reduce dt"
+            ) from None
+        mass = _checked(problem, pair[0])
+        stiffness = _combined(_checked(problem, pair[1]), -1.0, mass)
     else:
         mass, stiffness = _differences(problem, u, du, t)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
@@ -113,10 +122,16 @@ def _same_pattern(first: Any, second: Any) -> bool:
 
 
 def _checked(problem: ProblemDAE, matrix: Any) -> Any:
-    if sparse.issparse(matrix):
-        matrix = matrix.tocsc()
-    else:
-        matrix = np.asarray(matrix, dtype=np.float64)
+    try:
+        matrix = matrix.tocsc() if sparse.issparse(matrix) else np.asarray(matrix)
+        if matrix.dtype.kind not in "biuf":
+            raise TypeError(f"entries of type {matrix.dtype}")
+        matrix = matrix.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"{type(problem).__name__}.jacobian must return real numbers of shape "
+            f"({problem.n}, {problem.n}); got {str(error).splitlines()[0]}"
+        ) from None
     if matrix.shape != (problem.n, problem.n):
         raise InputError(
             f"{type(problem).__name__}.jacobian must return shape ({problem.n}, {problem.n}); "

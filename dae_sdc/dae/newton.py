@@ -315,9 +315,11 @@ class ModifiedNewton:
         """Blame the equation that is not finite; a step too far is another matter and left to damping."""
         bad = np.flatnonzero(~np.isfinite(residual))
         if bad.size:
+            # What raises says nothing of its equations.
+            where = "" if bad.size == residual.size > 1 else f" in '{system.equation(int(bad[0]))}'"
             raise EvaluationError(
-                f"eval_f of {type(self.problem).__name__} returned {residual[bad[0]]} in "
-                f"'{system.equation(int(bad[0]))}' at t={system.time:.6g}, {system.where}; "
+                f"eval_f of {type(self.problem).__name__} returned {residual[bad[0]]}{where} at "
+                f"t={system.time:.6g}, {system.where}; "
                 f"check the initial value and the initial guess, or reduce dt"
             )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import re
 from collections.abc import Callable, Mapping
 from numbers import Integral, Real
@@ -366,6 +367,13 @@ def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     They expect the right-hand side u' there. A DAE has no such function, so the derivative that the state
     carries from the step it ended is returned, or zeros, which every predictor replaces.
     """
+    try:
+        inspect.signature(method).bind("self", "u", "du", "t")
+    except TypeError:
+        raise InputError(
+            f"{method.__qualname__} must take (self, u, du, t) and return F(t, u, u'); it takes "
+            f"{inspect.signature(method)}"
+        ) from None
 
     @functools.wraps(method)
     def eval_f(self: ProblemDAE, u: MeshDAE, du: Any, t: float | None = None) -> Any:

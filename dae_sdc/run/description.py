@@ -15,7 +15,7 @@ from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import InputError, require_count
+from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
@@ -184,7 +184,7 @@ def describe(
     match_sweep : bool, optional
         Fit sweep and coarse correction to each other, see
         :class:`dae_sdc.control.transfer.TransferDAE`. If not given, from index 2 on with sweepers that
-        integrate only the differential unknowns, where it pays.
+        integrate only the differential unknowns on RADAU-RIGHT nodes, where it pays.
     problem_params, convergence_controllers : mapping, optional
         Arguments of the problem; pySDC's convergence controllers and their parameters.
 
@@ -193,6 +193,13 @@ def describe(
     InputError
         For unknown names, and for options that have no effect on the chosen sweeper.
     """
+    check_mapping("problem_params", problem_params)
+    check_mapping("convergence_controllers", convergence_controllers)
+    for controller, own in (convergence_controllers or {}).items():
+        if not (isinstance(controller, type) and isinstance(own, Mapping)):
+            raise InputError(
+                f"convergence_controllers maps classes to mappings of parameters; got {controller!r}: {own!r}"
+            )
     own_params = dict(problem_params or {})
     if newton_tol is not None:
         own_params["newton_tol"] = newton_tol
@@ -252,7 +259,7 @@ def describe(
         if seed is not None:
             sweeper_params["random_seed"] = seed
         level_params = {
-            "restol": RESTOL if restol is None else restol,
+            "restol": RESTOL if restol is None else require_number("restol", restol),
             "nsweeps": 1 if nsweeps is None else nsweeps,
             "residual_type": residual_type or "full_abs",
         }
@@ -279,7 +286,8 @@ def describe(
     }
     if coarse_nodes is not None:
         if match_sweep is None:
-            match_sweep = not cls.integrates_algebraic and (instance.index is None or instance.index >= 2)
+            high = instance.index is None or instance.index >= 2
+            match_sweep = high and not cls.integrates_algebraic and label["quad"] == "RADAU-RIGHT"
         _add_coarse_level(description, instance, coarse_nodes, coarse_qdelta or "LU", coarsen, match_sweep)
     elif coarse_qdelta is not None or coarsen or match_sweep is not None:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
@@ -324,6 +332,12 @@ def _add_coarse_level(
             description["problem_params"][name] = [getattr(problem, name), value]
 
 
+def check_mapping(name: str, value: object) -> None:
+    """Refuse what is given for parameters by name and is no mapping."""
+    if value is not None and not isinstance(value, Mapping):
+        raise InputError(f"{name} must map names to values; got {value!r}")
+
+
 def _sweeper_name(cls: type[Any]) -> str:
     return next((name for name, entry in SWEEPERS.items() if entry is cls), cls.__name__)
 
@@ -338,6 +352,10 @@ def number_of_steps(t0: float, t_end: float, dt: float) -> int:
     """
     if not (np.isfinite([t0, t_end, dt]).all() and dt > 0.0 and t_end > t0):
         raise InputError(f"need t_end > t0 and dt > 0, all finite; got t0={t0:g}, t_end={t_end:g}, dt={dt:g}")
+    if t0 + dt == t0 or t_end - dt == t_end:
+        raise InputError(
+            f"dt={dt:g} is lost in the rounding of times near {max(abs(t0), abs(t_end)):g}; enlarge dt"
+        )
     length = t_end - t0
     steps = length / dt
     whole = round(steps)

@@ -181,6 +181,8 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         If the path names no file or a directory, or lies in a directory that does not exist or cannot be
         written to.
     """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a result is written to a file; got {path!r} for its name")
     target = Path(path)
     if not target.name:
         raise InputError(f"cannot write '{path}': it names no file; give a name that ends in .npy")

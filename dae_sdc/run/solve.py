@@ -33,10 +33,18 @@ from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count
+from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
-from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe, initial_state, number_of_steps
+from dae_sdc.run.description import (
+    ProblemLike,
+    Setup,
+    SweeperLike,
+    check_mapping,
+    describe,
+    initial_state,
+    number_of_steps,
+)
 from dae_sdc.run.processes import Ranks, on_root, ranks
 from dae_sdc.run.results import check_target
 from dae_sdc.run.solution import Solution
@@ -123,9 +131,12 @@ def solve(
     setup = describe(problem, sweeper=sweeper, parallel=parallel, **settings)
     limited = settings.get("maxiter") is not None
     own = setup.problem
-    start = own.interval[0] if t0 is None else float(t0)
-    end = own.interval[1] if t_end is None else float(t_end)
-    size = own.dt if dt is None else float(dt)
+    start = own.interval[0] if t0 is None else require_number("t0", t0)
+    end = own.interval[1] if t_end is None else require_number("t_end", t_end)
+    size = own.dt if dt is None else require_number("dt", dt)
+    if not isinstance(hooks, Sequence) or not all(isinstance(hook, type) for hook in hooks):
+        raise InputError(f"hooks must be a sequence of pySDC hook classes; got {hooks!r}")
+    check_mapping("controller_params", controller_params)
     count = number_of_steps(start, end, size)
     first = initial_state(own, u0, start)
     with ranks(setup.parallel, comm, setup.label["nodes"], steps) as team:
