@@ -181,20 +181,24 @@ def test_interrupt_while_writing_leaves_no_temporary_file(tmp_path: Path) -> Non
     assert not list(tmp_path.iterdir())
 
 
-def test_killed_between_the_renames_leaves_no_data_without_its_own_sidecar(
+def test_killed_between_the_renames_leaves_data_with_its_own_sidecar(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = make(rows=2).save(tmp_path / "run")
-    seen: list[tuple[str, bool]] = []
+    path = make(rows=2, parameters={"save": 0}).save(tmp_path / "run")
+    seen: list[tuple[int, int]] = []
     replace = os.replace
 
     def watch(source: Any, target: Any) -> None:
-        seen.append((Path(target).name, path.exists()))
         replace(source, target)
+        found = load(path)
+        seen.append((len(found.data), found.parameters["save"]))
 
     monkeypatch.setattr(os, "replace", watch)
-    make(rows=2, parameters={"other": True}).save(path)
-    assert seen == [("run.json", False), ("run.npy", False)]
+    make(rows=2, parameters={"save": 1}).save(path)
+    make(rows=3, parameters={"save": 2}).save(path)
+    # After each renaming: a table as it was until its own file is renamed, with its own parameters. The first
+    # two tables are equal, so that the newer sidecar describes both.
+    assert seen == [(2, 1), (2, 1), (2, 1), (3, 2)]
 
 
 WRITER = """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -648,3 +649,27 @@ def test_an_eval_f_that_raises_blames_no_equation() -> None:
     solution = ds.solve(Root, u0=[1.0, 0.5], dt=0.1, t_end=0.5)
     assert not solution.success
     assert "returned nan at t=" in solution.message
+
+
+@pytest.mark.parametrize("nodes", [2, 3, 4])
+@pytest.mark.parametrize("quad", ["RADAU-RIGHT", "LOBATTO", "GAUSS"])
+@pytest.mark.parametrize("sweeper", ["fully-implicit", "semi-implicit"])
+def test_nodes_with_which_a_multiplier_does_not_converge_are_warned_of(
+    sweeper: str, quad: str, nodes: int
+) -> None:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = ds.convergence(
+            "hessenberg-3",
+            sweepers=sweeper,
+            quad=quad,
+            nodes=nodes,
+            dts=[1 / 8, 1 / 16],
+            t_end=1.0,
+            restol=1e-9,
+            maxiter=200,
+        )
+    error = result.data["error"][result.data["group"] == "multiplier"]
+    warned = any("does not converge" in str(warning.message) for warning in caught)
+    # Of order 1 an error halves; where it does not converge it stays or grows.
+    assert warned == (error[1] > 0.75 * error[0])

@@ -17,7 +17,7 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.registry import unknown
-from dae_sdc.sweepers.collocation import expected_orders
+from dae_sdc.sweepers.collocation import determines_multiplier, expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.sdc import RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
@@ -79,6 +79,19 @@ class Setup:
             )
         known = dict(zip(self.problem.groups, orders, strict=False))
         return {group: float(known.get(group) or np.nan) for group in self.problem.groups}
+
+
+def poor_choice(setup: Setup) -> str:
+    """What is known to give poor results in a setup that is allowed; empty if nothing is."""
+    label, sweeper = setup.label, setup.sweeper_class
+    if (setup.problem.index or 0) < 3 or issubclass(sweeper, RungeKuttaDAE):
+        return ""
+    if determines_multiplier(label["quad"], label["nodes"], sweeper.integrates_algebraic):
+        return ""
+    return (
+        f"the multiplier of an index-3 problem does not converge with {label['nodes']} {label['quad']} nodes "
+        f"and '{label['sweeper']}', however small dt; use RADAU-RIGHT nodes"
+    )
 
 
 def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:

@@ -44,6 +44,7 @@ from dae_sdc.run.description import (
     describe,
     initial_state,
     number_of_steps,
+    poor_choice,
 )
 from dae_sdc.run.processes import Ranks, on_root, ranks
 from dae_sdc.run.results import check_target
@@ -129,6 +130,9 @@ def solve(
     if steps is not None:
         require_count("the number of steps that iterate together", steps)
     setup = describe(problem, sweeper=sweeper, parallel=parallel, **settings)
+    poor = poor_choice(setup)
+    if poor:
+        warnings.warn(poor, DAEWarning, stacklevel=2)
     limited = settings.get("maxiter") is not None
     own = setup.problem
     start = own.interval[0] if t0 is None else require_number("t0", t0)

@@ -74,6 +74,21 @@ def expected_orders(
     }.get(index or 0, (None, None))
 
 
+def determines_multiplier(quad_type: str, num_nodes: int, integrates_algebraic: bool) -> bool:
+    """Whether the multiplier of an index-3 DAE converges with dt for collocation on these nodes.
+
+    Where R(infinity) is not 0 (GAUSS, LOBATTO), errors of past steps stay in the multiplier, divided by dt^2.
+    Its order is then at most M - 2 for odd and M - 3 for even M with GAUSS, one less if z is integrated, and
+    M - 3 for odd and M - 2 for even M with LOBATTO.
+    """
+    if quad_type == "RADAU-RIGHT":
+        return True
+    odd = num_nodes % 2
+    if quad_type == "GAUSS":
+        return num_nodes - (2 if odd else 3) - integrates_algebraic > 0
+    return num_nodes - (3 if odd else 2) > 0
+
+
 def check_quadrature(quad_type: Any, num_nodes: Any) -> None:
     """Refuse a quadrature type or a number of nodes that no sweeper here can take."""
     if quad_type not in QUADRATURES:
