@@ -176,7 +176,6 @@ def _one_of_many() -> Iterator[None]:
     from dae_sdc.run import processes
 
     try:
-        processes.watch()
         silent = processes.world().Get_rank() > 0
     except InputError:
         silent = False  # the verb will say so itself

@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+sys.path.append(str(Path(__file__).parent / "mpi"))  # tests are no package
+from launcher import Launcher, missing
+
 # One thread a process: the test processes already share the cores, and sums come out the same everywhere.
 for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
     os.environ[f"{library}_NUM_THREADS"] = "1"
@@ -36,3 +39,26 @@ def checkout(root: Path) -> Path:
     if not (root / "dae_sdc").is_dir():
         pytest.skip("there is no source tree, only an installed package")
     return root
+
+
+@pytest.fixture(scope="session")
+def mpirun() -> Launcher:
+    """Runs programs on several ranks; skips where there is no MPI, which is no excuse on CI."""
+    absent = missing()
+    if absent is not None:
+        if os.environ.get("CI"):
+            pytest.fail(f"parallel runs cannot be tested: {absent}")
+        pytest.skip(absent)
+    return Launcher()
+
+
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that all test processes of a run see, so that one of them computes for all."""
+    own = tmp_path_factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the tests under mpirun, which run one after another and keep all cores busy."""
+    items.sort(key=lambda item: "mpirun" not in getattr(item, "fixturenames", ()))

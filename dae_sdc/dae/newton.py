@@ -160,8 +160,8 @@ class ModifiedNewton:
         self._remembered = {key: replace(kept) for key, kept in self._kept.items()}
 
     def recall(self) -> None:
-        """Return to what was known at the last :meth:`remember`."""
-        self._kept = self._remembered
+        """Return to what was known at the last :meth:`remember`; once."""
+        self._kept, self._remembered = self._remembered, {}
 
     def solve(self, system: ImplicitSystem) -> None:
         """Move the iterate of ``system`` to its solution.

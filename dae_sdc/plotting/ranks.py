@@ -8,7 +8,14 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from matplotlib.ticker import FixedLocator, NullFormatter, NullLocator, ScalarFormatter
+from matplotlib.ticker import (
+    FixedLocator,
+    FuncFormatter,
+    LogLocator,
+    NullFormatter,
+    NullLocator,
+    ScalarFormatter,
+)
 from numpy.typing import NDArray
 
 from dae_sdc.errors import ResultFileError
@@ -18,7 +25,7 @@ from dae_sdc.run.costs import Network, SweepCost, sweep_time
 from dae_sdc.run.results import Result
 
 NUMBERS = (
-    *("n", "nodes", "ranks", "steps", "sweeps", "wall", "computing", "exchange_share"),
+    *("n", "nodes", "ranks", "steps", "sweeps", "wall", "undisturbed"),
     *("speedup", "efficiency"),
 )
 TEXTS = ("source", "problem", "qdelta")
@@ -78,6 +85,8 @@ def _fits(about: Mapping[str, Any], problems: list[str]) -> tuple[Network, dict[
     try:
         fits = about["fits"]
         network = Network(float(fits["network"]["latency"]), float(fits["network"]["bandwidth"]))
+        if not network.bandwidth > 0.0:
+            raise ValueError(f"a bandwidth of {network.bandwidth:g}")
         costs = {problem: _cost(fits[problem]) for problem in problems}
     except (KeyError, TypeError, ValueError) as error:
         raise ResultFileError(
@@ -109,7 +118,7 @@ def _times(axes: Any, rows: NDArray[np.void], cost: SweepCost, network: Network)
             if not len(part):
                 continue
             # Computing of ranks tied to one core is least disturbed; wall time is what was waited.
-            shown = style.clipped(1e3 * (part["computing"] if pinned else part["wall"]))
+            shown = style.clipped(1e3 * (part["undisturbed"] if pinned else part["wall"]))
             face = colour if pinned else "none"
             axes.plot(part["n"], shown, color=colour, marker=marker, linestyle="", markerfacecolor=face)
         sizes = np.geomspace(max(own["n"].min(), 1), max(own["n"].max(), 2), _POINTS)
@@ -120,6 +129,11 @@ def _times(axes: Any, rows: NDArray[np.void], cost: SweepCost, network: Network)
     axes.set_yscale("log")
     axes.set_xlabel("unknowns n")
     axes.set_ylabel("time of a sweep [ms]")
+    low, high = axes.get_ylim()
+    axes.set_ylim(low, high * (high / low) ** 0.6)  # room for the legend
+    axes.yaxis.set_major_locator(LogLocator(numticks=9))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
     handles = []
     for number, ranks in enumerate(np.unique(measured["ranks"]).tolist()):
         look = style.curve(number)
@@ -166,15 +180,16 @@ def _ranks(axes: Any, rows: NDArray[np.void], sizes: list[int], what: str) -> No
     if what == "speedup":
         axes.set_title("nodes on ranks: speed-up")
         axes.set_ylabel("speed-up [-]")
-        axes.set_ylim(0.5, most + 0.2)
+        reached = [*predicted[what].tolist(), *measured[what].tolist(), 1.0]
+        axes.set_ylim(0.5, min(most, 1.6 * max(reached)) + 0.2)
         handles = [Line2D([], [], color="0.55", linestyle=":", linewidth=0.9, label="ideal")]
         handles += [_handle(number, f"n={n}") for number, n in enumerate(sizes)]
-        axes.legend(handles=handles, loc="upper left", handlelength=2.6)
+        axes.legend(handles=handles, loc="upper left", handlelength=2.6, frameon=True, edgecolor="none")
     else:
         axes.set_title("nodes on ranks: efficiency")
         axes.set_ylabel("speed-up / P [-]")
         axes.set_ylim(0.0, 1.1)
-        note = "points: P of M nodes, from process time\n(filled: tied to one core); lines: M = P nodes"
+        note = "points: M nodes on P ranks, process time\n(filled: one core); lines: M = P nodes"
         axes.annotate(note, (0.03, 0.03), xycoords="axes fraction", fontsize=style.SMALL, color=style.GREY)
 
 

@@ -1,6 +1,9 @@
-"""Compare with other implementations of the same method, side by side in one run.
+"""Compare with other implementations of the same method, and one rank with several, in turn in one run.
 
 Example: dae-sdc bench upstream --out upstream.npy
+
+``dae-sdc bench scaling`` measures how sweeps get faster on ranks of MPI, which it starts itself, and predicts
+what more ranks bring.
 """
 
 from __future__ import annotations
@@ -25,6 +28,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.results import Result, check_target, command_line
+from dae_sdc.run.scaling import REPETITIONS, report, scaling
 from dae_sdc.run.solve import QUIET
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -199,8 +203,62 @@ def _sweeps(stats: Mapping[Any, Any]) -> float:
     return float(sum(counts) / len(counts))
 
 
+STUDIES = ("upstream", "scaling")
+
+
 def bench(
     study: str = "upstream",
+    *,
+    repetitions: int | None = None,
+    nodes: int | None = None,
+    qdelta: str | None = None,
+    problems: Sequence[str] | None = None,
+    sizes: Sequence[int] | None = None,
+    ranks: int | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Time the same work in different ways that take turns.
+
+    Parameters
+    ----------
+    study : str
+        "upstream": here and in ``pySDC.projects.DAE``, see :func:`upstream`; "scaling": on one rank and on
+        several, see :func:`dae_sdc.run.scaling.scaling`.
+    repetitions, nodes, qdelta, problems, out, progress : optional
+        As for both of these.
+    sizes, ranks : optional
+        As for the second.
+
+    Returns
+    -------
+    Result
+        Of kind "bench".
+
+    Raises
+    ------
+    InputError
+        For an unknown study or problem, and for what the study cannot use.
+    """
+    if study not in STUDIES:
+        raise InputError(unknown("bench study", study, STUDIES))
+    given: dict[str, Any] = {
+        "repetitions": repetitions,
+        "nodes": nodes,
+        "qdelta": qdelta,
+        "problems": problems,
+    }
+    given |= {"sizes": sizes, "ranks": ranks}
+    used = {name: value for name, value in given.items() if value is not None}
+    if study == "scaling":
+        return scaling(**used, out=out, progress=progress)
+    idle = [name for name in ("sizes", "ranks") if name in used]
+    if idle:
+        raise InputError(f"{' and '.join(idle)} have no effect on 'bench upstream'; leave them away")
+    return upstream(**used, out=out, progress=progress)
+
+
+def upstream(
     *,
     repetitions: int = LEAST_REPETITIONS,
     nodes: int = 3,
@@ -216,8 +274,6 @@ def bench(
 
     Parameters
     ----------
-    study : str
-        "upstream".
     repetitions : int
         Alternating runs of each side after one that is not counted.
     nodes, qdelta : int, str
@@ -240,10 +296,8 @@ def bench(
     Raises
     ------
     InputError
-        For an unknown study or problem, or a pySDC without the project.
+        For an unknown problem, or a pySDC without the project.
     """
-    if study != "upstream":
-        raise InputError(unknown("bench study", study, ["upstream"]))
     if repetitions < 1:
         raise InputError(f"repetitions must be at least 1; got {repetitions}")
     names = sorted({case.problem for case in UPSTREAM})
@@ -263,7 +317,7 @@ def bench(
         np.array(rows, dtype=COLUMNS),
         {"time": "s", "time_upstream": "s", "dt": "s"},
         {
-            "study": study,
+            "study": "upstream",
             "repetitions": repetitions,
             "nodes": nodes,
             "qdelta": qdelta,
@@ -323,28 +377,41 @@ def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc bench``."""
-    parser.add_argument("study", nargs="?", default="upstream", help="upstream: against pySDC.projects.DAE")
+    parser.add_argument(
+        "study",
+        nargs="?",
+        default="upstream",
+        help="upstream: against pySDC.projects.DAE; scaling: on one and more ranks of MPI",
+    )
     parser.add_argument("--problems", help="names of problems, separated by commas (all)")
     parser.add_argument(
         "--repetitions",
         type=int,
-        default=LEAST_REPETITIONS,
-        help=f"alternating runs of each side ({LEAST_REPETITIONS})",
+        help=f"runs of each side in turn ({LEAST_REPETITIONS} for upstream, {REPETITIONS} for scaling)",
     )
-    options.add(parser, "nodes qdelta out")
+    options.add(parser, "nodes qdelta sizes ranks out")
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc bench``."""
-    given = {name: getattr(args, name) for name in ("nodes", "qdelta") if getattr(args, name) is not None}
+    names = ("repetitions", "nodes", "qdelta", "sizes", "ranks")
     result = bench(
         args.study,
-        repetitions=args.repetitions,
         problems=args.problems.split(",") if args.problems else None,
         out=args.out,
         progress=True,
-        **given,
+        **{name: getattr(args, name) for name in names},
     )
+    if args.study == "scaling":
+        print(report(result))
+    else:
+        _print_upstream(result)
+    if args.out:
+        print(f"written to {args.out}")
+    return 0
+
+
+def _print_upstream(result: Result) -> None:
     print("ms, sweeps and residual evaluations a step, errors of the iteration: here / upstream")
     print(
         f"{'problem':<20} {'sweeper':<15} {'n':>3} {'time':>17} {'ratio':>7} "
@@ -360,6 +427,3 @@ def main(args: argparse.Namespace) -> int:
             f"{sweeps:>11} {rhs:>15} {row['difference']:>10.1e} {errors:>17}"
         )
     print(f"geometric mean of the ratios: {np.exp(np.log(result.data['ratio']).mean()):.1f}")
-    if args.out:
-        print(f"written to {args.out}")
-    return 0

@@ -109,6 +109,7 @@ def convergence(
     InputError
         If something given cannot be used, or a problem has no exact solution.
     """
+    comm_of_all = everyone(parallel, comm)
     settings = {"newton_tol": NEWTON_TOL, **settings}
     runs: list[tuple[ProblemLike, SweeperLike, dict[str, Any]]] = []
     for problem, sweeper in product(several(problems), several(sweepers)):
@@ -123,7 +124,7 @@ def convergence(
     # Everything that can be refused is refused before the first run.
     setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
     sizes_of = [step_sizes(setup.problem, dts, t_end) for setup in setups]
-    study = Study("convergence", COLUMNS, setups[0].problem.time_unit, out, everyone(parallel, comm))
+    study = Study("convergence", COLUMNS, setups[0].problem.time_unit, out, comm_of_all)
     team: dict[str, Any] = {"parallel": parallel, "steps": steps, "comm": comm}
     study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})

@@ -94,6 +94,7 @@ def iterations(
     direct = [str(sweeper) for sweeper in several(sweepers) if is_direct(sweeper)]
     if direct:
         raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
+    comm_of_all = everyone(parallel, comm)
     settings = {"newton_tol": NEWTON_TOL, **settings, "restol": -1.0, "initial_guess": initial_guess}
     runs = [
         (problem, sweeper, {**settings, "nodes": number, "qdelta": qdelta})
@@ -104,7 +105,7 @@ def iterations(
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
-    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out, everyone(parallel, comm))
+    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out, comm_of_all)
     team: dict[str, Any] = {"parallel": parallel, "steps": steps, "comm": comm}
     study.parameters.update(maxiter=maxiter, initial_guess=initial_guess)
     total = maxiter * len(runs)

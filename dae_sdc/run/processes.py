@@ -60,6 +60,7 @@ def everyone(parallel: str | None, comm: Any) -> Any:
     """The communicator of all ranks of a run, COMM_WORLD if none was given; None for a serial run."""
     if parallel is None:
         return None
+    end_job_on_uncaught_errors()
     return world() if comm is None else comm
 
 
@@ -150,7 +151,6 @@ def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) ->
         yield Ranks()
         return
     team = everyone(parallel, comm)
-    end_job_on_uncaught_errors()
     node_ranks, _ = plan(parallel, team.Get_size(), num_nodes, steps)
     if parallel == "nodes":
         yield Ranks(team, nodes=team)
@@ -186,14 +186,33 @@ def world() -> Any:
 GRACE = 2.0
 """Seconds that a rank which has failed waits for the others to fail with it."""
 
-_watched: list[Any] = []
-"""The communicator on which failures are compared, once there is one."""
+FORWARDING = 0.3
+"""Seconds that the launcher gets to pass on what was printed, before the job ends."""
+
+RUN_ENDED, FAILED = 32001, 32002
+"""Tags of the messages by which ranks meet."""
 
 
-def watch() -> None:
-    """Make the communicator on which failures are compared; the first time, all ranks call it together."""
-    if not _watched and world().Get_size() > 1:
-        _watched.append(world().Dup())
+def meet(comm: Any, tag: int, patience: float = float("inf")) -> bool:
+    """Wait for all ranks of a communicator to call this; False where they do not within ``patience`` seconds.
+
+    No collective call of MPI can be given up, and the other ranks may be inside one.
+    """
+    rank, size = comm.Get_rank(), comm.Get_size()
+    others = [other for other in range(size) if other != rank] if rank == 0 else [0]
+    messages = np.zeros(len(others), dtype=np.int8)
+    answers = [comm.Irecv(messages[i : i + 1], source=other, tag=tag) for i, other in enumerate(others)]
+    sent = [] if rank == 0 else [comm.Isend(np.ones(1, dtype=np.int8), dest=0, tag=tag)]
+    began = monotonic()
+    while not all([request.Test() for request in (*answers, *sent)]):
+        waited = monotonic() - began
+        if waited > patience:
+            return False
+        if waited > 1e-3:
+            sleep(5e-4)
+    for other in others if rank == 0 else ():
+        comm.Send(np.ones(1, dtype=np.int8), dest=other, tag=tag)
+    return True
 
 
 def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
@@ -208,26 +227,25 @@ def fail_together(message: str, code: int, say: Callable[[str], None]) -> None:
     say : callable
         Prints a line on standard error.
     """
-    if not _watched:
+    try:
+        comm = world()
+    except InputError:
         say(message)
         return
-    comm = _watched[0]
-    request = comm.Ibarrier()
-    deadline = monotonic() + GRACE
-    while not request.Test():
-        if monotonic() > deadline:
-            say(f"rank {comm.Get_rank()}: {message}")
-            sys.stdout.flush()
-            comm.Abort(code)
-        sleep(0.005)
+    if comm.Get_size() > 1 and not meet(comm, FAILED, GRACE):
+        say(f"rank {comm.Get_rank()}: {message}")
+        for stream in (sys.stdout, sys.stderr, sys.__stderr__):
+            if stream is not None:
+                stream.flush()
+        sleep(FORWARDING)
+        comm.Abort(code)
     if comm.Get_rank() == 0:
         say(message)
 
 
 def end_job_on_uncaught_errors() -> None:
     """From now on, an exception that nobody catches on one rank ends the job instead of hanging it."""
-    watch()
-    if not _watched or getattr(sys.excepthook, "ends_job", False):
+    if world().Get_size() == 1 or getattr(sys.excepthook, "ends_job", False):
         return
     show = sys.excepthook
 

@@ -46,7 +46,7 @@ from dae_sdc.run.description import (
     number_of_steps,
     poor_choice,
 )
-from dae_sdc.run.processes import Ranks, on_root, ranks
+from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_root, ranks
 from dae_sdc.run.results import check_target
 from dae_sdc.run.solution import Solution
 
@@ -123,6 +123,7 @@ def solve(
     InputError
         If something given cannot be used.
     """
+    everyone(parallel, comm)  # what is wrong on one rank alone must end the others too
     known = [name for name in inspect.signature(describe).parameters if name not in ("problem", "sweeper")]
     for name in settings:
         if name not in known:
@@ -220,7 +221,11 @@ class _Run:
                 # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
                 end = self.t_end if setup.adaptive else self.t_end - 0.5 * self.dt
                 controller.run(u0=self.u0, t0=self.t0, Tend=end)
+                self.check_in()
             except SolveError as error:
+                # A hook may raise such an error on one rank alone.
+                if not self.check_in(GRACE):
+                    raise
                 message = str(error)
             except BaseException as error:
                 # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
@@ -236,6 +241,11 @@ class _Run:
         if self.out is not None:
             solution.save(self.out)
         return solution
+
+    def check_in(self, patience: float = float("inf")) -> bool:
+        """Whether all ranks have come to the end of the run."""
+        comm = self.team.comm
+        return comm is None or comm.Get_size() == 1 or meet(comm, RUN_ENDED, patience)
 
     def save_now_and_then(self, record: StepRecord) -> None:
         """Save what is finished, so that a killed run leaves it; it may take a twentieth of the time."""

@@ -36,6 +36,7 @@ class Stages:
         self.rows = np.empty((len(nodes), 2 * n + 2))
         self.u, self.du = self.rows[:, :n], self.rows[:, n : 2 * n]
         self.integrated = self.du[:, :n_integrated]
+        self.du[:, n_integrated:] = 0.0
         self.norms, self.states = self.rows[:, 2 * n], self.rows[:, 2 * n + 1]
         self.values: list[MeshDAE] = [attach(row, n_diff) for row in self.u]
         self.derivatives: list[MeshDAE] = [attach(row, n_diff) for row in self.du]

@@ -134,8 +134,8 @@ def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoR
     """
     if comm.Get_rank() == rank and failure is not None:
         family = next((i for i, kind in enumerate(_FAMILIES) if isinstance(failure, kind)), -1)
-        name = type(failure).__name__
-        text = str(failure) if isinstance(failure, DAEError) else f"{name} on rank {rank}: {failure}"
+        name, place = type(failure).__name__, load_mpi().COMM_WORLD.Get_rank()
+        text = str(failure) if isinstance(failure, DAEError) else f"{name} on rank {place}: {failure}"
         comm.bcast((family, text), root=rank)
         raise failure
     family, text = comm.bcast(None, root=rank)

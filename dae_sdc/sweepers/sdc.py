@@ -315,8 +315,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """Drop a sweep that was computed ahead of its time, with all it has left behind."""
         if self._ahead:
             self._ahead = False
-            for newton in self._newtons.values():
-                newton.recall()
+            self._recall()
 
     def _place_start(self) -> None:
         """A node at the start of the step has the given value and its derivative."""
@@ -437,6 +436,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _sweep(self, stages: Stages) -> None:
         """Turn the values before a sweep into those after it."""
+        # A step that can go on after a failure must not know how far its nodes had come, which depends on
+        # who owns them.
+        guarded = self._diagonal and (self._sweeps == 0 or self.together or self.coupled)
+        if guarded:
+            self._remember()
         failure = self._solve_owned(stages)
         failed = failure is not None
         if self.nodes.size > 1:
@@ -444,8 +448,18 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self.nodes.exchange(stages)
             failed = bool((stages.states != OK).any())
         if failed:
+            if guarded:
+                self._recall()
             self.nodes.settle(failure)
         self._finish(stages)
+
+    def _remember(self) -> None:
+        for newton in self._newtons.values():
+            newton.remember()
+
+    def _recall(self) -> None:
+        for newton in self._newtons.values():
+            newton.recall()
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
         """Solve at the nodes of this process; an error is kept for all processes to hear of."""
@@ -474,11 +488,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         first = 1 if self.coll.left_is_node else 0
         if self._diagonal:
             self._linearization = None
-            self._first[0], self._first[1] = u[first], du[first]
+            self._first[0], self._first[1] = self._now.u[first], self._now.du[first]
             np.add(self._start_values[:k], self._now.integral[first], out=self._first[0, :k])
         rows = slice(None) if self._keeps else self._owned
         if self._diagonal:
-            np.multiply(integrated[rows], self._column[rows], out=u[rows, :k])
+            np.multiply(self._now.integrated[rows], self._column[rows], out=u[rows, :k])
             np.subtract(self._now.integral[rows], u[rows, :k], out=right_side[rows])
         else:
             np.dot(self._dt_delta, integrated, out=right_side)
@@ -580,9 +594,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             if self._spare is None:
                 self._spare = self._stages()
             carrier = self._spare
-            carrier.rows[:] = now.rows
-            for newton in self._newtons.values():
-                newton.remember()
+            # Those of the other nodes come with the exchange.
+            carrier.rows[self._owned] = now.rows[self._owned]
+            self._remember()
             if failure is None and self._solve_owned(carrier) is not None:
                 state = SWEEP_FAILED
         carrier.states[self._owned] = state
@@ -614,13 +628,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """Largest abs(F) at every owned node, with the integrated unknowns at u_0 + dt sum_j q_mj U_j."""
         L, now = self.level, self._now
         P, k = L.prob, self._n_integrated
-        values, rows = now.u, now.values
+        values, rows, own = now.u, now.values, self._owned
+        self._integrate()
         if self._keeps:
             values, rows = self._mixed, self._mixed_rows
-            values[:, k:] = now.u[:, k:]
-        self._integrate()
-        np.add(self._start_values[:k], now.integral, out=values[:, :k])
-        own = self._owned
+            values[own, k:] = now.u[own, k:]
+        np.add(self._start_values[:k], now.integral[own], out=values[own, :k])
         if self.coupled:
             residual = P.evaluate_nodes(values[own], now.du[own], self._times[own])
             if L.tau[0] is not None:
@@ -735,7 +748,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._dt = 0.0
 
     def _explain_not_finite(self) -> None:
-        values = self._mixed if self._keeps else self._now.u
+        values = self.node_values()[0]
         residual = self.level.prob.evaluate_nodes(values, self._now.du, self._times)
         bad = np.argwhere(~np.isfinite(residual))
         if not bad.size:
