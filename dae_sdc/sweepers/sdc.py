@@ -73,6 +73,18 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     level : pySDC.core.level.Level
         The level that sweeps.
 
+    Attributes
+    ----------
+    nodes : NodeCommunicator
+        Which nodes this process owns, and how it gets those of the others.
+    together, coupled : bool
+        Whether other steps iterate with this one, and whether other levels do; set by the hook
+        ``MarkProvisionalStarts`` and by ``TransferDAE``.
+    provisional : bool
+        Whether the step before still changes. A sweep that fails then leaves the step as it was.
+    defers, failure : bool, Exception or None
+        Whether errors are kept in ``failure`` until somebody asks, instead of being raised.
+
     Raises
     ------
     InputError
@@ -276,7 +288,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _extrapolate(self) -> None:
         """Continue the polynomial that the start value carries."""
         L, now, k = self.level, self._now, self._n_integrated
-        now.du[:, k:] = 0.0
         L.u[0].polynomial.extrapolate(L.time, L.dt, self._node_tuple, now.u, now.du)
         self._integrate_stages(now)
         np.add(self._start_values[:k], now.integral, out=now.u[:, :k])
