@@ -83,8 +83,8 @@ def on_root(comm: Any, action: Callable[[], object]) -> None:
         raise InputError(message)
 
 
-def plan(parallel: str, size: int, num_nodes: int, steps: int | None) -> tuple[int, int]:
-    """How many ranks share the nodes of a step, and how many steps have ranks of their own.
+def ranks_of_a_step(parallel: str, size: int, num_nodes: int, steps: int | None) -> int:
+    """How many ranks share the nodes of a step; each such group has a step of its own.
 
     Parameters
     ----------
@@ -110,24 +110,23 @@ def plan(parallel: str, size: int, num_nodes: int, steps: int | None) -> tuple[i
                 f"--parallel nodes with {num_nodes} nodes takes 1 to {num_nodes} ranks; started on {size}; "
                 f"use fewer ranks, more nodes, or --parallel both"
             )
-        return size, 1
+        return size
     if parallel == "steps":
         if steps not in (None, 1, size):
             raise InputError(
                 f"--parallel steps gives every rank a step: {steps} steps take {steps} ranks; "
                 f"started on {size}; leave --steps out or start {steps} ranks"
             )
-        return 1, size
+        return 1
     if steps is None:
-        node_ranks = max(k for k in range(1, min(num_nodes, size) + 1) if size % k == 0)
-        return node_ranks, size // node_ranks
+        return max(k for k in range(1, min(num_nodes, size) + 1) if size % k == 0)
     if size % steps or size // steps > num_nodes:
         fitting = ", ".join(str(steps * k) for k in range(1, num_nodes + 1))
         raise InputError(
             f"--parallel both with {num_nodes} nodes and {steps} steps takes {fitting} ranks; "
             f"started on {size}"
         )
-    return size // steps, steps
+    return size // steps
 
 
 @contextmanager
@@ -151,7 +150,7 @@ def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) ->
         yield Ranks()
         return
     team = everyone(parallel, comm)
-    node_ranks, _ = plan(parallel, team.Get_size(), num_nodes, steps)
+    node_ranks = ranks_of_a_step(parallel, team.Get_size(), num_nodes, steps)
     if parallel == "nodes":
         yield Ranks(team, nodes=team)
     elif parallel == "steps":

@@ -112,6 +112,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         super().__init__(given, level)
         qdelta_matrix(self.coll, self.params.QI)
         self._node_tuple = tuple(self.coll.nodes.tolist())
+        # A node at the start of the step is given, and not solved for.
+        self._first_solved = 1 if self.coll.left_is_node else 0
         self.nodes = self._communicator()
         self._set_qdelta(1)
         self._problem: ProblemDAE | None = None
@@ -363,7 +365,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         k = self._n_integrated
         if not derivatives.any():
             change = values[:, :k] - L.u[0].view(np.ndarray)[:k]
-            first = 1 if self.coll.left_is_node else 0
+            first = self._first_solved
             if first:
                 start = starting_derivative(P, L.u[0], L.time, L.dt, self.coll.num_nodes, True)[:k]
                 change -= np.outer(self._dt_q[:, 0], start)
@@ -496,7 +498,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         u, du, k = stages.u, stages.du, self._n_integrated
         integrated, right_side = stages.integrated, self._right_side
         self._integrate()
-        first = 1 if self.coll.left_is_node else 0
+        first = self._first_solved
         if self._diagonal:
             self._linearization = None
             self._first[0], self._first[1] = self._now.u[first], self._now.du[first]
@@ -526,7 +528,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _common(self) -> Linearization:
         """The Jacobian at the first node as the last sweep left it; evaluated once a sweep at most."""
         if self._linearization is None:
-            m = 1 if self.coll.left_is_node else 0
+            m = self._first_solved
             u, du = (attach(row, self.level.prob.n_diff) for row in self._first)
             self._linearization = linearize(self.level.prob, u, du, self._node_times[m])
         return self._linearization
