@@ -224,3 +224,9 @@ def test_nothing_to_run_is_said_so():
         ds.convergence([])
     with pytest.raises(ds.InputError, match="nothing to run"):
         ds.iterations("simple", qdeltas=[])
+
+
+def test_a_step_size_given_twice_does_not_double_the_rows():
+    result = ds.convergence("hessenberg-1", nodes=1, dts=[0.25, 0.5, 0.25])
+    algebraic = result.data[result.data["group"] == "algebraic"]
+    assert algebraic["dt"].tolist() == [0.25, 0.5, 0.25]

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from dae_sdc.run import options
 from dae_sdc.run.convergence import COLUMNS, Study, convergence, print_table
 from dae_sdc.run.processes import everyone, world
-from dae_sdc.run.results import Result
+from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.sweepers.collocation import expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL
 
@@ -122,13 +120,11 @@ def step_sizes(
 
 def off(result: Result) -> list[str]:
     """What of a convergence study is not of the order that theory states, a line each."""
-    data = result.data
     keys = ("problem", "sweeper", "nodes", "qdelta", "group")
     found = []
-    for key in dict.fromkeys(tuple(row[name] for name in keys) for row in data):
-        row = data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)][0]
+    for (problem, sweeper, number, qdelta, group), rows in combinations_of(result.data, keys):
+        row = rows[0]
         if not abs(row["slope"] - row["expected"]) <= TOLERANCE:
-            problem, sweeper, number, qdelta, group = key
             found.append(
                 f"{problem}, {sweeper}, M={number}, {qdelta}, {group}: order {row['slope']:.2f} instead of "
                 f"{row['expected']:.0f}"

@@ -23,7 +23,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone, is_root, on_root
-from dae_sdc.run.results import Result, check_target, command_line
+from dae_sdc.run.results import Result, check_target, combinations_of, command_line
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
@@ -131,12 +131,17 @@ def convergence(
     total = sum(map(len, sizes_of))
     with study, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
-            solutions = []
+            solutions: list[Solution] = []
+            found: list[dict[str, float]] = []
+            nothing = dict.fromkeys(setup.problem.groups, float("nan"))
             for dt in sizes:
-                solutions.append(solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **own))
-                study.note(f"{setup.label['problem']} with dt={dt:g}", solutions[-1])
+                solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **own)
+                study.note(f"{setup.label['problem']} with dt={dt:g}", solution)
+                solutions.append(solution)
+                found.append(errors(setup.problem, solution) if solution.success else nothing)
                 bar.update(1)
-                study.add(_rows(setup, sizes[: len(solutions)], solutions), last=dt == sizes[-1])
+                done = len(solutions)
+                study.add(_rows(setup, sizes[:done], solutions, found), last=done == len(sizes))
     return study.result()
 
 
@@ -268,9 +273,9 @@ def fit_order(
     return float(line[0]), float(np.sqrt(np.mean((np.polyval(line, x) - y) ** 2)))
 
 
-def _rows(setup: Setup, sizes: list[float], solutions: list[Solution]) -> list[tuple[Any, ...]]:
-    nothing = dict.fromkeys(setup.problem.groups, float("nan"))
-    found = [errors(setup.problem, solution) if solution.success else nothing for solution in solutions]
+def _rows(
+    setup: Setup, sizes: list[float], solutions: list[Solution], found: list[dict[str, float]]
+) -> list[tuple[Any, ...]]:
     expected = setup.expected()
     rows: list[tuple[Any, ...]] = []
     for group in setup.problem.groups:
@@ -325,16 +330,12 @@ def main(args: argparse.Namespace) -> int:
 
 def print_table(result: Result) -> None:
     """Print a line for every combination and group: errors from the largest dt to the smallest, and order."""
-    data = result.data
     keys = ("problem", "sweeper", "quad", "nodes", "qdelta", "group")
-    seen = dict.fromkeys(tuple(row[key] for key in keys) for row in data)
     print(
         f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'group':<12} "
         f"{'order':>6} {'theory':>6}  errors"
     )
-    for key in seen:
-        rows = data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)]
-        problem, sweeper, _, number, qdelta, group = key
+    for (problem, sweeper, _, number, qdelta, group), rows in combinations_of(result.data, keys):
         theory = f"{rows['expected'][0]:.0f}" if np.isfinite(rows["expected"][0]) else "-"
         values = " ".join(f"{error:.1e}" for error in rows["error"])
         print(

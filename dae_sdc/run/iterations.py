@@ -20,7 +20,7 @@ from dae_sdc.run import options
 from dae_sdc.run.convergence import NEWTON_TOL, Study, combinations, errors, is_direct, several
 from dae_sdc.run.description import ProblemLike, SweeperLike, describe
 from dae_sdc.run.processes import everyone
-from dae_sdc.run.results import Result
+from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
 
 COLUMNS = [
@@ -146,10 +146,8 @@ def main(args: argparse.Namespace) -> int:
     )
     data = result.data
     keys = ("problem", "sweeper", "nodes", "qdelta", "sweep")
-    for key in dict.fromkeys(tuple(row[name] for name in keys) for row in data):
-        rows = data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)]
+    for (problem, sweeper, number, qdelta, sweep), rows in combinations_of(data, keys):
         values = "  ".join(f"{row['group']} {row['error']:.1e}" for row in rows)
-        problem, sweeper, number, qdelta, sweep = key
         print(
             f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} "
             f"{sweep:>5} {rows['residual'][0]:>9.1e}  {values}"

@@ -10,7 +10,7 @@ import secrets
 import shlex
 import sys
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -248,6 +248,15 @@ def load(path: str | os.PathLike[str]) -> Result:
         command=about["command"],
         info=about["info"],
     )
+
+
+def combinations_of(data: NDArray[np.void], keys: Sequence[str]) -> Iterator[tuple[Any, NDArray[np.void]]]:
+    """Every combination of values in the columns ``keys``, in the order of its first row, with its rows."""
+    for key in dict.fromkeys(tuple(row[name] for name in keys) for row in data):
+        yield (
+            key,
+            data[np.all([data[name] == value for name, value in zip(keys, key, strict=True)], axis=0)],
+        )
 
 
 @contextmanager
