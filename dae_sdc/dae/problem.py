@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pySDC.core.problem import Problem
 
 from dae_sdc.dae.counters import new_counters
+from dae_sdc.dae.kernels import Kernels, compile_kernel, compile_kernels, machine
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import Registry
@@ -35,13 +36,15 @@ _UNSOLVABLE = re.compile(r"singular|converge|positive definite|infs or nans", re
 class ProblemDAE(Problem):  # type: ignore[misc]
     """A differential-algebraic equation F(t, u, u') = 0 with n = n_diff + n_alg unknowns.
 
-    A subclass gives :meth:`eval_f`. It may give, and is the faster for it,
+    A subclass gives :meth:`eval_f`, or the same as a kernel. It may give, and is the faster for it,
 
     - ``jacobian(u, du, t, c)``: dF/du' + c dF/du, shape (n, n), a NumPy array or a SciPy CSC matrix;
     - ``residual_nodes(u, du, t)``: F at several nodes at once, for ``u`` and ``du`` of shape (M, n) and
       ``t`` of shape (M,), result of shape (M, n);
     - ``sparsity``: the pattern of dF/du' + c dF/du as a SciPy sparse matrix, for finite differences by
-      colours.
+      colours;
+    - ``residual_kernel`` and ``jacobian_kernel``: the equations as functions that numba compiles, see
+      :mod:`dae_sdc.dae.kernels`, in place of ``eval_f`` and ``jacobian``, and :meth:`kernel_parameters`.
 
     Parameters
     ----------
@@ -91,9 +94,25 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     dt: float = 0.05
     time_unit: ClassVar[str] = "s"
     sparsity: Any = None
+    residual_kernel: ClassVar[Callable[..., None] | None] = None
+    jacobian_kernel: ClassVar[Callable[..., None] | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        own: Any = cls.__dict__
+        if "residual_kernel" in own:
+            if "eval_f" in own:
+                raise InputError(
+                    f"{cls.__qualname__} gives its equations twice, as eval_f and as residual_kernel"
+                )
+            cls.eval_f = _compiled_residual(own["residual_kernel"])  # type: ignore[method-assign]
+        elif "eval_f" in own:
+            # Other equations than those of the class above, whose kernels are therefore not its own.
+            cls.residual_kernel = None
+        if "jacobian_kernel" in own:
+            cls.jacobian = _compiled_jacobian(own["jacobian_kernel"])  # type: ignore[attr-defined]
+        elif "jacobian" in own or cls.residual_kernel is None:
+            cls.jacobian_kernel = None
         if "eval_f" in cls.__dict__:
             cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
 
@@ -130,6 +149,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             setattr(self, name, defaults[name] if missing else given)
 
     def __setattr__(self, name: str, value: Any) -> None:
+        if name[0] != "_":
+            self.__dict__["_parameters"] = None
         # Checked where it is written, so that no message or table meets a wrong one in the middle of a run.
         if "n" in self.__dict__:
             if name in PER_UNKNOWN:
@@ -192,6 +213,31 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             way there, or ends with an error that gives the time. Any other exception ends the run as it is.
         """
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The numbers p that the kernels of this problem take, shape (any,).
+
+        They are asked for again when a public attribute has been set since; what a step decides in
+        :meth:`start_step` belongs to them.
+        """
+        return ()
+
+    @property
+    def p(self) -> Vector:
+        """What :meth:`kernel_parameters` gave last."""
+        known: Vector | None = self.__dict__.get("_parameters")
+        if known is None:
+            known = np.ascontiguousarray(self.kernel_parameters(), dtype=np.float64)
+            self.__dict__["_parameters"] = known
+        return known
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """The compiled kernels; None where a class gives its equations in another form."""
+        cls = type(self)
+        if cls.residual_kernel is None:
+            return None
+        return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
 
     def u_exact(self, t: float) -> npt.ArrayLike:
         """The solution at time ``t``, shape (n,), from a formula or from stored reference data.
@@ -359,6 +405,35 @@ def check_newton(newton_tol: float, newton_maxiter: int) -> None:
     if not newton_tol > 0.0:
         raise InputError(f"newton_tol must be positive; got {newton_tol}")
     require_count("newton_maxiter", newton_maxiter)
+
+
+def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
+    def eval_f(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """The residual F(t, u, u'), shape (n,)."""
+        out = np.empty(self.n)
+        address = compile_kernel(kernel, "residual").address
+        u, du = np.ascontiguousarray(u), np.ascontiguousarray(du)
+        machine().residual_at(address, float(t), u, du, self.p, out)
+        return out
+
+    return eval_f
+
+
+def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
+    def jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
+        """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
+        pattern = self.sparsity
+        out = np.empty((self.n, self.n) if pattern is None else pattern.nnz)
+        address = compile_kernel(kernel, "jacobian").address
+        u, du = np.ascontiguousarray(u), np.ascontiguousarray(du)
+        machine().jacobian_at(address, float(t), u, du, float(c), self.p, out)
+        if pattern is None:
+            return out
+        matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)
+        matrix.has_sorted_indices = True
+        return matrix
+
+    return jacobian
 
 
 def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:

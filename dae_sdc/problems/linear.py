@@ -15,6 +15,24 @@ from dae_sdc.errors import DAEWarning, InputError, ReferenceRangeError
 from dae_sdc.problems._reference import require_finite
 
 
+def simple_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`SimpleDAE`."""
+    a, e, s = p[0], math.exp(t), 2.0 - t
+    r = 1.0 / s
+    out[0] = (a - r) * u[0] + s * a * u[2] + (s + 1.0) * r * e - du[0]
+    out[1] = (a - 1.0) * (r * u[0] + u[2]) - u[1] + 2.0 * e - du[1]
+    out[2] = (t + 2.0) * (u[0] - s * u[1] - (t - 1.0) * e)
+
+
+def simple_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`SimpleDAE`."""
+    a, s = p[0], 2.0 - t
+    r = 1.0 / s
+    out[0], out[1], out[2] = c * (a - r) - 1.0, 0.0, c * s * a
+    out[3], out[4], out[5] = c * (a - 1.0) * r, -c - 1.0, c * (a - 1.0)
+    out[6], out[7], out[8] = c * (t + 2.0), -c * (t + 2.0) * s, 0.0
+
+
 @PROBLEMS.register("simple")
 class SimpleDAE(ProblemDAE):
     r"""Linear index-2 DAE with a known solution.
@@ -52,38 +70,17 @@ class SimpleDAE(ProblemDAE):
     reference = "Ascher, Petzold 1998, page 267"
     interval = (0.0, 1.0)
     dt = 0.05
+    residual_kernel = simple_residual
+    jacobian_kernel = simple_jacobian
 
     def __init__(self, alpha: float = 10.0, **settings: Any) -> None:
         super().__init__(2, 1, **settings)
         self._makeAttributeAndRegister("alpha", localVars=locals())
         require_finite(self, "alpha")
 
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
-        """The residual as printed above, shape (3,)."""
-        u1, u2, z = u.tolist()
-        du1, du2, _ = du.tolist()
-        a, e, s = self.alpha, math.exp(t), 2.0 - t
-        # At the singular time the solver shall meet a NaN that it can report, not a ZeroDivisionError.
-        r = 1.0 / s if s != 0.0 else math.nan
-        return np.array(
-            [
-                (a - r) * u1 + s * a * z + (s + 1.0) * r * e - du1,
-                (a - 1.0) * (r * u1 + z) - u2 + 2.0 * e - du2,
-                (t + 2.0) * (u1 - s * u2 - (t - 1.0) * e),
-            ]
-        )
-
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """The matrix dF/du' + c dF/du, shape (3, 3)."""
-        a, s = self.alpha, 2.0 - t
-        r = 1.0 / s if s != 0.0 else math.nan
-        return np.array(
-            [
-                [c * (a - r) - 1.0, 0.0, c * s * a],
-                [c * (a - 1.0) * r, -c - 1.0, c * (a - 1.0)],
-                [c * (t + 2.0), -c * (t + 2.0) * s, 0.0],
-            ]
-        )
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The number alpha."""
+        return [self.alpha]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution (exp t, exp t, -exp t / (2 - t)) for -2 < t < 2."""

@@ -1,0 +1,92 @@
+"""How compiled code and Python call kernels. Importing this imports numba, which takes half a second."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import cfunc, njit, types
+from numba.core.errors import NumbaError as CompilationError, NumbaWarning
+from numba.extending import intrinsic
+
+__all__ = ["SIGNATURES", "CompilationError", "compile_function", "jacobian_at", "residual_at", "residuals_at"]
+
+_DOUBLES = types.CPointer(types.float64)
+
+SIGNATURES = {
+    "residual": types.void(types.float64, _DOUBLES, _DOUBLES, _DOUBLES, _DOUBLES),
+    "jacobian": types.void(types.float64, _DOUBLES, _DOUBLES, types.float64, _DOUBLES, _DOUBLES),
+}
+"""Types of ``residual(t, u*, du*, p*, out*)`` and ``jacobian(t, u*, du*, c, p*, out*)``."""
+
+
+def compile_function(function: Callable[..., None], signature: Any) -> Any:
+    """A C function from a Python function, from the disk where it was compiled before."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NumbaWarning)
+        try:
+            return cfunc(signature, cache=True, error_model="numpy")(function)
+        except RuntimeError:  # typed at a prompt, it has no file to keep the result beside
+            return cfunc(signature, error_model="numpy")(function)
+
+
+def _call(builder: Any, address: Any, arguments: list[Any]) -> None:
+    """Call the C function at ``address``; arguments that are integers are addresses of doubles."""
+    double = ir.DoubleType()
+    pointer = double.as_pointer()
+    kinds = [double if value.type == double else pointer for value in arguments]
+    function = builder.inttoptr(address, ir.FunctionType(ir.VoidType(), kinds).as_pointer())
+    values = [
+        value if kind == double else builder.inttoptr(value, pointer)
+        for value, kind in zip(arguments, kinds, strict=True)
+    ]
+    builder.call(function, values)
+
+
+@intrinsic  # type: ignore[misc]
+def call_residual(context: Any, address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
+    """Call a residual at its address with addresses of arrays."""
+    place = types.uintp
+    signature = types.void(types.intp, types.float64, place, place, place, place)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _call(builder, arguments[0], list(arguments[1:]))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic  # type: ignore[misc]
+def call_jacobian(context: Any, address: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any) -> Any:
+    """Call a Jacobian at its address with addresses of arrays."""
+    place, number = types.uintp, types.float64
+    signature = types.void(types.intp, number, place, place, number, place, place)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        _call(builder, arguments[0], list(arguments[1:]))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@njit(cache=True)  # type: ignore[misc]
+def residual_at(address, t, u, du, p, out):  # type: ignore[no-untyped-def]
+    """F(t, u, u') into ``out``, arrays of shape (n,)."""
+    call_residual(address, t, u.ctypes.data, du.ctypes.data, p.ctypes.data, out.ctypes.data)
+
+
+@njit(cache=True)  # type: ignore[misc]
+def residuals_at(address, t, u, du, p, out):  # type: ignore[no-untyped-def]
+    """F at M nodes into ``out``; shapes (M,), (M, n), (M, n), (parameters,), (M, n)."""
+    for m in range(len(t)):
+        call_residual(
+            address, t[m], u[m].ctypes.data, du[m].ctypes.data, p.ctypes.data, out[m].ctypes.data
+        )
+
+
+@njit(cache=True)  # type: ignore[misc]
+def jacobian_at(address, t, u, du, c, p, out):  # type: ignore[no-untyped-def]
+    """dF/du' + c dF/du into ``out``, row by row or as entries of a pattern."""
+    call_jacobian(address, t, u.ctypes.data, du.ctypes.data, c, p.ctypes.data, out.ctypes.data)
