@@ -3,41 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
 from scipy.linalg.blas import daxpy
 
+from dae_sdc.dae.iteration import NEAR, SOLVED, factorize_anew, iterate
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import Factorization, Matrix, factorize, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
-
-SLOW = 0.2
-"""Contraction above which a kept factorisation is renewed at once."""
-
-DIVERGING = 0.9
-"""Contraction above which an iterate is given up, and the solve begins again with a new matrix each time."""
-
-AGED = 0.01
-"""Contraction above which it is renewed when the next step begins."""
-
-RATE_FLOOR = 1e-4
-"""Smallest contraction that is believed: a measured one may be luck, and the matrix ages."""
-
-STALLED = 0.5
-"""Part of a node's last change that its next one must fall below for the contraction to be believed.
-
-Errors of one node come back from the others: a matrix that contracts well along the solution may hardly
-contract what the sweeps bring back."""
-
-SETTLED = 0.1
-"""Part of the tolerance below which a correction is the last one, whatever the contraction."""
-
-NEAR = 1e-3
-"""Relative correction above which an iteration that stands still is lost and not at round-off."""
 
 ROUND_OFF = 64.0 * float(np.finfo(float).eps)
 """Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows."""
@@ -101,12 +78,11 @@ class ImplicitSystem(Protocol):
 
 @dataclass
 class _Kept:
-    factors: Factorization
-    linearization: Any
-    age: int
-    rate: float = 1.0
-    aged: bool = False
-    last_change: float = 0.0
+    """A matrix, and what is known of it in the places that :mod:`dae_sdc.dae.iteration` names."""
+
+    factors: Factorization | None = None
+    linearization: Any = None
+    numbers: list[float] = field(default_factory=lambda: [-1.0, 1.0, 0.0, 0.0])
 
 
 @dataclass
@@ -116,8 +92,9 @@ class ModifiedNewton:
     Iterates delta = J^{-1} F(x), x <- x - delta with a matrix J kept for each ``key`` of the systems (the
     coefficient c of a node), across nodes, sweeps and steps. An iterate is accepted when
     rate / (1 - rate) * size(delta) <= tolerance, and rate * max abs(F) <= residual_tolerance, with the
-    measured contraction rate. A contraction slower than :data:`SLOW` renews the matrix at the current
-    iterate; when that does not help either, the solve starts again with a damped Newton method.
+    measured contraction rate. A contraction slower than 0.2 renews the matrix at the current iterate; when
+    that does not help either, the solve starts again with a damped Newton method. The iteration itself is
+    :func:`dae_sdc.dae.iteration.iterate`, of which this class gives the operations.
 
     Parameters
     ----------
@@ -147,6 +124,7 @@ class ModifiedNewton:
     _linearization: Any = None
     _used: Any = None
     _age: int = 0
+    _history: list[float] = field(default_factory=list)
 
     MAX_KEPT = 64
 
@@ -157,7 +135,10 @@ class ModifiedNewton:
 
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""
-        self._remembered = {key: replace(kept) for key, kept in self._kept.items()}
+        self._remembered = {
+            key: _Kept(kept.factors, kept.linearization, kept.numbers.copy())
+            for key, kept in self._kept.items()
+        }
 
     def recall(self) -> None:
         """Return to what was known at the last :meth:`remember`; once."""
@@ -176,21 +157,32 @@ class ModifiedNewton:
             If the residual is NaN or infinite at the start.
         """
         system.save()
+        self._system = system
         if self.guide is not None:
             self._linearization = None
             self._age += 1
-        history: list[float] = []
+        self._take_kept(system.key)
+        self._history = history = []
         counters = self.problem.work_counters
         try:
-            solved = self._modified(system, history)
+            how = iterate(
+                self,
+                0,
+                self.trust,
+                self.problem.newton_tol,
+                self.residual_tolerance,
+                self.problem.newton_maxiter,
+            )
         except SingularMatrixError:
             if len(history) < 2:
                 raise
-            solved = False
+            how = None
         counters["newton"].niter += len(history)
         counters["solve"].niter += len(history)
-        if solved:
+        if how == SOLVED:
             return
+        if len(history) == 1 and not history[0] < np.inf:
+            self._check_finite(system, self._residual)
         system.restore()
         try:
             solved = self._damped(system, history)
@@ -199,75 +191,88 @@ class ModifiedNewton:
         if not solved:
             self._fail(system, history)
 
-    def _modified(self, system: ImplicitSystem, history: list[float]) -> bool:
-        tolerance = self.problem.newton_tol
-        kept = self._kept.get(system.key)
+    def _take_kept(self, key: Any) -> None:
+        """Point at the matrix kept for a key."""
+        kept = self._kept.get(key)
         if kept is None:
-            kept = self._factorize(system, renew=self._linearization is None and self.guide is None)
-        elif kept.aged and not self.trust:
-            kept = self._factorize(system, renew=kept.age == self._age)
-        self._used = kept.linearization
-        rate = kept.rate if self.trust else 1.0
-        fresh = full = False
-        last = 0.0
-        for _ in range(self.problem.newton_maxiter):
-            residual = system.residual()
-            delta = kept.factors.solve(residual)
-            size = system.size(delta)
-            history.append(size)
-            if not size < np.inf:
-                if len(history) == 1:
-                    self._check_finite(system, residual)
-                return False
-            system.move(delta, 1.0)
-            if len(history) == 1:
-                if size > STALLED * kept.last_change:
-                    rate = 1.0
-                kept.last_change = size
-            if size <= SETTLED * tolerance and largest(residual) <= self.residual_tolerance:
-                return True
-            measured = size / last if last > 0.0 else 0.0
-            last = size
-            if measured > SLOW:
-                if size < NEAR and self._at_round_off(system, kept.linearization):
-                    return True
-                if measured > DIVERGING:
-                    if full:
-                        return False
-                    # What an old matrix led to may be near another solution: begin again where the guess was,
-                    # and if a new matrix there is of no use either, with a new one each time.
-                    system.restore()
-                    kept = self._factorize(system, renew=True)
-                    full, fresh, rate, last = fresh, True, 1.0, 0.0
-                    continue
-                elif size * measured / (1.0 - measured) <= tolerance:
-                    return True
-                elif not full:
-                    full = fresh
-                    kept = self._factorize(system, renew=fresh or kept.age == self._age)
-                    fresh, rate = True, 1.0
-                    last = size if full else 0.0
-                    continue
-            elif measured > 0.0:
-                kept.aged = kept.aged or measured > AGED
-                rate = kept.rate = max(measured, RATE_FLOOR, 0.2 * kept.rate if kept.rate < 1.0 else 0.0)
-                if size * rate / (1.0 - rate) <= tolerance:
-                    if largest(residual) * rate <= self.residual_tolerance:
-                        return True
-            elif rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:
-                if largest(residual) * rate <= self.residual_tolerance:
-                    return True
-            if full:
-                kept = self._factorize(system, renew=True)
-        return False
+            if len(self._kept) >= self.MAX_KEPT:
+                self._kept.clear()
+            kept = self._kept[key] = _Kept()
+        elif kept.factors is not None:
+            self._used = kept.linearization
+        self._matrix = kept
+
+    # --- the operations of dae_sdc.dae.iteration ------------------------------------------------------------
+
+    def evaluate(self) -> None:
+        """The residual at the iterate."""
+        self._residual = self._system.residual()
+
+    def correction(self) -> float:
+        """Solve for the correction; its size."""
+        assert self._matrix.factors is not None
+        self._delta = self._matrix.factors.solve(self._residual)
+        size = self._system.size(self._delta)
+        self._history.append(size)
+        return size
+
+    def move(self) -> None:
+        """Subtract the correction."""
+        self._system.move(self._delta, 1.0)
+
+    def largest_residual(self) -> float:
+        """Largest absolute value of the residual."""
+        return largest(self._residual)
+
+    def at_round_off(self) -> bool:
+        """Whether the residual at the iterate is nothing but round-off."""
+        system = self._system
+        scale = system.magnitude(self._matrix.linearization)
+        return bool((np.abs(system.residual()) <= ROUND_OFF * scale).all())
+
+    def restore(self) -> None:
+        """Return to the iterate at which the solve began."""
+        self._system.restore()
+
+    def kept_numbers(self) -> list[float]:
+        """What is known of the matrix in use."""
+        return self._matrix.numbers
+
+    def newest_age(self) -> float:
+        """Number of the newest linearisation."""
+        return float(self._age)
+
+    def has_linearization(self) -> bool:
+        """Whether there is one, or a guide that gives one."""
+        return self._linearization is not None or self.guide is not None
+
+    def linearize_here(self) -> None:
+        """Evaluate the Jacobian at the iterate."""
+        self._linearization = self._system.linearize()
+        self._age += 1
+
+    def factor(self) -> bool:
+        """Factorise; raises SingularMatrixError instead of returning False."""
+        if self._linearization is None and self.guide is not None:
+            self._linearization = self.guide()
+        kept, system = self._matrix, self._system
+        matrix = system.matrix(self._linearization)
+        self.problem.work_counters["factorization"].niter += 1
+        try:
+            kept.factors = factorize(matrix)
+        except SingularMatrixError as error:
+            raise SingularMatrixError(self._explain_singular(system, str(error))) from None
+        kept.linearization = self._used = self._linearization
+        return True
 
     def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
         """Newton's method with a fresh matrix each time and steps cut until the next correction shrinks."""
         counters = self.problem.work_counters
         residual = system.residual()
         for _ in range(2 * self.problem.newton_maxiter):
-            kept = self._factorize(system, renew=True)
-            delta = kept.factors.solve(residual)
+            factorize_anew(self, 0, True)
+            assert self._matrix.factors is not None
+            delta = self._matrix.factors.solve(residual)
             size = system.size(delta)
             counters["newton"].niter += 1
             counters["solve"].niter += 1
@@ -276,11 +281,11 @@ class ModifiedNewton:
             while True:
                 system.move(delta, fraction)
                 residual = system.residual()
-                next_size = system.size(kept.factors.solve(residual))
+                next_size = system.size(self._matrix.factors.solve(residual))
                 counters["solve"].niter += 1
                 if next_size <= (1.0 - 0.25 * fraction) * size:
                     break
-                if next_size < NEAR and self._at_round_off(system, kept.linearization):
+                if next_size < NEAR and self.at_round_off():
                     return True
                 system.move(delta, -fraction)
                 fraction *= 0.5
@@ -289,27 +294,6 @@ class ModifiedNewton:
             if fraction == 1.0 and next_size <= self.problem.newton_tol:
                 return True
         return False
-
-    def _factorize(self, system: ImplicitSystem, renew: bool) -> _Kept:
-        if renew:
-            self._linearization = system.linearize()
-            self._age += 1
-        elif self._linearization is None and self.guide is not None:
-            self._linearization = self.guide()
-        matrix = system.matrix(self._linearization)
-        self.problem.work_counters["factorization"].niter += 1
-        try:
-            factors = factorize(matrix)
-        except SingularMatrixError as error:
-            raise SingularMatrixError(self._explain_singular(system, str(error))) from None
-        if len(self._kept) >= self.MAX_KEPT:
-            self._kept.clear()
-        kept = self._kept[system.key] = _Kept(factors, self._linearization, self._age)
-        self._used = self._linearization
-        return kept
-
-    def _at_round_off(self, system: ImplicitSystem, linearization: Any) -> bool:
-        return bool((np.abs(system.residual()) <= ROUND_OFF * system.magnitude(linearization)).all())
 
     def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
         """Blame the equation that is not finite; a step too far is another matter and left to damping."""

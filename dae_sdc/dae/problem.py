@@ -223,7 +223,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         return ()
 
     @property
-    def p(self) -> Vector:
+    def packed_parameters(self) -> Vector:
         """What :meth:`kernel_parameters` gave last."""
         known: Vector | None = self.__dict__.get("_parameters")
         if known is None:
@@ -413,7 +413,7 @@ def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
         out = np.empty(self.n)
         address = compile_kernel(kernel, "residual").address
         u, du = np.ascontiguousarray(u), np.ascontiguousarray(du)
-        machine().residual_at(address, float(t), u, du, self.p, out)
+        machine().residual_at(address, float(t), u, du, self.packed_parameters, out)
         return out
 
     return eval_f
@@ -426,7 +426,7 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
         out = np.empty((self.n, self.n) if pattern is None else pattern.nnz)
         address = compile_kernel(kernel, "jacobian").address
         u, du = np.ascontiguousarray(u), np.ascontiguousarray(du)
-        machine().jacobian_at(address, float(t), u, du, float(c), self.p, out)
+        machine().jacobian_at(address, float(t), u, du, float(c), self.packed_parameters, out)
         if pattern is None:
             return out
         matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)

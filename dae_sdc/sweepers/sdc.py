@@ -8,9 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
-from dae_sdc.dae.jacobian import Linearization, linearize
-from dae_sdc.dae.linear import largest
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -29,7 +26,17 @@ from dae_sdc.sweepers.nodes import (
     SerialNodes,
     Stages,
 )
+from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
+from dae_sdc.sweepers.sweep import (
+    SweepArrays,
+    finish,
+    guide_point,
+    integrate,
+    place_measured,
+    residual,
+    right_sides,
+)
 
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
 """Every sweeper by its name."""
@@ -172,22 +179,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         constrained = hidden or (index is not None and index >= 2)
         check_qdelta(self.coll, self.params.QI, index, constrained)
         self._constrained = constrained
-        self._system = NodeSystem(problem, self._n_integrated)
-        owned = self.nodes.owned
-        if self._diagonal:
-            # A node's matrices depend on its own past alone, so that the solution does not on who owns it.
-            self._newtons = {m: ModifiedNewton(problem, guide=self._common) for m in owned}
-        else:
-            # Nodes are solved in turn, and the Jacobian at one is a good one at the next.
-            self._newtons = dict.fromkeys(owned, ModifiedNewton(problem))
-        self._linearization: Linearization | None = None
-        self._first = np.empty((2, problem.n))
+        self.solver = PythonNodes(problem, self._n_integrated, self.nodes.owned, self._diagonal)
+        self._guide = np.empty((2, problem.n))
         self._residuals = np.empty((self.coll.num_nodes, problem.n))
         self._right_side = np.zeros((self.coll.num_nodes, self._n_integrated))
         self._mixed = np.zeros((self.coll.num_nodes, problem.n))
-        self._mixed_rows = [attach(row, problem.n_diff) for row in self._mixed]
-        self._batched = hasattr(problem, "residual_nodes")
         self._times = np.zeros(self.coll.num_nodes)
+        self._norms_of_nodes = np.zeros(self.coll.num_nodes)
         self._owned = slice(self.nodes.owned.start, self.nodes.owned.stop)
         self._problem = problem
 
@@ -226,13 +224,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         if L.dt != self._dt:
             self._dt = L.dt
-            self._dt_q = L.dt * self.coll.Qmat[1:, 1:]
+            self._dt_q = np.ascontiguousarray(L.dt * self.coll.Qmat[1:, 1:])
             self._dt_delta = L.dt * self._delta
-            self._column = np.diagonal(self._dt_delta)[:, None].copy()
-            self._coefficients: list[float] = np.diagonal(self._dt_delta).tolist()
+            self._coefficients = np.diagonal(self._dt_delta).copy()
         np.multiply(self.coll.nodes, L.dt, out=self._times)
         self._times += L.time
-        self._node_times: list[float] = self._times.tolist()
 
     # --- one step -------------------------------------------------------------------------------------------
 
@@ -328,7 +324,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """Drop a sweep that was computed ahead of its time, with all it has left behind."""
         if self._ahead:
             self._ahead = False
-            self._recall()
+            self.solver.recall()
 
     def _place_start(self) -> None:
         """A node at the start of the step has the given value and its derivative."""
@@ -345,10 +341,37 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._integrate_stages(self._now)
 
     def _integrate_stages(self, stages: Stages) -> None:
-        np.dot(self._dt_q, stages.integrated, out=stages.integral)
-        if self._integral_tau is not None:
-            stages.integral += self._integral_tau
+        integrate(self._arrays(stages))
         stages.integral_known = True
+
+    def _arrays(self, stages: Stages) -> SweepArrays:
+        """What a sweep works on."""
+        tau = self._integral_tau
+        return SweepArrays(
+            stages.u,
+            stages.du,
+            self._start_values,
+            stages.integral,
+            self._right_side,
+            self._mixed,
+            self._dt_q,
+            self._dt_delta,
+            self._right_side if tau is None else tau,
+            tau is not None,
+            self._n_integrated,
+            self._diagonal,
+            self._keeps,
+            self._first_solved,
+        )
+
+    def _place(self, stages: Stages) -> Place:
+        """The same with what the solves at the nodes need besides."""
+        L = self.level
+        restol = L.params.restol
+        tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
+        arrays, guide = self._arrays(stages), self._guide
+        times, coefficients = self._times, self._coefficients
+        return Place(stages, arrays, L.time, L.dt, times, coefficients, L.tau, guide, tolerance)
 
     def _adopt(self) -> None:
         """Take over values that a convergence controller put in place of the stage arrays."""
@@ -453,7 +476,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         # who owns them.
         guarded = self._diagonal and (self._sweeps == 0 or self.together or self.coupled)
         if guarded:
-            self._remember()
+            self.solver.remember()
         failure = self._solve_owned(stages)
         failed = failure is not None
         if self.nodes.size > 1:
@@ -462,30 +485,15 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             failed = bool((stages.states != OK).any())
         if failed:
             if guarded:
-                self._recall()
+                self.solver.recall()
             self.nodes.settle(failure)
         self._finish(stages)
 
-    def _remember(self) -> None:
-        for newton in self._newtons.values():
-            newton.remember()
-
-    def _recall(self) -> None:
-        for newton in self._newtons.values():
-            newton.recall()
-
     def _solve_owned(self, stages: Stages) -> Exception | None:
         """Solve at the nodes of this process; an error is kept for all processes to hear of."""
-        L = self.level
         self._take_coefficients()
-        if L.dt != self._dt:
+        if self.level.dt != self._dt:
             self._scale()
-        restol = L.params.restol
-        tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
-        for newton in self._newtons.values():
-            # The matrices age with time: the first sweep of a step measures what they are still worth.
-            newton.trust = self._sweeps > 0
-            newton.residual_tolerance = tolerance
         try:
             self._solve_nodes(stages)
         except Exception as error:
@@ -494,55 +502,22 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _solve_nodes(self, stages: Stages) -> None:
         """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
-        L = self.level
-        u, du, k = stages.u, stages.du, self._n_integrated
-        integrated, right_side = stages.integrated, self._right_side
         self._integrate()
-        first = self._first_solved
+        before, owned = self._now, self.nodes.owned
+        place = self._place(stages)
+        self.solver.prepare(place)
+        self.solver.begin_sweep(self._sweeps)
         if self._diagonal:
-            self._linearization = None
-            self._first[0], self._first[1] = self._now.u[first], self._now.du[first]
-            np.add(self._start_values[:k], self._now.integral[first], out=self._first[0, :k])
-        rows = slice(None) if self._keeps else self._owned
-        if self._diagonal:
-            np.multiply(self._now.integrated[rows], self._column[rows], out=u[rows, :k])
-            np.subtract(self._now.integral[rows], u[rows, :k], out=right_side[rows])
-        else:
-            np.dot(self._dt_delta, integrated, out=right_side)
-            np.subtract(self._now.integral, right_side, out=right_side)
-            np.multiply(integrated, self._column, out=u[:, :k])
-        right_side[rows] += self._start_values[:k]
-        u[rows, :k] += right_side[rows]
-        step = (L.time, L.dt)
-        for m in self.nodes.owned:
-            if m < first:
-                continue
-            row, slope = u[m], du[m]
-            if not self._diagonal and m > 0:
-                row[:k] += self._dt_delta[m, :m].dot(integrated[:m])
-            t, c = self._node_times[m], self._coefficients[m]
-            self._system.tau = L.tau[m]
-            self._system.place(stages.values[m], stages.derivatives[m], (row, slope), t, c, step, m + 1)
-            self._newtons[m].solve(self._system)
-
-    def _common(self) -> Linearization:
-        """The Jacobian at the first node as the last sweep left it; evaluated once a sweep at most."""
-        if self._linearization is None:
-            m = self._first_solved
-            u, du = (attach(row, self.level.prob.n_diff) for row in self._first)
-            self._linearization = linearize(self.level.prob, u, du, self._node_times[m])
-        return self._linearization
+            guide_point(place.arrays, before.u, before.du, before.integral, self._guide)
+        # What the nodes keep in the end needs those of all.
+        needed = range(self.coll.num_nodes) if self._keeps else owned
+        right_sides(place.arrays, before.du, before.integral, needed.start, needed.stop)
+        self.solver.solve(owned.start, owned.stop)
 
     def _finish(self, stages: Stages) -> None:
         """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
-        k = self._n_integrated
-        self._integrate_stages(stages)
-        if not self._keeps:
-            np.add(self._start_values[:k], stages.integral, out=stages.u[:, :k])
-        elif self._diagonal:
-            # The same arithmetic for the nodes of this process and for those of others.
-            np.multiply(stages.integrated, self._column, out=stages.u[:, :k])
-            stages.u[:, :k] += self._right_side
+        finish(self._arrays(stages))
+        stages.integral_known = True
 
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes.
@@ -578,14 +553,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         kind = L.params.residual_type
         if kind not in RESIDUAL_TYPES:
             raise InputError(unknown("residual_type", kind, RESIDUAL_TYPES))
-        # A sum sees NaN, which a maximum may step over.
-        value = max(norms) if kind.startswith("full") else norms[-1]
+        value = residual(np.array(norms), kind.startswith("last"))
         if kind.endswith("rel"):
-            value = value / abs(L.u[0]) if L.u[0].any() else np.nan
-        if not sum(norms) + value < np.inf:
-            if self._sweeps:
-                self._explain_not_finite()
-            value = np.inf
+            value = value / abs(L.u[0]) if L.u[0].any() else np.inf
+        if value == np.inf and self._sweeps:
+            self._explain_not_finite()
         L.status.residual = value
 
     def _norms(self) -> list[float]:
@@ -609,7 +581,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             carrier = self._spare
             # Those of the other nodes come with the exchange.
             carrier.rows[self._owned] = now.rows[self._owned]
-            self._remember()
+            self.solver.remember()
             if failure is None and self._solve_owned(carrier) is not None:
                 state = SWEEP_FAILED
         carrier.states[self._owned] = state
@@ -631,34 +603,23 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def residual_scale(self) -> float:
         """Size of the terms that F adds up at the last node, what its round-off is relative to."""
         last = self.coll.num_nodes - 1
-        newton = self._newtons.get(last)
-        scale = 0.0
-        if newton is not None and newton.last_linearization is not None:
-            scale = float(self._system.magnitude(newton.last_linearization).max())
-        return self.nodes.from_last(scale)
+        return self.nodes.from_last(self.solver.magnitude(last) if last in self.nodes.owned else 0.0)
 
     def _residual_norms(self) -> list[float]:
         """Largest abs(F) at every owned node, with the integrated unknowns at u_0 + dt sum_j q_mj U_j."""
-        L, now = self.level, self._now
-        P, k = L.prob, self._n_integrated
-        values, rows, own = now.u, now.values, self._owned
+        own = self.nodes.owned
         self._integrate()
-        if self._keeps:
-            values, rows = self._mixed, self._mixed_rows
-            values[own, k:] = now.u[own, k:]
-        np.add(self._start_values[:k], now.integral[own], out=values[own, :k])
+        place = self._place(self._now)
+        self.solver.prepare(place)
+        place_measured(place.arrays, own.start, own.stop)
         if self.coupled:
-            residual = P.evaluate_nodes(values[own], now.du[own], self._times[own])
-            if L.tau[0] is not None:
-                residual -= np.array(L.tau[own])
-            self._residuals[own] = residual
+            residuals = self.solver.residuals(own.start, own.stop)
+            self._residuals[self._owned] = residuals
             self._residuals_known, self._residuals_shared = True, False
-        elif self._batched:
-            residual = P.evaluate_nodes(values[own], now.du[own], self._times[own])
-        else:
-            times = self._node_times
-            return [largest(P.evaluate(rows[m], now.derivatives[m], times[m])) for m in self.nodes.owned]
-        norms: list[float] = np.abs(residual).max(axis=1).tolist()
+            norms: list[float] = np.abs(residuals).max(axis=1).tolist()
+            return norms
+        self.solver.measure(own.start, own.stop, self._norms_of_nodes)
+        norms = self._norms_of_nodes[self._owned].tolist()
         return norms
 
     # --- several levels -------------------------------------------------------------------------------------

@@ -1,0 +1,205 @@
+"""The modified Newton iteration as one loop, for Python objects and for compiled code alike.
+
+What is written here keeps to the part of Python that numba compiles. The operations it is made of, from
+:func:`evaluate` to :func:`factor`, are methods of the object ``work`` in Python; compiled code has its own for
+arrays, see :mod:`dae_sdc.dae.machine`. ``m`` is the number of the node, which Python's objects know themselves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+SLOW = 0.2
+"""Contraction above which a kept factorisation is renewed at once."""
+
+DIVERGING = 0.9
+"""Contraction above which an iterate is given up, and the solve begins again with a new matrix each time."""
+
+AGED = 0.01
+"""Contraction above which it is renewed when the next step begins."""
+
+RATE_FLOOR = 1e-4
+"""Smallest contraction that is believed: a measured one may be luck, and the matrix ages."""
+
+STALLED = 0.5
+"""Part of a node's last change that its next one must fall below for the contraction to be believed.
+
+Errors of one node come back from the others: a matrix that contracts well along the solution may hardly
+contract what the sweeps bring back."""
+
+SETTLED = 0.1
+"""Part of the tolerance below which a correction is the last one, whatever the contraction."""
+
+NEAR = 1e-3
+"""Relative correction above which an iteration that stands still is lost and not at round-off."""
+
+AGE, RATE, IS_AGED, LAST_CHANGE = 0, 1, 2, 3
+"""Places of what is known of a kept matrix: the number of the linearisation it was made from (negative where
+there is no matrix), its contraction, whether that was once above :data:`AGED`, and the first correction of the
+last solve with it."""
+
+SOLVED, UNSOLVED, SINGULAR = 0, 1, 2
+"""How an iteration ends."""
+
+
+def evaluate(work: Any, m: int) -> None:
+    """The residual at the iterate."""
+    work.evaluate()
+
+
+def correction(work: Any, m: int) -> float:
+    """Solve for the correction that belongs to the residual; its size."""
+    size: float = work.correction()
+    return size
+
+
+def move(work: Any, m: int) -> None:
+    """Subtract the correction from the iterate."""
+    work.move()
+
+
+def largest_residual(work: Any, m: int) -> float:
+    """Largest absolute value of the residual."""
+    value: float = work.largest_residual()
+    return value
+
+
+def at_round_off(work: Any, m: int) -> bool:
+    """Whether the residual at the iterate is nothing but round-off."""
+    value: bool = work.at_round_off()
+    return value
+
+
+def restore(work: Any, m: int) -> None:
+    """Return to the iterate at which the solve began."""
+    work.restore()
+
+
+def kept_numbers(work: Any, m: int) -> Any:
+    """What is known of the matrix kept for this system, see :data:`AGE`."""
+    return work.kept_numbers()
+
+
+def newest_age(work: Any, m: int) -> float:
+    """Number of the newest linearisation."""
+    value: float = work.newest_age()
+    return value
+
+
+def has_linearization(work: Any, m: int) -> bool:
+    """Whether there is a linearisation to begin with."""
+    value: bool = work.has_linearization()
+    return value
+
+
+def linearize_here(work: Any, m: int) -> None:
+    """Make the Jacobian at the iterate the newest linearisation."""
+    work.linearize_here()
+
+
+def factor(work: Any, m: int) -> bool:
+    """Factorise the iteration matrix of the newest linearisation; False if it has no inverse."""
+    value: bool = work.factor()
+    return value
+
+
+def factorize_anew(work: Any, m: int, here: bool) -> bool:
+    """Replace the kept matrix, by one of the Jacobian ``here`` or of the newest there is."""
+    if here:
+        linearize_here(work, m)
+    regular = factor(work, m)
+    kept = kept_numbers(work, m)
+    kept[AGE] = newest_age(work, m) if regular else -1.0
+    kept[RATE] = 1.0
+    kept[IS_AGED] = 0.0
+    kept[LAST_CHANGE] = 0.0
+    return regular
+
+
+def iterate(work: Any, m: int, trust: bool, tolerance: float, residual_tolerance: float, maxiter: int) -> int:
+    """Move an iterate to the solution with a matrix that is kept while it contracts.
+
+    Parameters
+    ----------
+    work : object
+        Gives the operations of this module.
+    m : int
+        Number of the node.
+    trust : bool
+        Accept by a contraction measured in an earlier solve.
+    tolerance, residual_tolerance : float
+        Largest size of the error and largest abs(F) to be left.
+    maxiter : int
+        Largest number of iterations.
+
+    Returns
+    -------
+    int
+        :data:`SOLVED`, :data:`UNSOLVED` or :data:`SINGULAR`.
+    """
+    kept = kept_numbers(work, m)
+    if kept[AGE] < 0.0:
+        if not factorize_anew(work, m, not has_linearization(work, m)):
+            return SINGULAR
+    elif kept[IS_AGED] > 0.0 and not trust:
+        if not factorize_anew(work, m, kept[AGE] == newest_age(work, m)):
+            return SINGULAR
+    kept = kept_numbers(work, m)
+    rate = kept[RATE] if trust else 1.0
+    fresh = full = False
+    last = 0.0
+    for count in range(maxiter):
+        evaluate(work, m)
+        size = correction(work, m)
+        if not size < float("inf"):
+            return UNSOLVED
+        move(work, m)
+        if count == 0:
+            if size > STALLED * kept[LAST_CHANGE]:
+                rate = 1.0
+            kept[LAST_CHANGE] = size
+        if size <= SETTLED * tolerance and largest_residual(work, m) <= residual_tolerance:
+            return SOLVED
+        measured = size / last if last > 0.0 else 0.0
+        last = size
+        if measured > SLOW:
+            if size < NEAR and at_round_off(work, m):
+                return SOLVED
+            if measured > DIVERGING:
+                if full:
+                    return UNSOLVED
+                # What an old matrix led to may be near another solution: begin again where the guess was,
+                # and if a new matrix there is of no use either, with a new one each time.
+                restore(work, m)
+                if not factorize_anew(work, m, True):
+                    return SINGULAR
+                kept = kept_numbers(work, m)
+                full, fresh, rate, last = fresh, True, 1.0, 0.0
+                continue
+            if size * measured / (1.0 - measured) <= tolerance:
+                return SOLVED
+            if not full:
+                full = fresh
+                if not factorize_anew(work, m, fresh or kept[AGE] == newest_age(work, m)):
+                    return SINGULAR
+                kept = kept_numbers(work, m)
+                fresh, rate = True, 1.0
+                last = size if full else 0.0
+                continue
+        elif measured > 0.0:
+            if measured > AGED:
+                kept[IS_AGED] = 1.0
+            believed = 0.2 * kept[RATE] if kept[RATE] < 1.0 else 0.0
+            rate = max(measured, RATE_FLOOR, believed)
+            kept[RATE] = rate
+            if size * rate / (1.0 - rate) <= tolerance:
+                if largest_residual(work, m) * rate <= residual_tolerance:
+                    return SOLVED
+        elif rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:
+            if largest_residual(work, m) * rate <= residual_tolerance:
+                return SOLVED
+        if full:
+            if not factorize_anew(work, m, True):
+                return SINGULAR
+            kept = kept_numbers(work, m)
+    return UNSOLVED

@@ -1,0 +1,156 @@
+"""What solves at the nodes of a sweep: Newton's method on Python objects, node by node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.linear import largest
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.sweepers.nodes import Stages
+from dae_sdc.sweepers.sweep import SweepArrays, residual_norms, solve_nodes, sweeps
+
+
+@dataclass
+class Place:
+    """Where in time the nodes of a step are, and what their solves are asked for.
+
+    Parameters
+    ----------
+    stages : Stages
+        The rows that hold the iterate.
+    arrays : SweepArrays
+        The same for :mod:`dae_sdc.sweepers.sweep`.
+    time, dt : float
+        Start and size of the step.
+    times, coefficients : ndarray, shape (M,)
+        Times of the nodes, and the diagonal of dt Q_Delta.
+    tau : sequence of ndarray or None
+        Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
+    guide : ndarray, shape (2, n)
+        See :func:`dae_sdc.sweepers.sweep.guide_point`.
+    residual_tolerance : float
+        Largest abs(F) that a solve may leave.
+    """
+
+    stages: Stages
+    arrays: SweepArrays
+    time: float
+    dt: float
+    times: Vector
+    coefficients: Vector
+    tau: Sequence[Vector | None]
+    guide: Vector
+    residual_tolerance: float
+
+
+class PythonNodes:
+    """Solves at the nodes of one process with a :class:`ModifiedNewton` each, or one for all.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    n_integrated : int
+        Number of integrated unknowns.
+    owned : range
+        The nodes of this process.
+    diagonal : bool
+        Whether Q_Delta is. A node's matrices then depend on its own past alone, so that the solution does not
+        on who owns it. Otherwise nodes are solved in turn, and the Jacobian at one is a good one at the next.
+    """
+
+    compiled = False
+
+    def __init__(self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool) -> None:
+        self.problem, self.owned, self.diagonal = problem, owned, diagonal
+        self.system = NodeSystem(problem, n_integrated)
+        if diagonal:
+            self.newtons = {m: ModifiedNewton(problem, guide=self._common) for m in owned}
+        else:
+            self.newtons = dict.fromkeys(owned, ModifiedNewton(problem))
+        self._linearization: Linearization | None = None
+
+    def prepare(self, place: Place) -> None:
+        """Look at the step to be solved."""
+        self.place = place
+        for newton in self.newtons.values():
+            newton.residual_tolerance = place.residual_tolerance
+
+    def solve(self, low: int, high: int) -> None:
+        """Solve at nodes ``low`` to ``high`` - 1 in turn; raises as :meth:`ModifiedNewton.solve` does."""
+        solve_nodes(self.place.arrays, self, low, high)
+
+    def norms(self, low: int, high: int, norms: Vector) -> None:
+        """Residuals of nodes ``low`` to ``high`` - 1 into ``norms``, shape (M,)."""
+        residual_norms(self.place.arrays, self, low, high, norms)
+
+    def sweeps(self, norms: Vector, number: int, most: int, tolerance: float, only_last: bool) -> int:
+        """Sweep until the residual meets the tolerance, see :func:`dae_sdc.sweepers.sweep.sweeps`."""
+        place = self.place
+        return sweeps(place.arrays, self, place.guide, norms, number, most, 0, tolerance, only_last)[0]
+
+    def remember(self) -> None:
+        """Keep what is known of the matrices now, for :meth:`recall`."""
+        for newton in self.newtons.values():
+            newton.remember()
+
+    def recall(self) -> None:
+        """Return to what was known at the last :meth:`remember`; once."""
+        for newton in self.newtons.values():
+            newton.recall()
+
+    def magnitude(self, m: int) -> float:
+        """What the equations at node m add up, in absolute values; 0 where no matrix was needed yet."""
+        newton = self.newtons[m]
+        if newton.last_linearization is None:
+            return 0.0
+        return float(self.system.magnitude(newton.last_linearization).max())
+
+    # --- the operations of dae_sdc.sweepers.sweep -----------------------------------------------------------
+
+    def begin_sweep(self, number: int) -> None:
+        """The matrices age with time: the first sweep of a step measures what they are still worth."""
+        self._linearization = None
+        for newton in self.newtons.values():
+            newton.trust = number > 0
+
+    def solve_at(self, m: int) -> bool:
+        """Solve at node m; raises instead of returning False."""
+        place = self.place
+        stages = place.stages
+        t, c = float(place.times[m]), float(place.coefficients[m])
+        self.system.tau = place.tau[m]
+        plain, step = (stages.u[m], stages.du[m]), (place.time, place.dt)
+        self.system.place(stages.values[m], stages.derivatives[m], plain, t, c, step, m + 1)
+        self.newtons[m].solve(self.system)
+        return True
+
+    def measure(self, low: int, high: int, norms: Vector) -> None:
+        """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1."""
+        for m, value in enumerate(self.residuals(low, high), low):
+            norms[m] = largest(value)
+
+    def residuals(self, low: int, high: int) -> Vector:
+        """F - tau at nodes ``low`` to ``high`` - 1, a new array with a row a node."""
+        place = self.place
+        a = place.arrays
+        values = (a.mixed if a.keeps else a.u)[low:high]
+        residuals = self.problem.evaluate_nodes(values, a.du[low:high], place.times[low:high])
+        if place.tau[0] is not None:
+            residuals -= np.array(place.tau[low:high])
+        return residuals
+
+    def _common(self) -> Linearization:
+        """The Jacobian at the guide point; evaluated once a sweep at most."""
+        if self._linearization is None:
+            u, du = (attach(row, self.problem.n_diff) for row in self.place.guide)
+            time = float(self.place.times[self.place.arrays.first])
+            self._linearization = linearize(self.problem, u, du, time)
+        return self._linearization
