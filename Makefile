@@ -29,7 +29,7 @@ endef
 
 .venv/stamp: pyproject.toml
 	$(call make-venv,.venv)
-	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test]"
+	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu]"
 	@touch $@
 
 # Empty at first: the wheel must bring all it needs.
@@ -64,7 +64,7 @@ installed-test: .venv-installed/stamp
 	"$$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$$work" "$$work/source"; \
 	wheel=$$(echo "$$work"/dae_sdc-*.whl); \
 	"$$python" -m pip uninstall --quiet --yes dae_sdc; \
-	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test]"; \
+	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test,bench,klu]"; \
 	cd "$$work/tests-only"; \
 	DAE_SDC_INSTALLED=1 "$$python" -m pytest --numprocesses "$(WORKERS)"
 

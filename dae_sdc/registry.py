@@ -66,7 +66,8 @@ class Registry(Generic[T]):
         try:
             package = importlib.import_module(self._package)
             for module in pkgutil.iter_modules(package.__path__):
-                importlib.import_module(f"{self._package}.{module.name}")
+                if module.name[0] != "_":
+                    importlib.import_module(f"{self._package}.{module.name}")
         except BaseException:
             self._discovered = False
             raise

@@ -375,7 +375,9 @@ def test_an_inconsistent_start_of_a_large_problem_is_named(case: str) -> None:
         check_consistent(P, moved, 0.0)
     remains, _ = violation(P, moved, 0.0)
     assert not remains[: P.n_diff].any()
-    assert P.equation_names[int(np.abs(remains).argmax())] in str(error.value)
+    # The two cells beside a wrong face gain and lose the same but for rounding.
+    largest = np.flatnonzero(np.abs(remains) > (1.0 - 1e-9) * np.abs(remains).max())
+    assert any(P.equation_names[i] in str(error.value) for i in largest)
 
 
 @pytest.mark.parametrize("n", [710, 3000])

@@ -167,7 +167,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
                 "u": L.uend.view(np.ndarray),
                 "du": L.uend.polynomial.derivative_at_end(),
                 "residual": L.status.residual,
-                "sweeps": step.status.iter * L.params.nsweeps,
+                "sweeps": getattr(L.sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
                 **{name: counters[name].niter - before[name] for name in COUNTERS},
             }
         )

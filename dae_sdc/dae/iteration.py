@@ -1,8 +1,8 @@
 """The modified Newton iteration as one loop, for Python objects and for compiled code alike.
 
 What is written here keeps to the part of Python that numba compiles. The operations it is made of, from
-:func:`evaluate` to :func:`factor`, are methods of the object ``work`` in Python; compiled code has its own for
-arrays, see :mod:`dae_sdc.dae.machine`. ``m`` is the number of the node, which Python's objects know themselves.
+:func:`evaluate` to :func:`factor`, are methods of the object ``work`` in Python; compiled code has its own,
+see :mod:`dae_sdc.dae.machine_newton`. ``m`` is the number of the node, which objects know themselves.
 """
 
 from __future__ import annotations
@@ -33,10 +33,13 @@ SETTLED = 0.1
 NEAR = 1e-3
 """Relative correction above which an iteration that stands still is lost and not at round-off."""
 
+ROUND_OFF = 64.0 * 2.0**-52
+"""Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows."""
+
 AGE, RATE, IS_AGED, LAST_CHANGE = 0, 1, 2, 3
-"""Places of what is known of a kept matrix: the number of the linearisation it was made from (negative where
-there is no matrix), its contraction, whether that was once above :data:`AGED`, and the first correction of the
-last solve with it."""
+"""Places of what is known of a kept matrix: the number of the linearisation it was made from (negative
+where there is no matrix), its contraction, whether that was once above :data:`AGED`, and the first correction
+of the last solve with it."""
 
 SOLVED, UNSOLVED, SINGULAR = 0, 1, 2
 """How an iteration ends."""
@@ -116,6 +119,11 @@ def factorize_anew(work: Any, m: int, here: bool) -> bool:
     return regular
 
 
+def renew(work: Any, m: int, here: bool) -> bool:
+    """:func:`factorize_anew`; in compiled code behind a call of its own."""
+    return factorize_anew(work, m, here)
+
+
 def iterate(work: Any, m: int, trust: bool, tolerance: float, residual_tolerance: float, maxiter: int) -> int:
     """Move an iterate to the solution with a matrix that is kept while it contracts.
 
@@ -139,10 +147,10 @@ def iterate(work: Any, m: int, trust: bool, tolerance: float, residual_tolerance
     """
     kept = kept_numbers(work, m)
     if kept[AGE] < 0.0:
-        if not factorize_anew(work, m, not has_linearization(work, m)):
+        if not renew(work, m, not has_linearization(work, m)):
             return SINGULAR
     elif kept[IS_AGED] > 0.0 and not trust:
-        if not factorize_anew(work, m, kept[AGE] == newest_age(work, m)):
+        if not renew(work, m, kept[AGE] == newest_age(work, m)):
             return SINGULAR
     kept = kept_numbers(work, m)
     rate = kept[RATE] if trust else 1.0
@@ -171,7 +179,7 @@ def iterate(work: Any, m: int, trust: bool, tolerance: float, residual_tolerance
                 # What an old matrix led to may be near another solution: begin again where the guess was,
                 # and if a new matrix there is of no use either, with a new one each time.
                 restore(work, m)
-                if not factorize_anew(work, m, True):
+                if not renew(work, m, True):
                     return SINGULAR
                 kept = kept_numbers(work, m)
                 full, fresh, rate, last = fresh, True, 1.0, 0.0
@@ -180,7 +188,7 @@ def iterate(work: Any, m: int, trust: bool, tolerance: float, residual_tolerance
                 return SOLVED
             if not full:
                 full = fresh
-                if not factorize_anew(work, m, fresh or kept[AGE] == newest_age(work, m)):
+                if not renew(work, m, fresh or kept[AGE] == newest_age(work, m)):
                     return SINGULAR
                 kept = kept_numbers(work, m)
                 fresh, rate = True, 1.0
@@ -199,7 +207,7 @@ def iterate(work: Any, m: int, trust: bool, tolerance: float, residual_tolerance
             if largest_residual(work, m) * rate <= residual_tolerance:
                 return SOLVED
         if full:
-            if not factorize_anew(work, m, True):
+            if not renew(work, m, True):
                 return SINGULAR
             kept = kept_numbers(work, m)
     return UNSOLVED

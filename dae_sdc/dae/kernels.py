@@ -5,9 +5,9 @@ A pair of kernels has one fixed signature::
     residual(t, u*, du*, p*, out*)
     jacobian(t, u*, du*, c, p*, out*)
 
-with the time t, the state u and its derivative du (n doubles each), the coefficient c, the parameters p of the
-problem, and F(t, u, u') or dF/du' + c dF/du for the result: row by row, or the entries of a CSC matrix in the
-order of the problem's ``sparsity``.
+with the time t, the state u and its derivative du (n doubles each), the coefficient c, the parameters p of
+the problem, and F(t, u, u') or dF/du' + c dF/du for the result: row by row, or the entries of a CSC matrix in
+the order of the problem's ``sparsity``.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ def compile_kernel(function: Callable[..., None], kind: str) -> Any:
     function : callable
         A function of one of the signatures above in the part of Python that numba compiles: numbers, loops,
         the functions of :mod:`math`, and reading and writing single entries ``u[i]``; arguments have no
-        length, and dividing by zero gives infinity or NaN.
+        length, and dividing by zero gives infinity or NaN. Global numbers are read once, when it is compiled;
+        what may change belongs to the parameters p.
     kind : {"residual", "jacobian"}
         Which of the signatures.
 
@@ -71,7 +72,9 @@ def compile_kernel(function: Callable[..., None], kind: str) -> Any:
         return module.compile_function(function, module.SIGNATURES[kind])
     except module.CompilationError as error:
         reason = " ".join(str(error).split())
-        raise InputError(f"numba cannot compile the kernel {function.__qualname__}: {reason[:300]}") from error
+        raise InputError(
+            f"numba cannot compile the kernel {function.__qualname__}: {reason[:300]}"
+        ) from error
 
 
 def compile_kernels(residual: Callable[..., None], jacobian: Callable[..., None] | None) -> Kernels:

@@ -9,15 +9,18 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from dae_sdc.dae.iteration import NEAR, SOLVED, factorize_anew, iterate
-from dae_sdc.dae.jacobian import Linearization, linearize
-from dae_sdc.dae.linear import Factorization, Matrix, factorize, largest
+from dae_sdc.dae.iteration import NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
+from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
+from dae_sdc.dae.linear import Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
-ROUND_OFF = 64.0 * float(np.finfo(float).eps)
-"""Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows."""
+FORCING = 1e-2
+"""Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it."""
+
+MOST_PRODUCTS = 30
+"""Products with the matrix after which GMRES gives up."""
 
 
 class ImplicitSystem(Protocol):
@@ -41,6 +44,10 @@ class ImplicitSystem(Protocol):
 
     def matrix(self, linearization: Any) -> Matrix:
         """The iteration matrix, shape (N, N)."""
+        ...
+
+    def product(self, direction: Vector, residual: Vector) -> Vector:
+        """The iteration matrix at the iterate, where F is ``residual``, times a vector; by a difference."""
         ...
 
     def move(self, correction: Vector, fraction: float) -> None:
@@ -162,7 +169,8 @@ class ModifiedNewton:
             self._linearization = None
             self._age += 1
         self._take_kept(system.key)
-        self._history = history = []
+        history: list[float] = []
+        self._history = history
         counters = self.problem.work_counters
         try:
             how = iterate(
@@ -178,7 +186,6 @@ class ModifiedNewton:
                 raise
             how = None
         counters["newton"].niter += len(history)
-        counters["solve"].niter += len(history)
         if how == SOLVED:
             return
         if len(history) == 1 and not history[0] < np.inf:
@@ -192,7 +199,9 @@ class ModifiedNewton:
             self._fail(system, history)
 
     def _take_kept(self, key: Any) -> None:
-        """Point at the matrix kept for a key."""
+        """Point at the matrix kept for a key; as preconditioner of GMRES one serves them all."""
+        if self.problem.linear_solver == "gmres":
+            key = None
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= self.MAX_KEPT:
@@ -202,6 +211,11 @@ class ModifiedNewton:
             self._used = kept.linearization
         self._matrix = kept
 
+    def _direct(self) -> str:
+        """The linear solver that factorises."""
+        chosen = self.problem.linear_solver
+        return "auto" if chosen == "gmres" else chosen
+
     # --- the operations of dae_sdc.dae.iteration ------------------------------------------------------------
 
     def evaluate(self) -> None:
@@ -210,11 +224,22 @@ class ModifiedNewton:
 
     def correction(self) -> float:
         """Solve for the correction; its size."""
-        assert self._matrix.factors is not None
-        self._delta = self._matrix.factors.solve(self._residual)
+        self._delta = self._solved(self._residual)
         size = self._system.size(self._delta)
         self._history.append(size)
         return size
+
+    def _solved(self, residual: Vector) -> Vector:
+        """The correction for a residual at the iterate."""
+        system, factors = self._system, self._matrix.factors
+        assert factors is not None
+        if self.problem.linear_solver != "gmres":
+            self.problem.work_counters["solve"].niter += 1
+            return factors.solve(residual)
+        found = krylov(lambda v: system.product(v, residual), residual, factors, FORCING, MOST_PRODUCTS)
+        self.problem.work_counters["solve"].niter += found.products + 1
+        # One that has not converged shows in the contraction, and brings a new preconditioner.
+        return found.x
 
     def move(self) -> None:
         """Subtract the correction."""
@@ -259,7 +284,7 @@ class ModifiedNewton:
         matrix = system.matrix(self._linearization)
         self.problem.work_counters["factorization"].niter += 1
         try:
-            kept.factors = factorize(matrix)
+            kept.factors = factorize(matrix, self._direct(), like=kept.factors)
         except SingularMatrixError as error:
             raise SingularMatrixError(self._explain_singular(system, str(error))) from None
         kept.linearization = self._used = self._linearization
@@ -271,18 +296,15 @@ class ModifiedNewton:
         residual = system.residual()
         for _ in range(2 * self.problem.newton_maxiter):
             factorize_anew(self, 0, True)
-            assert self._matrix.factors is not None
-            delta = self._matrix.factors.solve(residual)
+            delta = self._solved(residual)
             size = system.size(delta)
             counters["newton"].niter += 1
-            counters["solve"].niter += 1
             history.append(size)
             fraction = 1.0
             while True:
                 system.move(delta, fraction)
                 residual = system.residual()
-                next_size = system.size(self._matrix.factors.solve(residual))
-                counters["solve"].niter += 1
+                next_size = system.size(self._solved(residual))
                 if next_size <= (1.0 - 0.25 * fraction) * size:
                     break
                 if next_size < NEAR and self.at_round_off():
@@ -332,6 +354,11 @@ class ModifiedNewton:
             history=history,
             equation=worst,
         )
+
+
+def difference_step(direction: Vector, u: Vector, du: Vector) -> float:
+    """Multiple of ``direction`` by which u' moves in a directional difference."""
+    return ROOT_EPS * max(1.0, largest(u.ravel()), largest(du.ravel())) / (largest(direction) or 1.0)
 
 
 class NodeSystem:
@@ -416,6 +443,15 @@ class NodeSystem:
         if self._split < self.problem.n and linearization.depends_on_derivative(self._split):
             self._split = self.problem.n
         return linearization.iteration_matrix(self.c, self.n_integrated)
+
+    def product(self, direction: Vector, residual: Vector) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        u, du = self._u.copy(), self._du.copy()
+        step = difference_step(direction, u, du)
+        self.move(direction, -step)
+        value = (self.residual() - residual) / step
+        self._u[:], self._du[:] = u, du
+        return value
 
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,16 +52,15 @@ class EndDerivative:
     value: Vector
 
     def derivative_at_end(self) -> Vector:
-        """u' at the end of the step, shape (n,)."""
-        return self.value
+        """u' at the end of the step, shape (n,), a copy."""
+        return self.value.copy()
 
     def pack(self) -> Vector:
         """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
         return np.concatenate([[0.0], self.value])
 
 
-@dataclass(frozen=True)
-class StepPolynomial:
+class StepPolynomial(NamedTuple):
     """What a step leaves behind: the polynomials of u' and of the unknowns that are not integrated.
 
     Parameters
@@ -103,8 +102,8 @@ class StepPolynomial:
     def left_behind(self, settled: bool, apart: bool) -> StepPolynomial:
         """The same for the value at the end, ``apart`` with values that a step going on does not change."""
         if apart:
-            return replace(self, value=self.value.copy(), derivative=self.derivative.copy(), settled=settled)
-        return replace(self, settled=settled)
+            return self._replace(value=self.value.copy(), derivative=self.derivative.copy(), settled=settled)
+        return self if settled == self.settled else self._replace(settled=settled)
 
     def pack(self) -> Vector:
         """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""

@@ -15,12 +15,16 @@ from pySDC.core.problem import Problem
 
 from dae_sdc.dae.counters import new_counters
 from dae_sdc.dae.kernels import Kernels, compile_kernel, compile_kernels, machine
+from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.registry import Registry
+from dae_sdc.registry import Registry, unknown
 
 PER_UNKNOWN = ("names", "units", "equation_names")
 """Attributes that hold one text for every unknown or equation."""
+
+LINEAR_SOLVERS = (*SOLVERS, "gmres")
+"""How the linear systems of Newton iterations may be solved."""
 
 # What the standard library and NumPy say where a function has no value; Python 3.14 has words for each.
 _UNDEFINED = re.compile(
@@ -55,6 +59,10 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         1 + max abs(u'), and of the algebraic unknowns z relative to 1 + max abs(z).
     newton_maxiter : int
         Largest number of Newton iterations in one solve.
+    linear_solver : str
+        "dense" (LAPACK), "superlu", "klu" (with the package kvxopt), or "gmres": matrix-free, with the
+        factors of one iteration matrix as preconditioner for all others. "auto" takes LAPACK for arrays and
+        SuperLU for sparse Jacobians.
 
     Attributes
     ----------
@@ -105,7 +113,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 raise InputError(
                     f"{cls.__qualname__} gives its equations twice, as eval_f and as residual_kernel"
                 )
-            cls.eval_f = _compiled_residual(own["residual_kernel"])  # type: ignore[method-assign]
+            cls.eval_f = _compiled_residual(own["residual_kernel"])
         elif "eval_f" in own:
             # Other equations than those of the class above, whose kernels are therefore not its own.
             cls.residual_kernel = None
@@ -116,7 +124,14 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         if "eval_f" in cls.__dict__:
             cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
 
-    def __init__(self, n_diff: int, n_alg: int, newton_tol: float = 1e-10, newton_maxiter: int = 25) -> None:
+    def __init__(
+        self,
+        n_diff: int,
+        n_alg: int,
+        newton_tol: float = 1e-10,
+        newton_maxiter: int = 25,
+        linear_solver: str = "auto",
+    ) -> None:
         if not (_is_integer(n_diff) and _is_integer(n_alg)):
             raise InputError(
                 f"the numbers of unknowns of {type(self).__name__} must be integers; "
@@ -127,9 +142,9 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 f"{type(self).__name__} needs at least one unknown; got n_diff={n_diff}, n_alg={n_alg}"
             )
         n_diff, n_alg = int(n_diff), int(n_alg)
-        check_newton(newton_tol, newton_maxiter)
+        check_newton(newton_tol, newton_maxiter, linear_solver)
         super().__init__(StateShape(n_diff + n_alg, None, np.dtype(np.float64), n_diff))
-        self._makeAttributeAndRegister("newton_tol", "newton_maxiter", localVars=locals())
+        self._makeAttributeAndRegister("newton_tol", "newton_maxiter", "linear_solver", localVars=locals())
         self.n_diff = n_diff
         self.n_alg = n_alg
         self.n = n_diff + n_alg
@@ -309,6 +324,13 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                     raise
                 # One node is undefined, but it does not say which: ask them one by one.
                 batched = None
+        if batched is None and self.residual_kernel is not None and u.shape[1] == self.n:
+            values, residual_at = np.empty(u.shape), machine().residual_at
+            address, p = compile_kernel(self.residual_kernel, "residual").address, self.packed_parameters
+            for i, time in enumerate(t.tolist()):
+                residual_at(address, time, u[i], du[i], p, values[i])
+            self._rhs.niter += len(t)
+            return values
         if batched is None:
             rows = zip(u, du, t, strict=True)
             values = np.empty_like(u)
@@ -398,8 +420,10 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
-def check_newton(newton_tol: float, newton_maxiter: int) -> None:
+def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> None:
     """Refuse settings with which no Newton iteration can end well."""
+    if linear_solver not in LINEAR_SOLVERS:
+        raise InputError(unknown("linear_solver", linear_solver, LINEAR_SOLVERS))
     if not _is_number(newton_tol):
         raise InputError(f"newton_tol must be a positive number; got {newton_tol!r}")
     if not newton_tol > 0.0:
@@ -407,13 +431,23 @@ def check_newton(newton_tol: float, newton_maxiter: int) -> None:
     require_count("newton_maxiter", newton_maxiter)
 
 
+def _taken(problem: ProblemDAE, values: npt.ArrayLike) -> Vector:
+    """Values of the unknowns as a kernel reads them, which looks at neither type nor length."""
+    array = np.ascontiguousarray(values, dtype=np.float64)
+    if array.shape != (problem.n,):
+        raise InputError(
+            f"{type(problem).__name__} has {problem.n} unknowns; got an array of shape {array.shape}"
+        )
+    return array
+
+
 def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
     def eval_f(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
         out = np.empty(self.n)
         address = compile_kernel(kernel, "residual").address
-        u, du = np.ascontiguousarray(u), np.ascontiguousarray(du)
-        machine().residual_at(address, float(t), u, du, self.packed_parameters, out)
+        place, slope = _taken(self, u), _taken(self, du)
+        machine().residual_at(address, float(t), place, slope, self.packed_parameters, out)
         return out
 
     return eval_f
@@ -425,8 +459,8 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
         pattern = self.sparsity
         out = np.empty((self.n, self.n) if pattern is None else pattern.nnz)
         address = compile_kernel(kernel, "jacobian").address
-        u, du = np.ascontiguousarray(u), np.ascontiguousarray(du)
-        machine().jacobian_at(address, float(t), u, du, float(c), self.packed_parameters, out)
+        place, slope = _taken(self, u), _taken(self, du)
+        machine().jacobian_at(address, float(t), place, slope, float(c), self.packed_parameters, out)
         if pattern is None:
             return out
         matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,12 +18,96 @@ GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Numbers that stand for the three potentials that are given, where a node number is expected."""
 
 
-class Amplifier(ProblemDAE):
-    """What the transistor amplifiers share: Jacobian, batched residual and start from a list of components.
+_HEAD = 10
+"""Where in the parameters of a circuit its components begin."""
 
-    The residual is F = I(t) - G u - C u' + sum_k s_k g(u_base - u_emitter) with the constant matrices G and C
-    of the resistors and capacitors and the directions s_k in which transistor k drives its three nodes.
-    A subclass declares the parameters U_b, U_F, alpha, beta, amplitude and frequency and calls :meth:`build`.
+
+def circuit_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of an :class:`Amplifier`: what every component sends into its nodes."""
+    supply, U_F, alpha, beta = p[4], p[5], p[6], p[7]
+    signal, rate = p[8] * math.sin(p[9] * t), p[8] * p[9] * math.cos(p[9] * t)
+    for i in range(int(p[0])):
+        out[i] = 0.0
+    at = _HEAD
+    for _ in range(int(p[1])):
+        i, j, conductance = int(p[at]), int(p[at + 1]), p[at + 2]
+        if j >= 0:
+            current = conductance * (u[j] - u[i])
+            out[j] -= current
+        else:
+            current = conductance * ((supply if j == SUPPLY else signal if j == SIGNAL else 0.0) - u[i])
+        out[i] += current
+        at += 3
+    for _ in range(int(p[2])):
+        i, j, capacitance = int(p[at]), int(p[at + 1]), p[at + 2]
+        if j >= 0:
+            current = capacitance * (du[j] - du[i])
+            out[j] -= current
+        else:
+            current = capacitance * ((rate if j == SIGNAL else 0.0) - du[i])
+        out[i] += current
+        at += 3
+    for _ in range(int(p[3])):
+        base, emitter, collector = int(p[at]), int(p[at + 1]), int(p[at + 2])
+        g = beta * (math.exp((u[base] - u[emitter]) / U_F) - 1.0)
+        out[base] -= (1.0 - alpha) * g
+        out[emitter] += g
+        out[collector] -= alpha * g
+        at += 3
+
+
+def circuit_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of an :class:`Amplifier`."""
+    n, U_F, alpha, beta = int(p[0]), p[5], p[6], p[7]
+    for i in range(n * n):
+        out[i] = 0.0
+    at = _HEAD
+    resistors = int(p[1])
+    for k in range(resistors + int(p[2])):
+        i, j, weight = int(p[at]), int(p[at + 1]), p[at + 2]
+        if k < resistors:
+            weight *= c
+        out[i * n + i] -= weight
+        if j >= 0:
+            out[i * n + j] += weight
+            out[j * n + i] += weight
+            out[j * n + j] -= weight
+        at += 3
+    for _ in range(int(p[3])):
+        base, emitter, collector = int(p[at]), int(p[at + 1]), int(p[at + 2])
+        g = c * (beta / U_F * math.exp((u[base] - u[emitter]) / U_F))
+        out[base * n + base] -= (1.0 - alpha) * g
+        out[base * n + emitter] += (1.0 - alpha) * g
+        out[emitter * n + base] += g
+        out[emitter * n + emitter] -= g
+        out[collector * n + base] -= alpha * g
+        out[collector * n + emitter] += alpha * g
+        at += 3
+
+
+class Components(NamedTuple):
+    """A circuit of resistors, capacitors and transistors.
+
+    Parameters
+    ----------
+    resistors, capacitors : sequence of (int, int, float)
+        The two nodes and the value in ohm or farad; one of the two may be a given potential, as GROUND.
+    transistors : sequence of (int, int, int)
+        Nodes of base, emitter and collector.
+    """
+
+    resistors: Sequence[tuple[int, int, float]]
+    capacitors: Sequence[tuple[int, int, float]]
+    transistors: Sequence[tuple[int, int, int]]
+
+
+class Amplifier(ProblemDAE):
+    """What the transistor amplifiers share: equations, Jacobian and start from a list of components.
+
+    Every equation sums the currents into its node. A transistor with
+    g = beta (exp((u_base - u_emitter) / U_F) - 1) sends -(1 - alpha) g into its base, g into its emitter and
+    -alpha g into its collector. A subclass declares the parameters U_b, U_F, alpha, beta, amplitude and
+    frequency and gives :meth:`components`.
     """
 
     U_b: float
@@ -33,42 +117,33 @@ class Amplifier(ProblemDAE):
     amplitude: float
     frequency: float
     stored: StoredReference
+    residual_kernel = circuit_residual
+    jacobian_kernel = circuit_jacobian
 
-    def build(
-        self,
-        resistors: Sequence[tuple[int, int, float]],
-        capacitors: Sequence[tuple[int, int, float]],
-        transistors: Sequence[tuple[int, int, int]],
-    ) -> None:
-        """Set up the matrices of the circuit.
+    def components(self) -> Components:
+        """The circuit with the present values of the parameters."""
+        raise InputError(f"{type(self).__name__} has no components")
 
-        Parameters
-        ----------
-        resistors, capacitors : sequence of (int, int, float)
-            The two nodes and the value in ohm or farad.
-        transistors : sequence of (int, int, int)
-            Nodes of base, emitter and collector.
-        """
-        n = self.n
-        self._omega = 2.0 * math.pi * self.frequency
-        self._conductance, self._capacitance = np.zeros((n, n)), np.zeros((n, n))
-        self._from_supply, self._from_signal = np.zeros(n), np.zeros(n)
-        sources = {SUPPLY: self._from_supply, SIGNAL: self._from_signal}
-        for matrix, parts in (
-            (self._conductance, [(i, j, 1.0 / value) for i, j, value in resistors]),
-            (self._capacitance, capacitors),
-        ):
-            for i, j, value in parts:
-                for node, other in ((i, j), (j, i)):
-                    if node >= 0:
-                        matrix[node, node] += value
-                        if other >= 0:
-                            matrix[node, other] -= value
-                        elif other in sources:
-                            sources[other][node] += value
-        self._floating = [(i, j) for i, j, _ in capacitors if i >= 0 and j >= 0]
-        self._transistors = [list(nodes) for nodes in transistors]
-        self._drive = np.array([self.alpha - 1.0, 1.0, -self.alpha])
+    @property
+    def _omega(self) -> float:
+        return 2.0 * math.pi * self.frequency
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """Size and numbers of components, supply, transistors, signal, and the components one by one."""
+        resistors, capacitors, transistors = self.components()
+        parts = [*((i, j, 1.0 / value) for i, j, value in resistors), *capacitors]
+        # A given potential, which is negative, comes second.
+        parts = [(max(i, j), min(i, j), value) for i, j, value in parts]
+        nodes = {node for three in transistors for node in three} | {i for i, _, _ in parts}
+        if not nodes <= set(range(self.n)) or min((j for _, j, _ in parts), default=0) < SIGNAL:
+            # The compiled equations write where these numbers say.
+            raise InputError(
+                f"the components of {type(self).__name__} must join nodes 0 to {self.n - 1}, resistors and "
+                f"capacitors also one node and GROUND, SUPPLY or SIGNAL; got {self.components()}"
+            )
+        head: list[float] = [self.n, len(resistors), len(capacitors), len(transistors)]
+        head += [self.U_b, self.U_F, self.alpha, self.beta, self.amplitude, self._omega]
+        return np.concatenate([head, np.ravel([*parts, *transistors])])
 
     def _check_parameters(self, *components: str) -> None:
         require_positive(self, "U_b", "U_F", "beta", "frequency", *components)
@@ -76,45 +151,25 @@ class Amplifier(ProblemDAE):
         if not 0.0 < self.alpha < 1.0:
             raise InputError(f"alpha of {type(self).__name__} must lie between 0 and 1; got {self.alpha}")
 
-    def _current(self, voltage: float) -> float:
-        """Emitter current g of a transistor; infinite where the exponential overflows."""
-        try:
-            return self.beta * (math.exp(voltage / self.U_F) - 1.0)
-        except OverflowError:
-            return math.inf
-
-    def _slope(self, u: Vector) -> Vector:
-        """The matrix of the derivatives of the residual with respect to u, shape (n, n)."""
-        slope = -self._conductance
-        for nodes in self._transistors:
-            base, emitter, _ = nodes
-            g = (self._current(float(u[base] - u[emitter])) + self.beta) / self.U_F
-            change = g * self._drive
-            slope[nodes, base] += change
-            slope[nodes, emitter] -= change
-        return slope
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """The matrix dF/du' + c dF/du, shape (n, n)."""
-        matrix = self._slope(u.view(np.ndarray))
-        matrix *= c
-        matrix -= self._capacitance
-        return matrix
-
     def _initial_derivative(self) -> Vector:
         """The derivative at t = 0.
 
         A capacitor between two nodes takes as much from one as it gives to the other, so the sum of the two
         equations is a constraint; its derivative replaces the equation of the first node.
         """
-        u = np.asarray(self.u_exact(0.0))
-        matrix, slope = self._capacitance.copy(), self._slope(u)
-        known = self._from_supply * self.U_b - self._conductance @ u
-        rate = self._from_signal * self.amplitude * self._omega
-        for first, second in self._floating:
-            matrix[first] = slope[first] + slope[second]
-            known[first] = -rate[first] - rate[second]
+        u, rest = self.state(self.u_exact(0.0)), self.state(np.zeros(self.n))
+        by_rate = self.jacobian(u, rest, 0.0, 0.0)
+        slope = self.jacobian(u, rest, 0.0, 1.0) - by_rate
+        matrix, known = -by_rate, np.array(self.eval_f(u, rest, 0.0))
+        resistors, capacitors, _ = self.components()
+        rate = np.zeros(self.n)
+        for i, j, value in resistors:
+            if SIGNAL in (i, j):
+                rate[max(i, j)] += self.amplitude * self._omega / value
+        for i, j, _ in capacitors:
+            if i >= 0 and j >= 0:
+                matrix[i] = slope[i] + slope[j]
+                known[i] = -rate[i] - rate[j]
         derivative: Vector = np.linalg.solve(matrix, known)
         return derivative
 
@@ -217,35 +272,21 @@ class OneTransistorAmplifier(Amplifier):
         super().__init__(5, 0, **settings)
         self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
         self._check_parameters(*(name for name in self.parameter_units if name[:2] in ("R_", "C_")))
-        self.build(
+
+    def components(self) -> Components:
+        """Nodes are numbered from 0; see :meth:`Amplifier.components`."""
+        return Components(
             [
-                *((SIGNAL, 0, R_0), (1, GROUND, R_1), (SUPPLY, 1, R_2), (2, GROUND, R_3)),
-                *((SUPPLY, 3, R_4), (4, GROUND, R_5)),
+                *((SIGNAL, 0, self.R_0), (1, GROUND, self.R_1), (SUPPLY, 1, self.R_2), (2, GROUND, self.R_3)),
+                *((SUPPLY, 3, self.R_4), (4, GROUND, self.R_5)),
             ],
-            [(0, 1, C_1), (2, GROUND, C_2), (3, 4, C_3)],
+            [(0, 1, self.C_1), (2, GROUND, self.C_2), (3, 4, self.C_3)],
             [(1, 2, 3)],
         )
 
     def _start(self) -> list[float]:
         base = self.U_b * self.R_1 / (self.R_1 + self.R_2)
         return [0.0, base, base, self.U_b, 0.0]
-
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
-        """The residual as printed above, shape (5,)."""
-        u1, u2, u3, u4, u5 = u.tolist()
-        du1, du2, du3, du4, du5 = du.tolist()
-        g = self._current(u2 - u3)
-        through_1 = self.C_1 * (du1 - du2)
-        through_3 = self.C_3 * (du4 - du5)
-        return np.array(
-            [
-                (self.amplitude * math.sin(self._omega * t) - u1) / self.R_0 - through_1,
-                (self.U_b - u2) / self.R_2 - u2 / self.R_1 + through_1 - (1.0 - self.alpha) * g,
-                g - u3 / self.R_3 - self.C_2 * du3,
-                (self.U_b - u4) / self.R_4 - through_3 - self.alpha * g,
-                through_3 - u5 / self.R_5,
-            ]
-        )
 
 
 @PROBLEMS.register("two-transistor")
@@ -348,13 +389,22 @@ class TwoTransistorAmplifier(Amplifier):
         super().__init__(8, 0, **settings)
         self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
         self._check_parameters(*(name for name in self.parameter_units if name[:2] in ("R_", "C_")))
-        self.build(
+
+    def components(self) -> Components:
+        """Nodes are numbered from 0; see :meth:`Amplifier.components`."""
+        return Components(
             [
-                *((SIGNAL, 0, R_0), (1, GROUND, R_1), (SUPPLY, 1, R_2), (2, GROUND, R_3)),
-                *((SUPPLY, 3, R_4), (4, GROUND, R_5), (SUPPLY, 4, R_6), (5, GROUND, R_7)),
-                *((SUPPLY, 6, R_8), (7, GROUND, R_9)),
+                *((SIGNAL, 0, self.R_0), (1, GROUND, self.R_1), (SUPPLY, 1, self.R_2), (2, GROUND, self.R_3)),
+                *((SUPPLY, 3, self.R_4), (4, GROUND, self.R_5), (SUPPLY, 4, self.R_6), (5, GROUND, self.R_7)),
+                *((SUPPLY, 6, self.R_8), (7, GROUND, self.R_9)),
             ],
-            [(0, 1, C_1), (2, GROUND, C_2), (3, 4, C_3), (5, GROUND, C_4), (6, 7, C_5)],
+            [
+                (0, 1, self.C_1),
+                (2, GROUND, self.C_2),
+                (3, 4, self.C_3),
+                (5, GROUND, self.C_4),
+                (6, 7, self.C_5),
+            ],
             [(1, 2, 3), (4, 5, 6)],
         )
 
@@ -362,25 +412,3 @@ class TwoTransistorAmplifier(Amplifier):
         first = self.U_b * self.R_1 / (self.R_1 + self.R_2)
         second = self.U_b * self.R_5 / (self.R_5 + self.R_6)
         return [0.0, first, first, self.U_b, second, second, self.U_b, 0.0]
-
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
-        """The residual as printed above, shape (8,)."""
-        u1, u2, u3, u4, u5, u6, u7, u8 = u.tolist()
-        du1, du2, du3, du4, du5, du6, du7, du8 = du.tolist()
-        g1, g2 = self._current(u2 - u3), self._current(u5 - u6)
-        through_1 = self.C_1 * (du1 - du2)
-        through_3 = self.C_3 * (du4 - du5)
-        through_5 = self.C_5 * (du7 - du8)
-        to_base = 1.0 - self.alpha
-        return np.array(
-            [
-                (self.amplitude * math.sin(self._omega * t) - u1) / self.R_0 - through_1,
-                (self.U_b - u2) / self.R_2 - u2 / self.R_1 + through_1 - to_base * g1,
-                g1 - u3 / self.R_3 - self.C_2 * du3,
-                (self.U_b - u4) / self.R_4 - through_3 - self.alpha * g1,
-                (self.U_b - u5) / self.R_6 - u5 / self.R_5 + through_3 - to_base * g2,
-                g2 - u6 / self.R_7 - self.C_4 * du6,
-                (self.U_b - u7) / self.R_8 - through_5 - self.alpha * g2,
-                through_5 - u8 / self.R_9,
-            ]
-        )

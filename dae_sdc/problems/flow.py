@@ -87,6 +87,159 @@ def _faces(u: Vector) -> Vector:
     return halves
 
 
+_HEAD = 4
+"""Before the parts of the force in the parameters of the flow: cells, nu, inertia, wells."""
+_PARTS = 13
+"""Parts of the force on every face, in the order in which :func:`flow_residual` adds them up."""
+
+
+def flow_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`NavierStokes`, face by face and cell by cell.
+
+    Face (i, j) of u lies right of cell (i, j) and has number i m + j, as the cell has; face (i, j) of v lies
+    above cell (i, j). The velocity through a wall is zero, that along it has the other sign behind it.
+    """
+    m, nu, inertia = int(p[0]), p[1], p[2]
+    half = m * (m - 1)
+    last = 2 * half + m * m - 1
+    viscous, weight = nu * m * m, 0.25 * inertia * m
+    a, b, d = 1.0 + 0.5 * math.sin(2.0 * t), math.cos(3.0 * t), p[3] * math.cos(2.0 * t)
+    da, db, dd = math.cos(2.0 * t), -3.0 * math.sin(3.0 * t), -2.0 * p[3] * math.sin(2.0 * t)
+    aa, ab, ad, bb, bd = inertia * a * a, inertia * a * b, inertia * a * d, inertia * b * b, inertia * b * d
+    q, at = math.exp(-t), _HEAD
+    for r in range(2 * half):
+        force = da * p[at] + db * p[at + 1] + dd * p[at + 2]
+        force += nu * (a * p[at + 3] + b * p[at + 4] + d * p[at + 5])
+        force += aa * p[at + 6] + ab * p[at + 7] + ad * p[at + 8] + bb * p[at + 9] + bd * p[at + 10]
+        force += inertia * d * d * p[at + 11] + q * p[at + 12]
+        out[r] = du[r] - force
+        at += _PARTS
+    for i in range(m - 1):
+        for j in range(m):
+            r, s = i * m + j, half + i * (m - 1) + j
+            own = u[r]
+            west, east = u[r - m] if i > 0 else 0.0, u[r + m] if i < m - 2 else 0.0
+            south, north = u[r - 1] if j > 0 else -own, u[r + 1] if j < m - 1 else -own
+            below = u[s - 1] + u[s + m - 2] if j > 0 else 0.0
+            above = u[s] + u[s + m - 1] if j < m - 1 else 0.0
+            ahead = u[2 * half + r + m] if 2 * half + r + m < last else 0.0
+            bend = 4.0 * own - west - east - south - north
+            flux = (own + east) * (own + east) - (west + own) * (west + own)
+            flux += (own + north) * above - (south + own) * below
+            out[r] += viscous * bend + weight * flux + m * (ahead - u[2 * half + r])
+    for i in range(m):
+        for j in range(m - 1):
+            r, s = half + i * (m - 1) + j, i * m + j
+            own = u[r]
+            south, north = u[r - 1] if j > 0 else 0.0, u[r + 1] if j < m - 2 else 0.0
+            west, east = u[r - m + 1] if i > 0 else -own, u[r + m - 1] if i < m - 1 else -own
+            left = u[s - m] + u[s - m + 1] if i > 0 else 0.0
+            right = u[s] + u[s + 1] if i < m - 1 else 0.0
+            ahead = u[2 * half + s + 1] if 2 * half + s + 1 < last else 0.0
+            bend = 4.0 * own - west - east - south - north
+            flux = (own + north) * (own + north) - (south + own) * (south + own)
+            flux += (own + east) * right - (west + own) * left
+            out[r] += viscous * bend + weight * flux + m * (ahead - u[2 * half + s])
+    for i in range(m):
+        for j in range(m):
+            r, s = i * m + j, half + i * (m - 1) + j
+            if 2 * half + r < last:
+                flow = (u[r] if i < m - 1 else 0.0) - (u[r - m] if i > 0 else 0.0)
+                flow += (u[s] if j < m - 1 else 0.0) - (u[s - 1] if j > 0 else 0.0)
+                out[2 * half + r] = m * flow - d * p[at + r]
+
+
+def flow_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`NavierStokes`, column by column in the order of its pattern."""
+    m = int(p[0])
+    half = m * (m - 1)
+    viscous, weight, slope = c * p[1] * m * m, c * 0.25 * p[2] * m, c * m
+    at = 0
+    for i in range(m - 1):
+        for j in range(m):
+            r, s = i * m + j, half + i * (m - 1) + j
+            own, low, high = u[r], j > 0, j < m - 1
+            west, east = u[r - m] if i > 0 else 0.0, u[r + m] if i < m - 2 else 0.0
+            below = weight * (u[s - 1] + u[s + m - 2]) if low else 0.0
+            above = weight * (u[s] + u[s + m - 1]) if high else 0.0
+            before, after = 2.0 * weight * (west + own), 2.0 * weight * (own + east)
+            if i > 0:
+                out[at] = before - viscous
+                at += 1
+            if low:
+                out[at] = below - viscous
+                at += 1
+            sides = 4.0 + (0.0 if low else 1.0) + (0.0 if high else 1.0)
+            out[at] = 1.0 + sides * viscous + after - before + above - below
+            at += 1
+            if high:
+                out[at] = -above - viscous
+                at += 1
+            if i < m - 2:
+                out[at] = -after - viscous
+                at += 1
+            for sign in (1.0, -1.0):
+                if low:
+                    out[at] = sign * below
+                    at += 1
+                if high:
+                    out[at] = sign * above
+                    at += 1
+            out[at] = slope
+            at += 1
+            if r + m < m * m - 1:
+                out[at] = -slope
+                at += 1
+    for i in range(m):
+        for j in range(m - 1):
+            r, s = half + i * (m - 1) + j, i * m + j
+            own, low, high = u[r], i > 0, i < m - 1
+            south, north = u[r - 1] if j > 0 else 0.0, u[r + 1] if j < m - 2 else 0.0
+            left = weight * (u[s - m] + u[s - m + 1]) if low else 0.0
+            right = weight * (u[s] + u[s + 1]) if high else 0.0
+            before, after = 2.0 * weight * (south + own), 2.0 * weight * (own + north)
+            if low:
+                out[at], out[at + 1] = left, -left
+                at += 2
+            if high:
+                out[at], out[at + 1] = right, -right
+                at += 2
+            if low:
+                out[at] = left - viscous
+                at += 1
+            if j > 0:
+                out[at] = before - viscous
+                at += 1
+            sides = 4.0 + (0.0 if low else 1.0) + (0.0 if high else 1.0)
+            out[at] = 1.0 + sides * viscous + after - before + right - left
+            at += 1
+            if j < m - 2:
+                out[at] = -after - viscous
+                at += 1
+            if high:
+                out[at] = -right - viscous
+                at += 1
+            out[at] = slope
+            at += 1
+            if s + 1 < m * m - 1:
+                out[at] = -slope
+                at += 1
+    for k in range(m * m - 1):
+        i, j = k // m, k % m
+        if i > 0:
+            out[at] = slope
+            at += 1
+        if i < m - 1:
+            out[at] = -slope
+            at += 1
+        if j > 0:
+            out[at] = slope
+            at += 1
+        if j < m - 1:
+            out[at] = -slope
+            at += 1
+
+
 @PROBLEMS.register("navier-stokes")
 class NavierStokes(ProblemDAE):
     r"""Incompressible flow in a closed square, on a staggered grid of m times m cells; index 2.
@@ -151,6 +304,8 @@ class NavierStokes(ProblemDAE):
     reference = "Harlow, Welch (1965); manufactured force and sources"
     interval = (0.0, 1.0)
     dt = 0.05
+    residual_kernel = flow_residual
+    jacobian_kernel = flow_jacobian
     space_transfer: ClassVar[type] = StaggeredTransfer
 
     cells: int
@@ -186,13 +341,12 @@ class NavierStokes(ProblemDAE):
         self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
         require_positive(self, "nu")
         require_finite(self, "inertia", "wells")
-        self._half = m * (m - 1)
+        self._cells, self._half = m, m * (m - 1)
         self._build()
-        self._manufacture()
 
     def fields(self, state: npt.ArrayLike) -> tuple[Vector, Vector, Vector]:
         """u of shape (m - 1, m), v of shape (m, m - 1) and p of shape (m, m), first index along x."""
-        m, k = self.cells, self._half
+        m, k = self._cells, self._half
         values = np.asarray(state).view(np.ndarray)
         pressure = np.append(values[2 * k :], 0.0).reshape(m, m)
         return values[:k].reshape(m - 1, m), values[k : 2 * k].reshape(m, m - 1), pressure
@@ -203,8 +357,11 @@ class NavierStokes(ProblemDAE):
         return attach(np.concatenate([u.ravel(), v.ravel(), pressure]), self.n_diff)
 
     def _build(self) -> None:
-        """The discrete operators as kronecker products, and the parts of the Jacobian on one pattern."""
-        m = self.cells
+        """The pattern of the Jacobian, the exact solution, and the force that belongs to it.
+
+        The discrete operators are Kronecker products here, of which the compiled equations are the rows.
+        """
+        m = self._cells
         cell, line = sparse.eye_array(m), sparse.eye_array(m - 1)
         # From the m - 1 lines inside the square to the m cells of a row; its walls carry zeros.
         change = m * sparse.diags_array([1.0, -1.0], offsets=[0, -1], shape=(m, m - 1))
@@ -215,24 +372,22 @@ class NavierStokes(ProblemDAE):
         ends[0] -= 2.0 * m * m
         ends[-1] -= 2.0 * m * m
         across = -(change @ change.T) + sparse.diags_array(ends)
-        laplacian = sparse.block_diag(
-            [
-                sparse.kron(twice, cell) + sparse.kron(line, across),
-                sparse.kron(cell, twice) + sparse.kron(across, line),
-            ]
+        laplacian = sparse.csr_array(
+            sparse.block_diag(
+                [
+                    sparse.kron(twice, cell) + sparse.kron(line, across),
+                    sparse.kron(cell, twice) + sparse.kron(across, line),
+                ]
+            )
         )
-        self._divergence = sparse.csr_array(
-            sparse.hstack([sparse.kron(change, cell), sparse.kron(cell, change)])
-        )[:-1]
-        self._viscous = sparse.csr_array(-self.nu * laplacian)
-        self._gradient = sparse.csr_array(-self._divergence.T)
+        divergence = sparse.csr_array(sparse.hstack([sparse.kron(change, cell), sparse.kron(cell, change)]))
+        divergence = divergence[:-1]
         # Means along x and y: u in cells, u and v at the inner corners, v in cells; N = T (P y * Q y).
         in_u, in_v = sparse.kron(mean, cell), sparse.kron(cell, mean)
         at_u, at_v = sparse.kron(line, mean.T), sparse.kron(mean.T, line)
-        first = sparse.block_array([[in_u, None], [at_u, None], [None, in_v]])
-        second = sparse.block_array([[in_u, None], [None, at_v], [None, in_v]])
-        self._first, self._second = sparse.csr_array(first), sparse.csr_array(second)
-        self._flux = sparse.csr_array(
+        first = sparse.csr_array(sparse.block_array([[in_u, None], [at_u, None], [None, in_v]]))
+        second = sparse.csr_array(sparse.block_array([[in_u, None], [None, at_v], [None, in_v]]))
+        flux = sparse.csr_array(
             sparse.block_array(
                 [
                     [sparse.kron(-change.T, cell), sparse.kron(line, change), None],
@@ -240,35 +395,29 @@ class NavierStokes(ProblemDAE):
                 ]
             )
         )
-        self._build_jacobian()
-
-    def _build_jacobian(self) -> None:
-        """Entries of dF/du' + c dF/du on one pattern: mass + c (slope + convection @ y)."""
-        n, k = self.n, self.n_diff
-        linear = sparse.coo_array(
-            sparse.block_array([[self._viscous, self._gradient], [self._divergence, None]])
-        )
-        rows, columns, by, values = _bilinear(self._flux, self._first, self._second)
-        diagonal = np.arange(k)
-        # 64 bits: n^2 exceeds 32.
-        keys = [
-            np.asarray(j, dtype=np.int64) * n + i
-            for i, j in ((*linear.coords,), (rows, columns), (diagonal, diagonal))
+        among_velocities = abs(laplacian) + abs(flux) @ (first + second)
+        pattern = sparse.block_array([[among_velocities, abs(divergence.T)], [abs(divergence), None]])
+        self.sparsity = sparse.csc_matrix(pattern)
+        # Products of small matrices are kept with their zeros.
+        self.sparsity.eliminate_zeros()
+        self.sparsity.sort_indices()
+        self.sparsity.data[:] = 1.0
+        self._parts, self._pressure = self._solution()
+        parts = self._parts.T
+        means = [(first @ part, second @ part) for part in parts]
+        pairs = [
+            flux @ (x * b if i == j else x * b + a * y)
+            for i, (x, y) in enumerate(means)
+            for j, (a, b) in enumerate(means)
+            if i <= j
         ]
-        pattern, place = np.unique(np.concatenate(keys), return_inverse=True)
-        of_linear, of_convection, of_mass = np.split(place, np.cumsum([len(key) for key in keys])[:-1])
-        self._slope = np.bincount(of_linear, linear.data, len(pattern))
-        self._mass = np.bincount(of_mass, minlength=len(pattern)).astype(float)
-        self._convection = sparse.csr_array(
-            sparse.coo_array((self.inertia * values, (of_convection, by)), shape=(len(pattern), k))
-        )
-        starts = np.searchsorted(pattern, n * np.arange(n + 1))
-        self.sparsity = sparse.csc_matrix((np.ones(len(pattern)), pattern % n, starts), shape=(n, n))
-        self.sparsity.has_sorted_indices = True
+        gradient = -(divergence.T @ self._pressure)
+        force = np.column_stack([*parts, *(-(laplacian @ part) for part in parts), *pairs, gradient])
+        self._sources = np.concatenate([force.ravel(), divergence @ parts[2]])
 
-    def _manufacture(self) -> None:
-        """The parts of the exact solution, and those of f and g in the order of :meth:`_sources`."""
-        m = self.cells
+    def _solution(self) -> tuple[Vector, Vector]:
+        """The velocities y_1, y_2 and y_3 as columns, and the pressure z_1 with zero in the last cell."""
+        m = self._cells
         x = np.arange(m + 1) / m
         wide, narrow = np.sin(math.pi * x) ** 2, np.sin(2.0 * math.pi * x) ** 2
         streams = [np.outer(wide, wide) / math.pi, np.outer(wide, narrow) / (2.0 * math.pi)]
@@ -277,71 +426,21 @@ class NavierStokes(ProblemDAE):
             for s in streams
         ]
         means = m * np.diff(0.5 * x - np.sin(2.0 * math.pi * x) / (4.0 * math.pi))
-        wells = np.zeros(self.n_diff)
-        wells[: self._half] = self.wells * np.outer(wide[1:-1], means).ravel()
-        parts.append(wells)
+        parts.append(np.concatenate([np.outer(wide[1:-1], means).ravel(), np.zeros(self._half)]))
         means = m * np.diff(np.sin(math.pi * x)) / math.pi
         pressure = np.outer(means, means).ravel()
-        self._pressure = pressure[:-1] - pressure[-1]
-        self._parts = np.column_stack(parts)
+        return np.column_stack(parts), pressure[:-1] - pressure[-1]
 
-        def product(first: Vector, second: Vector) -> Vector:
-            term: Vector = self._flux @ ((self._first @ first) * (self._second @ second))
-            return self.inertia * term
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The parameters, and the parts of the force and of the sources."""
+        return np.concatenate([[self._cells, self.nu, self.inertia, self.wells], self._sources])
 
-        pairs = [
-            product(one, one) if i == j else product(one, other) + product(other, one)
-            for i, one in enumerate(parts)
-            for j, other in enumerate(parts)
-            if i <= j
-        ]
-        viscous = [self._viscous @ part for part in parts]
-        self._force = np.column_stack([*parts, *viscous, *pairs, self._gradient @ self._pressure])
-        self._wells = self._divergence @ wells
-
-    @staticmethod
-    def _amounts(t: float) -> tuple[tuple[float, float, float], tuple[float, float, float], float]:
-        """a, b and d, their derivatives, and q."""
-        amounts = (1.0 + 0.5 * math.sin(2.0 * t), math.cos(3.0 * t), math.cos(2.0 * t))
-        rates = (math.cos(2.0 * t), -3.0 * math.sin(3.0 * t), -2.0 * math.sin(2.0 * t))
+    def _amounts(self, t: float) -> tuple[Vector, Vector, float]:
+        """Factors of the parts of the velocity, their derivatives, and the factor of the pressure."""
+        d = self.wells
+        amounts = np.array([1.0 + 0.5 * math.sin(2.0 * t), math.cos(3.0 * t), d * math.cos(2.0 * t)])
+        rates = np.array([math.cos(2.0 * t), -3.0 * math.sin(3.0 * t), -2.0 * d * math.sin(2.0 * t)])
         return amounts, rates, math.exp(-t)
-
-    def _sources(self, t: float) -> tuple[Vector, Vector]:
-        """f and g."""
-        (a, b, d), rates, q = self._amounts(t)
-        amounts = [*rates, a, b, d, a * a, a * b, a * d, b * b, b * d, d * d, q]
-        return self._force @ amounts, d * self._wells
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
-        """The residual as printed above; see :meth:`ProblemDAE.eval_f`."""
-        k = self.n_diff
-        x, value = u.view(np.ndarray), np.empty(self.n)
-        y = x[:k]
-        force, wells = self._sources(t)
-        momentum = value[:k]
-        np.subtract(du.view(np.ndarray)[:k], force, out=momentum)
-        momentum += self._viscous @ y
-        momentum += self._gradient @ x[k:]
-        if self.inertia != 0.0:
-            momentum += self.inertia * (self._flux @ ((self._first @ y) * (self._second @ y)))
-        np.subtract(self._divergence @ y, wells, out=value[k:])
-        return value
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
-        """The matrix dF/du' + c dF/du, CSC of the pattern ``sparsity``."""
-        if c == 0.0:
-            data = self._mass.copy()
-        else:
-            data = self._convection @ u.view(np.ndarray)[: self.n_diff]
-            data += self._slope
-            data *= c
-            data += self._mass
-        pattern = self.sparsity
-        matrix = sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
-        matrix.has_sorted_indices = True
-        return matrix
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""
@@ -362,35 +461,3 @@ class NavierStokes(ProblemDAE):
             )
         own: dict[str, Any] = {name: getattr(self, name) for name in self.parameter_units}
         return {**own, "cells": self.cells // 2}
-
-
-def _bilinear(T: Any, P: Any, Q: Any) -> tuple[Vector, Vector, Vector, Vector]:
-    """The Jacobian of T (P y * Q y), which is linear in y: rows i, columns j, l and factors of y_l.
-
-    Entry (i, j) is the sum over l of factor y_l with the factors T_ik (Q_kj P_kl + P_kj Q_kl).
-    """
-    targets, weights = _padded(T.T)
-    one, of_one = _padded(P)
-    other, of_other = _padded(Q)
-    found: list[list[Vector]] = []
-    for s in range(targets.shape[1]):
-        for p in range(one.shape[1]):
-            for q in range(other.shape[1]):
-                factor = weights[:, s] * of_one[:, p] * of_other[:, q]
-                kept = factor != 0.0
-                for j, y in ((other[:, q], one[:, p]), (one[:, p], other[:, q])):
-                    found.append([targets[kept, s], j[kept], y[kept], factor[kept]])
-    rows, columns, by, values = (np.concatenate(part) for part in zip(*found, strict=True))
-    return rows, columns, by, values
-
-
-def _padded(matrix: Any) -> tuple[Any, Vector]:
-    """Columns and entries of every row, filled up with zeros to the length of the longest."""
-    rows = sparse.csr_array(matrix)
-    lengths = np.diff(rows.indptr)
-    columns = np.zeros((rows.shape[0], lengths.max()), dtype=np.intp)
-    entries = np.zeros(columns.shape)
-    row = np.repeat(np.arange(rows.shape[0]), lengths)
-    place = np.arange(len(row)) - rows.indptr[row]
-    columns[row, place], entries[row, place] = rows.indices, rows.data
-    return columns, entries

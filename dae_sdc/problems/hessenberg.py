@@ -5,10 +5,25 @@ from __future__ import annotations
 from math import cos, exp, sin
 from typing import Any
 
-import numpy as np
-
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
+
+
+def index_1_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`HessenbergIndex1`."""
+    y1, y2, z = u[0], u[1], u[2]
+    s, c, e = sin(t), cos(t), exp(-t)
+    out[0] = du[0] + y1 * y1 - z - c * c + s + e
+    out[1] = du[1] - y1 * z + y2 - s - c + e * c
+    out[2] = z + z * z * z / 3.0 - y1 * y2 - e - e * e * e / 3.0 + s * c
+
+
+def index_1_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`HessenbergIndex1`."""
+    y1, y2, z = u[0], u[1], u[2]
+    out[0], out[1], out[2] = 1.0 + 2.0 * c * y1, 0.0, -c
+    out[3], out[4], out[5] = -c * z, 1.0 + c, -c * y1
+    out[6], out[7], out[8] = -c * y2, -c * y1, c * (1.0 + z * z)
 
 
 @PROBLEMS.register("hessenberg-1")
@@ -37,33 +52,11 @@ class HessenbergIndex1(ProblemDAE):
     reference = "manufactured solution"
     interval = (0.0, 1.0)
     dt = 0.1
+    residual_kernel = index_1_residual
+    jacobian_kernel = index_1_jacobian
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(2, 1, **settings)
-
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
-        """See :meth:`ProblemDAE.eval_f`."""
-        y1, y2, z = u.tolist()
-        dy1, dy2, _ = du.tolist()
-        s, c, e = sin(t), cos(t), exp(-t)
-        return np.array(
-            [
-                dy1 + y1 * y1 - z - c * c + s + e,
-                dy2 - y1 * z + y2 - s - c + e * c,
-                z + z**3 / 3.0 - y1 * y2 - e - e**3 / 3.0 + s * c,
-            ]
-        )
-
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """dF/du' + c dF/du, shape (3, 3)."""
-        y1, y2, z = u.tolist()
-        return np.array(
-            [
-                [1.0 + 2.0 * c * y1, 0.0, -c],
-                [-c * z, 1.0 + c, -c * y1],
-                [-c * y2, -c * y1, c * (1.0 + z * z)],
-            ]
-        )
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""
@@ -72,6 +65,26 @@ class HessenbergIndex1(ProblemDAE):
     def du_exact(self, t: float) -> MeshDAE:
         """Its derivative."""
         return self.state([-sin(t), cos(t), -exp(-t)])
+
+
+def index_2_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`HessenbergIndex2`."""
+    y1, y2, z = u[0], u[1], u[2]
+    out[0] = du[0] - y1 * y2 * y2 * z * z
+    out[1] = du[1] - y1 * y1 * y2 * y2 + 3.0 * y2 * y2 * z
+    out[2] = y1 * y1 * y2 - 1.0
+
+
+def index_2_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`HessenbergIndex2`."""
+    y1, y2, z = u[0], u[1], u[2]
+    out[0] = 1.0 - c * y2 * y2 * z * z
+    out[1] = -2.0 * c * y1 * y2 * z * z
+    out[2] = -2.0 * c * y1 * y2 * y2 * z
+    out[3] = -2.0 * c * y1 * y2 * y2
+    out[4] = 1.0 + c * (6.0 * y2 * z - 2.0 * y1 * y1 * y2)
+    out[5] = 3.0 * c * y2 * y2
+    out[6], out[7], out[8] = 2.0 * c * y1 * y2, c * y1 * y1, 0.0
 
 
 @PROBLEMS.register("hessenberg-2")
@@ -101,32 +114,11 @@ class HessenbergIndex2(ProblemDAE):
     reference = "Jay (1993)"
     interval = (0.0, 1.0)
     dt = 0.1
+    residual_kernel = index_2_residual
+    jacobian_kernel = index_2_jacobian
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(2, 1, **settings)
-
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
-        """See :meth:`ProblemDAE.eval_f`."""
-        y1, y2, z = u.tolist()
-        dy1, dy2, _ = du.tolist()
-        return np.array(
-            [
-                dy1 - y1 * y2 * y2 * z * z,
-                dy2 - y1 * y1 * y2 * y2 + 3.0 * y2 * y2 * z,
-                y1 * y1 * y2 - 1.0,
-            ]
-        )
-
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """dF/du' + c dF/du, shape (3, 3)."""
-        y1, y2, z = u.tolist()
-        return np.array(
-            [
-                [1.0 - c * y2 * y2 * z * z, -2.0 * c * y1 * y2 * z * z, -2.0 * c * y1 * y2 * y2 * z],
-                [-2.0 * c * y1 * y2 * y2, 1.0 + c * (6.0 * y2 * z - 2.0 * y1 * y1 * y2), 3.0 * c * y2 * y2],
-                [2.0 * c * y1 * y2, c * y1 * y1, 0.0],
-            ]
-        )
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""
@@ -135,6 +127,39 @@ class HessenbergIndex2(ProblemDAE):
     def du_exact(self, t: float) -> MeshDAE:
         """Its derivative."""
         return self.state([exp(t), -2.0 * exp(-2.0 * t), 2.0 * exp(2.0 * t)])
+
+
+def index_3_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`HessenbergIndex3`."""
+    y1, y2, v1, v2, w = u[0], u[1], u[2], u[3], u[4]
+    out[0] = du[0] - 2.0 * y1 * y2 * v1 * v2
+    out[1] = du[1] + y1 * y2 * v2 * v2
+    out[2] = du[2] - (y1 * y2 + v1 * v2) * w
+    out[3] = du[3] + y1 * y2 * y2 * v2 * v2 * w
+    out[4] = y1 * y2 * y2 - 1.0
+
+
+def index_3_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`HessenbergIndex3`."""
+    y1, y2, v1, v2, w = u[0], u[1], u[2], u[3], u[4]
+    out[0] = 1.0 - 2.0 * c * y2 * v1 * v2
+    out[1] = -2.0 * c * y1 * v1 * v2
+    out[2] = -2.0 * c * y1 * y2 * v2
+    out[3] = -2.0 * c * y1 * y2 * v1
+    out[4] = 0.0
+    out[5] = c * y2 * v2 * v2
+    out[6] = 1.0 + c * y1 * v2 * v2
+    out[7], out[8], out[9] = 0.0, 2.0 * c * y1 * y2 * v2, 0.0
+    out[10], out[11] = -c * y2 * w, -c * y1 * w
+    out[12], out[13] = 1.0 - c * v2 * w, -c * v1 * w
+    out[14] = -c * (y1 * y2 + v1 * v2)
+    out[15] = c * y2 * y2 * v2 * v2 * w
+    out[16] = 2.0 * c * y1 * y2 * v2 * v2 * w
+    out[17] = 0.0
+    out[18] = 1.0 + 2.0 * c * y1 * y2 * y2 * v2 * w
+    out[19] = c * y1 * y2 * y2 * v2 * v2
+    out[20], out[21] = c * y2 * y2, 2.0 * c * y1 * y2
+    out[22], out[23], out[24] = 0.0, 0.0, 0.0
 
 
 @PROBLEMS.register("hessenberg-3")
@@ -164,6 +189,8 @@ class HessenbergIndex3(ProblemDAE):
     reference = "Jay (1995)"
     interval = (0.0, 1.0)
     dt = 0.1
+    residual_kernel = index_3_residual
+    jacobian_kernel = index_3_jacobian
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(4, 1, **settings)
@@ -172,40 +199,6 @@ class HessenbergIndex3(ProblemDAE):
     def groups(self) -> dict[str, slice]:
         """Position, velocity and multiplier."""
         return {"position": slice(0, 2), "velocity": slice(2, 4), "multiplier": slice(4, 5)}
-
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
-        """See :meth:`ProblemDAE.eval_f`."""
-        y1, y2, v1, v2, w = u.tolist()
-        dy1, dy2, dv1, dv2, _ = du.tolist()
-        return np.array(
-            [
-                dy1 - 2.0 * y1 * y2 * v1 * v2,
-                dy2 + y1 * y2 * v2 * v2,
-                dv1 - (y1 * y2 + v1 * v2) * w,
-                dv2 + y1 * y2 * y2 * v2 * v2 * w,
-                y1 * y2 * y2 - 1.0,
-            ]
-        )
-
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """dF/du' + c dF/du, shape (5, 5)."""
-        y1, y2, v1, v2, w = u.tolist()
-        stiffness = np.array(
-            [
-                [-2.0 * y2 * v1 * v2, -2.0 * y1 * v1 * v2, -2.0 * y1 * y2 * v2, -2.0 * y1 * y2 * v1, 0.0],
-                [y2 * v2 * v2, y1 * v2 * v2, 0.0, 2.0 * y1 * y2 * v2, 0.0],
-                [-y2 * w, -y1 * w, -v2 * w, -v1 * w, -(y1 * y2 + v1 * v2)],
-                [
-                    y2 * y2 * v2 * v2 * w,
-                    2.0 * y1 * y2 * v2 * v2 * w,
-                    0.0,
-                    2.0 * y1 * y2 * y2 * v2 * w,
-                    y1 * y2 * y2 * v2 * v2,
-                ],
-                [y2 * y2, 2.0 * y1 * y2, 0.0, 0.0, 0.0],
-            ]
-        )
-        return np.diag([1.0, 1.0, 1.0, 1.0, 0.0]) + c * stiffness
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""

@@ -6,7 +6,6 @@ import math
 import warnings
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -101,6 +100,20 @@ class SimpleDAE(ProblemDAE):
             )
 
 
+def problematic_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`ProblematicF`."""
+    eta, w = p[0], p[0] * t
+    out[0] = u[0] + w * u[1] - math.sin(t)
+    out[1] = du[0] + w * du[1] + (1.0 + eta) * u[1] - math.cos(t)
+
+
+def problematic_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`ProblematicF`."""
+    eta, w = p[0], p[0] * t
+    out[0], out[1] = c, c * w
+    out[2], out[3] = 1.0, w + c * (1.0 + eta)
+
+
 @PROBLEMS.register("problematic-f")
 class ProblematicF(ProblemDAE):
     r"""Linear index-2 DAE in which the derivative of the algebraic unknown appears.
@@ -160,6 +173,8 @@ class ProblematicF(ProblemDAE):
     reference = "Ascher, Petzold 1998, page 264"
     interval = (0.0, 1.0)
     dt = 0.05
+    residual_kernel = problematic_residual
+    jacobian_kernel = problematic_jacobian
 
     def __init__(self, eta: float = 1.0, **settings: Any) -> None:
         super().__init__(1, 1, **settings)
@@ -179,17 +194,9 @@ class ProblematicF(ProblemDAE):
                 stacklevel=2,
             )
 
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
-        """The residual as printed above, shape (2,)."""
-        y, z = u.tolist()
-        dy, dz = du.tolist()
-        w = self.eta * t
-        return np.array([y + w * z - math.sin(t), dy + w * dz + (1.0 + self.eta) * z - math.cos(t)])
-
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """The matrix dF/du' + c dF/du, shape (2, 2)."""
-        w = self.eta * t
-        return np.array([[c, c * w], [1.0, w + c * (1.0 + self.eta)]])
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The number eta."""
+        return [self.eta]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution (sin t, 0)."""
@@ -198,6 +205,20 @@ class ProblematicF(ProblemDAE):
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative (cos t, 0) of the solution."""
         return self.state([math.cos(t), 0.0])
+
+
+def discontinuous_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`DiscontinuousTestDAE` on the branch of the current step."""
+    switched = p[0] != 0.0
+    out[0] = du[0] if switched else du[0] - u[1]
+    out[1] = u[0] * u[0] - u[1] * u[1] - 1.0
+
+
+def discontinuous_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`DiscontinuousTestDAE` on the branch of the current step."""
+    switched = p[0] != 0.0
+    out[0], out[1] = 1.0, 0.0 if switched else -c
+    out[2], out[3] = 2.0 * c * u[0], -2.0 * c * u[1]
 
 
 @PROBLEMS.register("discontinuous")
@@ -239,6 +260,8 @@ class DiscontinuousTestDAE(ProblemDAE):
     reference = "Lopez, Maset, Appl. Numer. Math. 178 (2022) 98"
     interval = (1.0, 5.0)
     dt = 0.05
+    residual_kernel = discontinuous_residual
+    jacobian_kernel = discontinuous_jacobian
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(1, 1, **settings)
@@ -251,18 +274,14 @@ class DiscontinuousTestDAE(ProblemDAE):
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the branch of the step; a state at the event, to 1e-10 relative, is past it."""
-        self.switched = self.event(u, t) >= -1e-10 * 100.0
+        switched = self.event(u, t) >= -1e-10 * 100.0
+        # Setting it has the parameters of the kernels made anew.
+        if switched is not self.switched:
+            self.switched = switched
 
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
-        """The residual on the branch of the current step, shape (2,)."""
-        y, z = u.tolist()
-        rate = 0.0 if self.switched else z
-        return np.array([float(du[0]) - rate, y * y - z * z - 1.0])
-
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """The matrix dF/du' + c dF/du, shape (2, 2)."""
-        y, z = u.tolist()
-        return np.array([[1.0, 0.0 if self.switched else -c], [2.0 * c * y, -2.0 * c * z]])
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """Whether the event is past, as 0 or 1."""
+        return [self.switched]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution for t >= 1."""

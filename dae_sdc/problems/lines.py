@@ -6,6 +6,7 @@ import math
 from typing import Any, ClassVar
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 from pySDC.core.space_transfer import SpaceTransfer
 
@@ -55,6 +56,57 @@ class LineTransfer(SpaceTransfer):  # type: ignore[misc]
         fine[2 * m :: 2] = middle - quarter
         fine[2 * m + 1 :: 2] = middle + quarter
         return attach(fine, 2 * m)
+
+
+_HEAD = 8
+"""Where in the parameters of the line the cosines of the phases begin; their sines follow."""
+
+
+def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`TransmissionLine`, in V/ms at nodes and V in middles."""
+    n, rate, omega, half, drop, U_d = int(p[0]), p[1], p[2], p[3], p[4], p[5]
+    wave, step = p[6] != 0.0, p[7]
+    cosines, sines = _HEAD, _HEAD + 2 * n
+    c, s = math.cos(omega * t), math.sin(omega * t)
+    # Second differences of the wave in closed form, which loses no digits to cancellation.
+    bend = 2.0 * half * (1.0 - math.cos(0.5 * step))
+    for k in range(n):
+        before = u[k - 1] if k > 0 else half - half * c
+        after = u[n + k + 1] if k < n - 1 else u[n + k]
+        out[k] = rate * (2.0 * u[k] - u[n + k] - after) + du[k]
+        out[n + k] = u[n + k] - 0.5 * (before + u[k])
+        at_rest = 1.0
+        if wave:
+            cosine = c * p[cosines + k] + s * p[sines + k]
+            sine = s * p[cosines + k] - c * p[sines + k]
+            out[k] += rate * bend * cosine - half * omega * sine
+            cosine = c * p[cosines + n + k] + s * p[sines + n + k]
+            out[n + k] += 0.5 * bend * cosine
+            at_rest = math.exp((half - half * cosine) / U_d)
+        out[n + k] += drop * (math.exp(u[n + k] / U_d) - at_rest)
+    if wave:
+        # At the open end the wave has a slope, w_{N+1} := w_N has none.
+        past = math.cos(omega * t - (n + 0.5) * step) - math.cos(omega * t - (n - 0.5) * step)
+        out[n - 1] += rate * half * past
+
+
+def line_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`TransmissionLine`, column by column in the order of its pattern."""
+    n, rate, drop, U_d = int(p[0]), p[1], p[4], p[5]
+    at = 0
+    for k in range(n):
+        out[at], out[at + 1] = 1.0 + 2.0 * c * rate, -0.5 * c
+        at += 2
+        if k < n - 1:
+            out[at] = -0.5 * c
+            at += 1
+    for k in range(n):
+        if k > 0:
+            out[at] = -c * rate
+            at += 1
+        out[at] = -c * rate if k < n - 1 else -2.0 * c * rate
+        out[at + 1] = c * (1.0 + drop / U_d * math.exp(u[n + k] / U_d))
+        at += 2
 
 
 @PROBLEMS.register("transmission-line")
@@ -125,6 +177,8 @@ class TransmissionLine(ProblemDAE):
     reference = "nodal analysis; manufactured wave"
     interval = (0.0, 2.0)
     dt = 0.1
+    residual_kernel = line_residual
+    jacobian_kernel = line_jacobian
     time_unit: ClassVar[str] = "ms"
     space_transfer: ClassVar[type] = LineTransfer
 
@@ -168,89 +222,41 @@ class TransmissionLine(ProblemDAE):
             raise InputError(f"I_s of TransmissionLine must not be negative; got {self.I_s}")
         if feed not in FEEDS:
             raise InputError(unknown("feed", feed, FEEDS))
-        self._omega = 2.0 * math.pi * self.frequency
-        self._rate = 2.0 / (self.R * self.C)
-        self._drop = 0.25 * self.R * self.I_s
-        phase = 2.0 * math.pi * self.waves / n * np.concatenate([np.arange(1, n + 1), np.arange(n) + 0.5])
-        self._cos, self._sin = np.cos(phase), np.sin(phase)
-        self._build()
+        self.sparsity = self._pattern()
 
-    def _build(self) -> None:
-        """The pattern of the Jacobian, and the constant part of its entries in the order of the pattern."""
-        n = self.sections
+    def _pattern(self) -> Any:
+        """Nodes have their own voltage and those beside them, middles theirs and those of both nodes."""
+        n = self.n_diff
         k = np.arange(n)
-        rate = np.full(n, self._rate)
-        last = np.where(k == n - 1, 2.0 * self._rate, self._rate)
-        ones = np.ones(n)
-        entries = [
-            (k, k, ones, 2.0 * rate),
-            (k, n + k, 0.0 * ones, -last),
-            (k[:-1], n + k[1:], 0.0 * ones[1:], -rate[1:]),
-            (n + k, k, 0.0 * ones, -0.5 * ones),
-            (n + k[1:], k[:-1], 0.0 * ones[1:], -0.5 * ones[1:]),
-            (n + k, n + k, 0.0 * ones, ones),
-        ]
-        rows, columns, mass, slope = (np.concatenate(part) for part in zip(*entries, strict=True))
-        order = np.lexsort((rows, columns))
-        self._mass, self._slope = mass[order], slope[order]
-        self._diodes = np.flatnonzero((rows[order] >= n) & (rows[order] == columns[order]))
-        starts = np.searchsorted(columns[order], np.arange(2 * n + 1))
-        self.sparsity = sparse.csc_matrix((np.ones(len(rows)), rows[order], starts), shape=(2 * n, 2 * n))
-        self.sparsity.has_sorted_indices = True
+        rows = [k, n + k, n + k[1:], k, k[:-1], n + k]
+        columns = [k, k, k[:-1], n + k, n + k[1:], n + k]
+        entries = (np.ones(6 * n - 2), (np.concatenate(rows), np.concatenate(columns)))
+        pattern = sparse.csc_matrix(entries, shape=(2 * n, 2 * n))
+        pattern.sort_indices()
+        return pattern
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """Size, constants of the equations, whether there is a wave, and its phases."""
+        n = self.n_diff
+        head = [n, 2.0 / (self.R * self.C), self._omega, 0.5 * self.amplitude, 0.25 * self.R * self.I_s]
+        head += [self.U_d, self.feed == "wave", 2.0 * math.pi * self.waves / n]
+        phase = self._phase()
+        return np.concatenate([head, np.cos(phase), np.sin(phase)])
+
+    @property
+    def _omega(self) -> float:
+        return 2.0 * math.pi * self.frequency
+
+    def _phase(self) -> Vector:
+        """2 pi waves s / N at all nodes, capacitors first."""
+        n = self.n_diff
+        places = np.concatenate([np.arange(1, n + 1), np.arange(n) + 0.5])
+        return 2.0 * math.pi * self.waves / n * places
 
     def _wave(self, t: float) -> tuple[Vector, Vector]:
         """Cosine and sine of omega t - 2 pi waves s / N at all nodes, capacitors first."""
-        c, s = math.cos(self._omega * t), math.sin(self._omega * t)
-        return c * self._cos + s * self._sin, s * self._cos - c * self._sin
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
-        """The residual as printed above, in V/ms at nodes and V in middles; see :class:`ProblemDAE`."""
-        n = self.sections
-        x, value = u.view(np.ndarray), np.empty(2 * n)
-        v, w = x[:n], x[n:]
-        nodes, middles = value[:n], value[n:]
-        np.multiply(v, 2.0, out=nodes)
-        nodes -= w
-        nodes[:-1] -= w[1:]
-        nodes[-1] -= w[-1]
-        nodes *= self._rate
-        nodes += du.view(np.ndarray)[:n]
-        current = np.exp(w / self.U_d)
-        source = 0.5 * self.amplitude * (1.0 - math.cos(self._omega * t))
-        np.multiply(v, -0.5, out=middles)
-        middles[1:] += middles[:-1].copy()
-        middles[0] -= 0.5 * source
-        middles += w
-        if self.feed == "wave":
-            # Second differences of the wave in closed form, which loses no digits to cancellation.
-            half, step = 0.5 * self.amplitude, 2.0 * math.pi * self.waves / n
-            bend = 2.0 * half * (1.0 - math.cos(0.5 * step))
-            cosine, sine = self._wave(t)
-            nodes -= half * self._omega * sine[:n]
-            nodes += self._rate * bend * cosine[:n]
-            # At the open end the wave has a slope, w_{N+1} := w_N has none.
-            past = math.cos(self._omega * t - (n + 0.5) * step) - math.cos(self._omega * t - (n - 0.5) * step)
-            nodes[-1] += self._rate * half * past
-            middles += 0.5 * bend * cosine[n:]
-            current -= np.exp((half - half * cosine[n:]) / self.U_d)
-        else:
-            current -= 1.0
-        middles += self._drop * current
-        return value
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
-        """The matrix dF/du' + c dF/du, CSC of the pattern ``sparsity``."""
-        data = c * self._slope
-        data += self._mass
-        data[self._diodes] += (c * self._drop / self.U_d) * np.exp(
-            u.view(np.ndarray)[self.sections :] / self.U_d
-        )
-        pattern = self.sparsity
-        matrix = sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
-        matrix.has_sorted_indices = True
-        return matrix
+        phase = self._omega * t - self._phase()
+        return np.cos(phase), np.sin(phase)
 
     def _refuse_later(self, t: float) -> None:
         if self.feed == "end" and t != 0.0:

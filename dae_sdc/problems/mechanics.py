@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 from scipy.special import ellipj, ellipk
 
@@ -15,6 +14,26 @@ from dae_sdc.problems._reference import require_positive
 
 _PERIOD = 4.0 * float(ellipk(0.5))
 """Period of sn and cn for the parameter 1/2."""
+
+
+def pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`Pendulum2D`."""
+    m, l, g = p[0], p[1], p[2]  # noqa: E741
+    out[0] = du[0] - u[2]
+    out[1] = du[1] - u[3]
+    out[2] = m * du[2] + u[4] * u[0]
+    out[3] = m * du[3] + u[4] * u[1] + m * g
+    out[4] = u[0] * u[0] + u[1] * u[1] - l * l
+
+
+def pendulum_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`Pendulum2D`."""
+    m = p[0]
+    out[0], out[1], out[2], out[3], out[4] = 1.0, 0.0, -c, 0.0, 0.0
+    out[5], out[6], out[7], out[8], out[9] = 0.0, 1.0, 0.0, -c, 0.0
+    out[10], out[11], out[12], out[13], out[14] = c * u[4], 0.0, m, 0.0, c * u[0]
+    out[15], out[16], out[17], out[18], out[19] = 0.0, c * u[4], 0.0, m, c * u[1]
+    out[20], out[21], out[22], out[23], out[24] = 2.0 * c * u[0], 2.0 * c * u[1], 0.0, 0.0, 0.0
 
 
 @PROBLEMS.register("pendulum")
@@ -68,6 +87,8 @@ class Pendulum2D(ProblemDAE):
     reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 8"
     interval = (0.0, 2.0)
     dt = 0.02
+    residual_kernel = pendulum_residual
+    jacobian_kernel = pendulum_jacobian
 
     def __init__(self, m: float = 1.0, l: float = 1.0, g: float = 9.8, **settings: Any) -> None:  # noqa: E741
         super().__init__(4, 1, **settings)
@@ -79,34 +100,9 @@ class Pendulum2D(ProblemDAE):
         """Positions, velocities and the multiplier, which converge at different orders."""
         return {"position": slice(0, 2), "velocity": slice(2, 4), "multiplier": slice(4, 5)}
 
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
-        """The residual as printed above, shape (5,)."""
-        p, q, vp, vq, lam = u.tolist()
-        dp, dq, ap, aq, _ = du.tolist()
-        m = self.m
-        return np.array(
-            [
-                dp - vp,
-                dq - vq,
-                m * ap + lam * p,
-                m * aq + lam * q + m * self.g,
-                p * p + q * q - self.l * self.l,
-            ]
-        )
-
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """The matrix dF/du' + c dF/du, shape (5, 5)."""
-        p, q, _, _, lam = u.tolist()
-        m = self.m
-        return np.array(
-            [
-                [1.0, 0.0, -c, 0.0, 0.0],
-                [0.0, 1.0, 0.0, -c, 0.0],
-                [c * lam, 0.0, m, 0.0, c * p],
-                [0.0, c * lam, 0.0, m, c * q],
-                [2.0 * c * p, 2.0 * c * q, 0.0, 0.0, 0.0],
-            ]
-        )
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The numbers m, l and g."""
+        return [self.m, self.l, self.g]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at any time from the formula above, to 1e-14 (1 + omega t) of each component."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sparse
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -22,9 +23,63 @@ rounding stays below this for 10000 equal steps. The solution is disturbed that 
 changes up to 6e-12 of its size: less than the accuracy of the reference."""
 
 
-def is_after(t: Any, event: float) -> Any:
-    """Whether the time ``t``, or each of an array of times, is later than ``event`` by more than rounding."""
-    return t - event > EVENT_SLACK * max(1.0, abs(event))
+def slack(event: float) -> float:
+    """By how much a time must exceed that of the disturbance ``event``."""
+    return EVENT_SLACK * max(1.0, abs(event))
+
+
+def machine_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`SynchronousMachineInfiniteBus`."""
+    l_d, l_q, l_f, l_k, l_1, l_2, l_md, l_mq = p[0], p[1], p[2], p[3], p[4], p[5], p[6], p[7]
+    r_f, r_k, r_1, r_2 = p[9], p[10], p[11], p[12]
+    w, inertia, damping, e_b, v_f = p[13], p[14], p[15], p[16], p[17]
+    r, x = p[22] - p[8], p[23]
+    pd, pq, pf, pk, p1, p2, delta, om = u[0], u[1], u[2], u[3], u[4], u[5], u[6], u[7]
+    i_d, i_q, i_f, i_k, i_1, i_2 = u[8], u[9], u[10], u[11], u[12], u[13]
+    torque = p[19] if t - p[20] > p[21] else p[18]
+    torque += pd * i_q - pq * i_d - damping * w * (om - 1.0)
+    out[0] = w * (e_b * math.sin(delta) + r * i_d - x * i_q + om * pq) - du[0]
+    out[1] = w * (e_b * math.cos(delta) + r * i_q + x * i_d - om * pd) - du[1]
+    out[2] = w * (v_f - r_f * i_f) - du[2]
+    out[3] = -w * r_k * i_k - du[3]
+    out[4] = -w * r_1 * i_1 - du[4]
+    out[5] = -w * r_2 * i_2 - du[5]
+    out[6] = w * (om - 1.0) - du[6]
+    out[7] = torque / (2.0 * inertia) - du[7]
+    out[8] = l_d * i_d + l_md * (i_f + i_k) - pd
+    out[9] = l_q * i_q + l_mq * (i_1 + i_2) - pq
+    out[10] = l_f * i_f + l_md * (i_d + i_k) - pf
+    out[11] = l_k * i_k + l_md * (i_d + i_f) - pk
+    out[12] = l_1 * i_1 + l_mq * (i_q + i_2) - p1
+    out[13] = l_2 * i_2 + l_mq * (i_q + i_1) - p2
+
+
+def machine_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`SynchronousMachineInfiniteBus`; row i begins at 14 i."""
+    l_md, l_mq, w, damping, e_b = p[6], p[7], p[13], p[15], p[16]
+    r, x = p[22] - p[8], p[23]
+    per_h = 0.5 / p[14]
+    pd, pq, delta, om, i_d, i_q = u[0], u[1], u[6], u[7], u[8], u[9]
+    for i in range(196):
+        out[i] = 0.0
+    out[1], out[6], out[7] = c * w * om, c * w * e_b * math.cos(delta), c * w * pq
+    out[8], out[9] = c * w * r, -c * w * x
+    out[14], out[20], out[21] = -c * w * om, -c * w * e_b * math.sin(delta), -c * w * pd
+    out[22], out[23] = c * w * x, c * w * r
+    for i in range(2, 6):
+        out[14 * i + 8 + i] = -c * w * p[7 + i]
+    out[91] = c * w
+    out[98], out[99], out[105] = c * per_h * i_q, -c * per_h * i_d, -c * per_h * damping * w
+    out[106], out[107] = -c * per_h * pq, c * per_h * pd
+    for i in range(8):
+        out[15 * i] -= 1.0
+    # The flux equations, in the order d, q, F, D, Q1, Q2: windings of one axis share its mutual inductance.
+    for i in range(6):
+        row, in_d = 14 * (8 + i), i == 0 or i == 2 or i == 3
+        out[row + i] = -c
+        for j in range(6):
+            if in_d == (j == 0 or j == 2 or j == 3):
+                out[row + 8 + j] = c * (p[i] if i == j else l_md if in_d else l_mq)
 
 
 @PROBLEMS.register("synchronous-machine")
@@ -124,6 +179,8 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
     reference = "Kundur, Balu, Lauby 1994, figure 3.18"
     interval = (0.0, 1.0)
     dt = 0.01
+    residual_kernel = machine_residual
+    jacobian_kernel = machine_jacobian
     stored = StoredReference("synchronous-machine")
 
     def __init__(
@@ -165,71 +222,11 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
                 "matrix is singular; L_d, L_F, L_D must exceed L_md, and L_q, L_Q1, L_Q2 must exceed L_mq"
             )
         self._inductance = inductance
-        self._set_constant_slopes()
 
-    def _set_constant_slopes(self) -> None:
-        """The parts of the Jacobian that do not depend on the state; ``jacobian`` fills in the others."""
-        slope = np.zeros((14, 14))
-        w, r, x = self.omega_b, self.Z_line.real - self.R_s, self.Z_line.imag
-        slope[0:2, 8:10] = [[w * r, -w * x], [w * x, w * r]]
-        for row, resistance in ((2, self.R_F), (3, self.R_D), (4, self.R_Q1), (5, self.R_Q2)):
-            slope[row, row + 8] = -w * resistance
-        slope[6, 7] = w
-        slope[7, 7] = -self.K_D * w / (2.0 * self.H)
-        slope[8:, :6] = -np.eye(6)
-        slope[8:, 8:] = self._inductance
-        self._slope = slope
-
-    def torque(self, t: float) -> float:
-        """The mechanical torque T(t), left-continuous."""
-        return float(self.T_m_after if is_after(t, self.t_disturbance) else self.T_m)
-
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
-        """The residual as printed above, shape (14,)."""
-        pd, pq, pf, pk, p1, p2, delta, om, i_d, i_q, i_f, i_k, i_1, i_2 = u.tolist()
-        dpd, dpq, dpf, dpk, dp1, dp2, ddelta, dom, *_ = du.tolist()
-        w, r, x = self.omega_b, self.Z_line.real - self.R_s, self.Z_line.imag
-        try:
-            bus_d, bus_q = self.E_B * math.sin(delta), self.E_B * math.cos(delta)
-        except ValueError:
-            bus_d = bus_q = math.nan
-        torque = self.torque(t) - pq * i_d + pd * i_q - self.K_D * w * (om - 1.0)
-        l_md, l_mq = self.L_md, self.L_mq
-        return np.array(
-            [
-                w * (bus_d + r * i_d - x * i_q + om * pq) - dpd,
-                w * (bus_q + r * i_q + x * i_d - om * pd) - dpq,
-                w * (self.v_F - self.R_F * i_f) - dpf,
-                -w * self.R_D * i_k - dpk,
-                -w * self.R_Q1 * i_1 - dp1,
-                -w * self.R_Q2 * i_2 - dp2,
-                w * (om - 1.0) - ddelta,
-                torque / (2.0 * self.H) - dom,
-                self.L_d * i_d + l_md * (i_f + i_k) - pd,
-                self.L_q * i_q + l_mq * (i_1 + i_2) - pq,
-                self.L_F * i_f + l_md * (i_d + i_k) - pf,
-                self.L_D * i_k + l_md * (i_d + i_f) - pk,
-                self.L_Q1 * i_1 + l_mq * (i_q + i_2) - p1,
-                self.L_Q2 * i_2 + l_mq * (i_q + i_1) - p2,
-            ]
-        )
-
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """The matrix dF/du' + c dF/du, shape (14, 14)."""
-        pd, pq, *_, delta, om, i_d, i_q = u.tolist()[:10]
-        w, per_h = self.omega_b, 0.5 / self.H
-        matrix = self._slope.copy()
-        try:
-            matrix[0, 6], matrix[1, 6] = w * self.E_B * math.cos(delta), -w * self.E_B * math.sin(delta)
-        except ValueError:
-            matrix[0, 6] = matrix[1, 6] = math.nan
-        matrix[0, 1], matrix[0, 7] = w * om, w * pq
-        matrix[1, 0], matrix[1, 7] = -w * om, -w * pd
-        matrix[7, 0], matrix[7, 1] = per_h * i_q, -per_h * i_d
-        matrix[7, 8], matrix[7, 9] = -per_h * pq, per_h * pd
-        matrix *= c
-        matrix[range(8), range(8)] -= 1.0
-        return matrix
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The parameters in their order, with the slack behind the time and the impedance at the end."""
+        values = [getattr(self, name) for name in self.parameter_units if name != "Z_line"]
+        return [*values, slack(self.t_disturbance), self.Z_line.real, self.Z_line.imag]
 
     def _start(self) -> Vector:
         flux = [0.7770802016688648, -0.6337183129426077, 1.152966888216155]
@@ -351,14 +348,194 @@ class _Machines:
 
 
 _DIFFERENTIAL = ("Eqp", "Si1d", "Edp", "Si2q", "Delta", "w", "Efd", "RF", "VR", "TM", "PSV")
-_PLACE = {name: slice(3 * i, 3 * i + 3) for i, name in enumerate((*_DIFFERENTIAL, "Id", "Iq"))}
-_PLACE |= {"V": slice(39, 48), "TH": slice(48, 57)}
-_D, _Q = slice(33, 36), slice(36, 39)
-"""Stator equations of the two axes."""
-_POWER = slice(39, 57)
-"""Power balances: active at generators, reactive at generators, active at loads, reactive at loads."""
-_BALANCE = np.array([*range(0, 6, 2), *range(1, 6, 2), *range(6, 18, 2), *range(7, 18, 2)])
-"""Order of the balances in an array that alternates active and reactive power of the nine buses."""
+
+_CONSTANTS = (
+    *("Xd", "Xdp", "Xdpp", "Xq", "Xqp", "Xqpp", "Td0p", "Td0pp", "Tq0p", "Tq0pp", "Rs", "Xls"),
+    *("a1", "a2", "a3", "a4", "H", "Dm", "KA", "TA", "KE", "TE", "KF", "TF", "Ax", "Bx", "TCH", "TSV", "RD"),
+)
+"""Data of a machine in the parameters of the kernels; its set points V_ref and P_C follow."""
+_EACH = len(_CONSTANTS) + 2
+_HEAD = 5
+"""Before the machines: time of the outage, its slack, whether valve 1 is held, numbers of entries."""
+_LOADS = _HEAD + 3 * _EACH
+_ENTRIES = _LOADS + 18
+"""Entries of an admittance matrix: row, column, conductance, susceptance; those before the outage first."""
+
+
+def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`WSCC9BusSystem` on the branch of the current step.
+
+    Unknown number k of machine m has the place 3 k + m, in the order of the names of the class.
+    """
+    # The places of later results serve first for the voltages of the buses and the currents into them, real
+    # and imaginary parts.
+    for i in range(9):
+        out[i] = u[39 + i] * math.cos(u[48 + i])
+        out[9 + i] = u[39 + i] * math.sin(u[48 + i])
+        out[18 + i] = out[27 + i] = 0.0
+    entries, at = int(p[3]), _ENTRIES
+    if t - p[0] > p[1]:
+        entries, at = int(p[4]), _ENTRIES + 4 * entries
+    for _ in range(entries):
+        i, j, g, b = int(p[at]), int(p[at + 1]), p[at + 2], p[at + 3]
+        out[18 + i] += g * out[j] - b * out[9 + j]
+        out[27 + i] += b * out[j] + g * out[9 + j]
+        at += 4
+    for i in range(9):
+        row = 39 + i if i < 3 else 42 + i
+        out[row] = -p[_LOADS + 2 * i] - (out[i] * out[18 + i] + out[9 + i] * out[27 + i])
+        row += 3 if i < 3 else 6
+        out[row] = -p[_LOADS + 2 * i + 1] - (out[9 + i] * out[18 + i] - out[i] * out[27 + i])
+    total = p[_HEAD + 16] + p[_HEAD + _EACH + 16] + p[_HEAD + 2 * _EACH + 16]
+    for m in range(3):
+        k = _HEAD + m * _EACH
+        xd, xdp, xdpp, xq, xqp, xqpp = p[k], p[k + 1], p[k + 2], p[k + 3], p[k + 4], p[k + 5]
+        rs, xls, a1, a2, a3, a4 = p[k + 10], p[k + 11], p[k + 12], p[k + 13], p[k + 14], p[k + 15]
+        ka, kf, tf = p[k + 18], p[k + 22], p[k + 23]
+        eqp, si1d, edp, si2q, delta, w = u[m], u[3 + m], u[6 + m], u[9 + m], u[12 + m], u[15 + m]
+        efd, rf, vr, tm, psv = u[18 + m], u[21 + m], u[24 + m], u[27 + m], u[30 + m]
+        i_d, i_q, v = u[33 + m], u[36 + m], u[39 + m]
+        d, q = xdp - xls, xqp - xls
+        lag = si1d + d * i_d - eqp
+        out[m] = (-eqp - (xd - xdp) * (i_d - (xdp - xdpp) / (d * d) * lag) + efd) / p[k + 6] - du[m]
+        out[3 + m] = -lag / p[k + 7] - du[3 + m]
+        lag = si2q + q * i_q + edp
+        out[6 + m] = (-edp + (xq - xqp) * (i_q - (xqp - xqpp) / (q * q) * lag)) / p[k + 8] - du[6 + m]
+        out[9 + m] = -lag / p[k + 9] - du[9 + m]
+        # The deviation from the mean speed as a mean of differences, which loses no digits.
+        apart = 0.0
+        for j in range(3):
+            apart += p[_HEAD + j * _EACH + 16] * (w - u[15 + j])
+        out[12 + m] = apart / total - du[12 + m]
+        in_d, in_q = a1 * eqp + a2 * si1d, a3 * edp - a4 * si2q
+        torque = in_d * i_q + in_q * i_d + (xqpp - xdpp) * i_d * i_q
+        surplus = tm - torque - p[k + 17] * (w - SYNCHRONOUS_SPEED)
+        out[15 + m] = SYNCHRONOUS_SPEED / (2.0 * p[k + 16]) * surplus - du[15 + m]
+        demand = (p[k + 20] + p[k + 24] * math.exp(p[k + 25] * efd)) * efd
+        out[18 + m] = (vr - demand) / p[k + 21] - du[18 + m]
+        feedback = kf / tf * efd
+        out[21 + m] = (feedback - rf) / tf - du[21 + m]
+        out[24 + m] = (ka * (rf - feedback + (p[k + 29] - v)) - vr) / p[k + 19] - du[24 + m]
+        out[27 + m] = (psv - tm) / p[k + 26] - du[27 + m]
+        out[30 + m] = (p[k + 30] - psv - (w / SYNCHRONOUS_SPEED - 1.0) / p[k + 28]) / p[k + 27] - du[30 + m]
+        s, c = math.sin(delta - u[48 + m]), math.cos(delta - u[48 + m])
+        out[33 + m] = rs * i_d - xqpp * i_q - in_q + v * s
+        out[36 + m] = rs * i_q + xdpp * i_d - in_d + v * c
+        out[39 + m] += v * (i_q * c + i_d * s)
+        out[42 + m] += v * (i_d * c - i_q * s)
+    if p[2] != 0.0:
+        out[30] = -du[30]
+
+
+def wscc9_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`WSCC9BusSystem` on the branch of the current step; row i begins at 57 i."""
+    for i in range(57 * 57):
+        out[i] = 0.0
+    # The first row serves first for the directions of the voltages and the currents into the buses.
+    for i in range(9):
+        out[i], out[9 + i] = math.cos(u[48 + i]), math.sin(u[48 + i])
+    entries, at = int(p[3]), _ENTRIES
+    if t - p[0] > p[1]:
+        entries, at = int(p[4]), _ENTRIES + 4 * entries
+    for _ in range(entries):
+        i, j, g, b = int(p[at]), int(p[at + 1]), p[at + 2], p[at + 3]
+        re, im = g * out[j] - b * out[9 + j], b * out[j] + g * out[9 + j]
+        out[18 + i] += u[39 + j] * re
+        out[27 + i] += u[39 + j] * im
+        # The power v_i conj(Y_ij v_j), here for v_j of size one, changes by -i times itself with its angle.
+        active = c * u[39 + i] * (out[i] * re + out[9 + i] * im)
+        reactive = c * u[39 + i] * (out[9 + i] * re - out[i] * im)
+        row = 57 * (39 + i if i < 3 else 42 + i)
+        out[row + 39 + j] -= active
+        out[row + 48 + j] -= u[39 + j] * reactive
+        row += 57 * (3 if i < 3 else 6)
+        out[row + 39 + j] -= reactive
+        out[row + 48 + j] += u[39 + j] * active
+        at += 4
+    for i in range(9):
+        active = c * (out[i] * out[18 + i] + out[9 + i] * out[27 + i])
+        reactive = c * (out[9 + i] * out[18 + i] - out[i] * out[27 + i])
+        row = 57 * (39 + i if i < 3 else 42 + i)
+        out[row + 39 + i] -= active
+        out[row + 48 + i] += u[39 + i] * reactive
+        row += 57 * (3 if i < 3 else 6)
+        out[row + 39 + i] -= reactive
+        out[row + 48 + i] -= u[39 + i] * active
+    for i in range(36):
+        out[i] = 0.0
+    total = p[_HEAD + 16] + p[_HEAD + _EACH + 16] + p[_HEAD + 2 * _EACH + 16]
+    for m in range(3):
+        k = _HEAD + m * _EACH
+        xd, xdp, xdpp, xq, xqp, xqpp = p[k], p[k + 1], p[k + 2], p[k + 3], p[k + 4], p[k + 5]
+        rs, xls, a1, a2, a3, a4 = p[k + 10], p[k + 11], p[k + 12], p[k + 13], p[k + 14], p[k + 15]
+        ka, kf, tf = p[k + 18], p[k + 22], p[k + 23]
+        efd, i_d, i_q, v = u[18 + m], u[33 + m], u[36 + m], u[39 + m]
+        d, q = xdp - xls, xqp - xls
+        f, r = c / p[k + 6], (xd - xdp) * (xdp - xdpp) / (d * d)
+        row = 57 * m
+        out[row + m], out[row + 3 + m], out[row + 18 + m] = -f * (1.0 + r), f * r, f
+        out[row + 33 + m] = f * (r * d - (xd - xdp))
+        f = c / p[k + 7]
+        row += 171
+        out[row + m], out[row + 3 + m], out[row + 33 + m] = f, -f, -f * d
+        f, r = c / p[k + 8], (xq - xqp) * (xqp - xqpp) / (q * q)
+        row += 171
+        out[row + 6 + m], out[row + 9 + m] = -f * (1.0 + r), -f * r
+        out[row + 36 + m] = f * ((xq - xqp) - r * q)
+        f = c / p[k + 9]
+        row += 171
+        out[row + 6 + m], out[row + 9 + m], out[row + 36 + m] = -f, -f, -f * q
+        row += 171
+        out[row + 15 + m] = c
+        for j in range(3):
+            out[row + 15 + j] -= c * p[_HEAD + j * _EACH + 16] / total
+        f = c * SYNCHRONOUS_SPEED / (2.0 * p[k + 16])
+        row += 171
+        out[row + m], out[row + 3 + m] = -f * a1 * i_q, -f * a2 * i_q
+        out[row + 6 + m], out[row + 9 + m] = -f * a3 * i_d, f * a4 * i_d
+        out[row + 15 + m], out[row + 27 + m] = -f * p[k + 17], f
+        out[row + 33 + m] = -f * (a3 * u[6 + m] - a4 * u[9 + m] + (xqpp - xdpp) * i_q)
+        out[row + 36 + m] = -f * (a1 * u[m] + a2 * u[3 + m] + (xqpp - xdpp) * i_d)
+        f = c / p[k + 21]
+        growth = p[k + 24] * math.exp(p[k + 25] * efd) * (1.0 + p[k + 25] * efd)
+        row += 171
+        out[row + 18 + m], out[row + 24 + m] = -f * (p[k + 20] + growth), f
+        f = c / tf
+        row += 171
+        out[row + 18 + m], out[row + 21 + m] = f * kf / tf, -f
+        f = c / p[k + 19]
+        row += 171
+        out[row + 18 + m], out[row + 21 + m] = -f * ka * kf / tf, f * ka
+        out[row + 24 + m], out[row + 39 + m] = -f, -f * ka
+        f = c / p[k + 26]
+        row += 171
+        out[row + 27 + m], out[row + 30 + m] = -f, f
+        row += 171
+        if m != 0 or p[2] == 0.0:
+            f = c / p[k + 27]
+            out[row + 15 + m], out[row + 30 + m] = -f / (p[k + 28] * SYNCHRONOUS_SPEED), -f
+        sine, cosine = c * math.sin(u[12 + m] - u[48 + m]), c * math.cos(u[12 + m] - u[48 + m])
+        row += 171
+        out[row + 6 + m], out[row + 9 + m], out[row + 33 + m] = -c * a3, c * a4, c * rs
+        out[row + 36 + m], out[row + 39 + m] = -c * xqpp, sine
+        out[row + 12 + m], out[row + 48 + m] = v * cosine, -v * cosine
+        row += 171
+        out[row + m], out[row + 3 + m], out[row + 33 + m] = -c * a1, -c * a2, c * xdpp
+        out[row + 36 + m], out[row + 39 + m] = c * rs, cosine
+        out[row + 12 + m], out[row + 48 + m] = -v * sine, v * sine
+        active, reactive = i_q * cosine + i_d * sine, i_d * cosine - i_q * sine
+        row += 171
+        out[row + 33 + m], out[row + 36 + m] = v * sine, v * cosine
+        out[row + 12 + m] = v * reactive
+        out[row + 39 + m] += active
+        out[row + 48 + m] -= v * reactive
+        row += 171
+        out[row + 33 + m], out[row + 36 + m] = v * cosine, -v * sine
+        out[row + 12 + m] = -v * active
+        out[row + 39 + m] += reactive
+        out[row + 48 + m] += v * active
+    for i in range(33):
+        out[58 * i] -= 1.0
 
 
 @PROBLEMS.register("wscc9")
@@ -430,6 +607,8 @@ class WSCC9BusSystem(ProblemDAE):
     ----------
     limited : bool
         Whether valve 1 is held in the current step.
+    networks : tuple of ndarray
+        Admittance matrices before and after the outage in pu, shape (9, 9).
 
     References
     ----------
@@ -459,6 +638,8 @@ class WSCC9BusSystem(ProblemDAE):
     reference = "Sauer, Pai 1998; MATPOWER case9; Abdulrahman 2020"
     interval = (0.0, 1.0)
     dt = 0.01
+    residual_kernel = wscc9_residual
+    jacobian_kernel = wscc9_jacobian
     stored = StoredReference("wscc9")
 
     def __init__(
@@ -474,19 +655,18 @@ class WSCC9BusSystem(ProblemDAE):
         self._makeAttributeAndRegister("data", "outage", "t_fault", "psv_max", localVars=locals())
         self._check_parameters()
         self.limited = False
-        self._before = admittance()
-        self._after = admittance(without=outage)
+        before, after = admittance(), admittance(without=outage)
         if data == "corrected":
             voltage = power_flow()
-            injected = voltage * np.conj(self._before @ voltage)
+            injected = voltage * np.conj(before @ voltage)
             power = injected[:3]
         else:
             order = np.array([1, 2, 3, 4, 9, 5, 8, 7, 6]) - 1
-            self._after = self._after[np.ix_(order, order)]
+            after = after[np.ix_(order, order)]
             voltage = power_flow()
             power = np.array([0.71 + 0.24j, 1.63 + 0.14j, 0.85 - 0.03j])
-        self._initial, v_ref, p_c = self._equilibrium(voltage, power)
-        self._set_linear_part(v_ref, p_c)
+        self.networks = before, after
+        self._initial, *self._set_points = self._equilibrium(voltage, power)
 
     def _check_parameters(self) -> None:
         if self.data not in ("corrected", "pysdc"):
@@ -526,138 +706,28 @@ class WSCC9BusSystem(ProblemDAE):
         initial = np.concatenate([*state, np.abs(voltage), np.angle(voltage)])
         return initial, np.abs(v) + v_r / k.KA, torque
 
-    def _set_linear_part(self, v_ref: Vector, p_c: Vector) -> None:
-        """Matrix and vector of the linear part of F, with valve 1 free (False) and held (True)."""
-        k = _Machines
-        matrix, vector = np.zeros((57, 57)), np.zeros(57)
-
-        def put(row: slice, factor: Vector, **terms: Any) -> None:
-            for name, value in terms.items():
-                column = _PLACE[name]
-                block = matrix[row, column.start : column.start + 3]
-                block[range(3), range(3)] += factor * value
-
-        one = np.ones(3)
-        d, q = k.Xdp - k.Xls, k.Xqp - k.Xls
-        kd, kq = (k.Xd - k.Xdp) * (k.Xdp - k.Xdpp) / d**2, (k.Xq - k.Xqp) * (k.Xqp - k.Xqpp) / q**2
-        put(_PLACE["Eqp"], one / k.Td0p, Eqp=-1.0 - kd, Si1d=kd, Id=kd * d - (k.Xd - k.Xdp), Efd=1.0)
-        put(_PLACE["Si1d"], one / k.Td0pp, Si1d=-1.0, Eqp=1.0, Id=-d)
-        put(_PLACE["Edp"], one / k.Tq0p, Edp=-1.0 - kq, Si2q=-kq, Iq=(k.Xq - k.Xqp) - kq * q)
-        put(_PLACE["Si2q"], one / k.Tq0pp, Si2q=-1.0, Edp=-1.0, Iq=-q)
-        put(_PLACE["Delta"], one, w=1.0)
-        matrix[_PLACE["Delta"], _PLACE["w"]] -= k.H / k.H.sum()
-        put(_PLACE["w"], SYNCHRONOUS_SPEED / (2.0 * k.H), TM=1.0, w=-k.Dm)
-        put(_PLACE["Efd"], one / k.TE, Efd=-k.KE, VR=1.0)
-        put(_PLACE["RF"], one / k.TF, RF=-1.0, Efd=k.KF / k.TF)
-        put(_PLACE["VR"], one / k.TA, VR=-1.0, RF=k.KA, Efd=-k.KA * k.KF / k.TF, V=-k.KA)
-        put(_PLACE["TM"], one / k.TCH, TM=-1.0, PSV=1.0)
-        put(_PLACE["PSV"], one / k.TSV, PSV=-1.0, w=-1.0 / (k.RD * SYNCHRONOUS_SPEED))
-        put(_D, one, Id=k.Rs, Iq=-k.Xqpp, Edp=-k.a3, Si2q=k.a4)
-        put(_Q, one, Iq=k.Rs, Id=k.Xdpp, Eqp=-k.a1, Si1d=-k.a2)
-        vector[_PLACE["w"]] = SYNCHRONOUS_SPEED**2 / (2.0 * k.H) * k.Dm
-        vector[_PLACE["VR"]] = k.KA / k.TA * v_ref
-        vector[_PLACE["PSV"]] = (p_c + 1.0 / k.RD) / k.TSV
-        vector[_POWER] = -LOAD.view(np.float64)[_BALANCE]
-        held, held_vector = matrix.copy(), vector.copy()
-        held[_PLACE["PSV"].start], held_vector[_PLACE["PSV"].start] = 0.0, 0.0
-        self._linear = {False: (matrix, vector), True: (held, held_vector)}
-        self._per_inertia = SYNCHRONOUS_SPEED / (2.0 * k.H)
-        self._saturation = k.Ax / k.TE
-
-    def network(self, t: float) -> Phasors:
-        """The admittance matrix at time ``t``, left-continuous."""
-        return self._after if is_after(t, self.t_fault) else self._before
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """Time and branch, then machines, loads and networks, as the constants of this module say."""
+        # As sparse matrices of 9 times 9: the compiled equations read where these numbers say.
+        networks = [sparse.coo_array(np.reshape(network, (9, 9))) for network in self.networks]
+        entries = [
+            np.column_stack([*network.coords, network.data.real, network.data.imag]).ravel()
+            for network in networks
+        ]
+        machines = np.array([*(getattr(_Machines, name) for name in _CONSTANTS), *self._set_points])
+        head = [self.t_fault, slack(self.t_fault), self.limited, *(network.nnz for network in networks)]
+        return np.concatenate([head, machines.T.ravel(), LOAD.view(np.float64), *entries])
 
     def event(self, u: MeshDAE, t: float) -> float:
         """The position of valve 1 above its limit; the valve is held from its zero on."""
-        return float(u[_PLACE["PSV"].start]) - float(self.psv_max)
+        return float(u[30]) - float(self.psv_max)
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose whether valve 1 is held in the step; a state at the limit, to 1e-10, is."""
-        self.limited = self.event(u, t) >= -1e-10
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> npt.ArrayLike:
-        """The residual as printed above, shape (57,), on the branch of the current step."""
-        x = u.view(np.ndarray)
-        matrix, vector = self._linear[self.limited]
-        f: Vector = matrix @ x
-        f += vector
-        f[:33] -= du.view(np.ndarray)[:33]
-        v = x[39:48] * np.exp(1j * x[48:57])
-        current = x[36:39] + 1j * x[33:36]
-        terminal = v[:3] * np.exp(-1j * x[12:15])
-        # With the linear parts s of the two stator equations, the torque is R_s |I|^2 - I_q s_q - I_d s_d.
-        axes = f[36:39] + 1j * f[33:36]
-        f[15:18] += self._per_inertia * (np.conj(current) * (axes - _Machines.Rs * current)).real
-        f[18:21] -= self._saturation * np.exp(_Machines.Bx * x[18:21]) * x[18:21]
-        f[33:36] -= terminal.imag
-        f[36:39] += terminal.real
-        power = v * np.conj(self.network(t) @ v)
-        power[:3] -= current * terminal
-        f[39:] -= power.view(np.float64)[_BALANCE]
-        return f
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """The residual at M nodes, shape (M, 57), on the branch of the current step."""
-        matrix, vector = self._linear[self.limited]
-        f = u @ matrix.T
-        f += vector
-        f[:, :33] -= du[:, :33]
-        v = u[:, 39:48] * np.exp(1j * u[:, 48:57])
-        current = u[:, 36:39] + 1j * u[:, 33:36]
-        terminal = v[:, :3] * np.exp(-1j * u[:, 12:15])
-        axes = f[:, 36:39] + 1j * f[:, 33:36]
-        f[:, 15:18] += self._per_inertia * (np.conj(current) * (axes - _Machines.Rs * current)).real
-        f[:, 18:21] -= self._saturation * np.exp(_Machines.Bx * u[:, 18:21]) * u[:, 18:21]
-        f[:, 33:36] -= terminal.imag
-        f[:, 36:39] += terminal.real
-        faulted = is_after(t, self.t_fault)
-        from_network = np.where(faulted[:, None], v @ self._after.T, v @ self._before.T)
-        power = v * np.conj(from_network)
-        power[:, :3] -= current * terminal
-        f[:, 39:] -= power.view(np.float64)[:, _BALANCE]
-        return f
-
-    @np.errstate(over="ignore", invalid="ignore")
-    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
-        """The matrix dF/du' + c dF/du, shape (57, 57)."""
-        x = u.view(np.ndarray)
-        linear = self._linear[self.limited][0]
-        slope = linear.copy()
-        i_d, i_q = x[33:36], x[36:39]
-        # Torque: its derivatives by the linear parts of the stator equations, and by the currents directly.
-        slope[15:18] += (self._per_inertia * i_q)[:, None] * linear[36:39]
-        slope[15:18] += (self._per_inertia * i_d)[:, None] * linear[33:36]
-        axes = linear[33:39] @ x
-        g = np.arange(3)
-        slope[15 + g, 33 + g] += self._per_inertia * (axes[:3] - 2.0 * _Machines.Rs * i_d)
-        slope[15 + g, 36 + g] += self._per_inertia * (axes[3:] - 2.0 * _Machines.Rs * i_q)
-        growth = np.exp(_Machines.Bx * x[18:21])
-        slope[18 + g, 18 + g] -= self._saturation * growth * (1.0 + _Machines.Bx * x[18:21])
-        unit = np.exp(1j * (x[48:51] - x[12:15]))
-        terminal = x[39:42] * unit
-        for row, part in ((33, -unit), (36, 1j * unit)):
-            # F_12 holds -Im(terminal) and F_13 Re(terminal) = Im(i terminal).
-            slope[row + g, 39 + g] += part.imag
-            turned = 1j * part * x[39:42]
-            slope[row + g, 48 + g] += turned.imag
-            slope[row + g, 12 + g] -= turned.imag
-        by_state = np.zeros((9, 57), dtype=np.complex128)
-        by_angle, by_magnitude = power_slopes(self.network(t), x[39:48], x[48:57])
-        by_state[:, 39:48], by_state[:, 48:57] = -by_magnitude, -by_angle
-        current = i_q + 1j * i_d
-        by_state[g, 33 + g] += 1j * terminal
-        by_state[g, 36 + g] += terminal
-        by_state[g, 39 + g] += current * unit
-        by_state[g, 48 + g] += 1j * current * terminal
-        by_state[g, 12 + g] -= 1j * current * terminal
-        slope[39:42], slope[42:45] = by_state[:3].real, by_state[:3].imag
-        slope[45:51], slope[51:57] = by_state[3:].real, by_state[3:].imag
-        slope *= c
-        slope[range(33), range(33)] -= 1.0
-        return slope
+        limited = self.event(u, t) >= -1e-10
+        # Setting it has the parameters of the kernels made anew.
+        if limited is not self.limited:
+            self.limited = limited
 
     def u_exact(self, t: float) -> MeshDAE:
         """The initial value at t = 0 for any parameters, the stored reference elsewhere."""

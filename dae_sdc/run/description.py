@@ -20,7 +20,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import determines_multiplier, expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
-from dae_sdc.sweepers.sdc import RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
+from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
 
 ProblemLike = str | type[ProblemDAE] | ProblemDAE
 SweeperLike = str | type[Any]
@@ -111,7 +111,8 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
     """
     given = dict(params or {})
     if isinstance(problem, ProblemDAE):
-        unsettable = [name for name in given if name not in ("newton_tol", "newton_maxiter")]
+        settable = ("newton_tol", "newton_maxiter", "linear_solver")
+        unsettable = [name for name in given if name not in settable]
         if unsettable:
             raise InputError(
                 f"{type(problem).__name__} is already made; set {', '.join(unsettable)} when you make it"
@@ -119,7 +120,7 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
         own = copy.deepcopy(cast(ProblemDAE, problem))
         for name, value in given.items():
             setattr(own, name, value)
-        check_newton(own.newton_tol, own.newton_maxiter)
+        check_newton(own.newton_tol, own.newton_maxiter, own.linear_solver)
         return own
     cls: Any = PROBLEMS[problem] if isinstance(problem, str) else problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
@@ -154,10 +155,12 @@ def describe(
     qdelta: str | None = None,
     restol: float | None = None,
     newton_tol: float | None = None,
+    linear_solver: str | None = None,
     maxiter: int | None = None,
     nsweeps: int | None = None,
     initial_guess: str | None = None,
     residual_type: str | None = None,
+    backend: str | None = None,
     seed: int | None = None,
     parallel: str | None = None,
     coarse_nodes: int | None = None,
@@ -183,6 +186,11 @@ def describe(
         (full_abs), largest number of iterations (60), sweeps in an iteration (1).
     newton_tol : float, optional
         Tolerance of the nonlinear solves; the problem's own if None.
+    linear_solver : str, optional
+        How linear systems are solved, see :class:`ProblemDAE`; the problem's own if None.
+    backend : str, optional
+        "compiled" does the sweeps of a problem with kernels and a dense Jacobian in compiled code, "numpy" in
+        Python; compiled where that is possible if not given.
     seed : int, optional
         Seed of the random initial guess.
     parallel : str, optional
@@ -216,6 +224,8 @@ def describe(
     own_params = dict(problem_params or {})
     if newton_tol is not None:
         own_params["newton_tol"] = newton_tol
+    if linear_solver is not None:
+        own_params["linear_solver"] = linear_solver
     instance = make_problem(problem, own_params)
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     if not isinstance(cls, type):
@@ -234,6 +244,7 @@ def describe(
         "nsweeps": nsweeps,
         "initial_guess": initial_guess,
         "residual_type": residual_type,
+        "backend": backend,
         "seed": seed,
         "coarse_nodes": coarse_nodes,
         "coarse_qdelta": coarse_qdelta,
@@ -271,6 +282,10 @@ def describe(
             sweeper_params["initial_guess"] = initial_guess
         if seed is not None:
             sweeper_params["random_seed"] = seed
+        if backend is not None:
+            if backend not in BACKENDS:
+                raise InputError(unknown("backend", backend, BACKENDS))
+            sweeper_params["backend"] = backend
         level_params = {
             "restol": RESTOL if restol is None else require_number("restol", restol),
             "nsweeps": 1 if nsweeps is None else nsweeps,

@@ -38,6 +38,18 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "quad": {"help": "quadrature: RADAU-RIGHT, LOBATTO or GAUSS (RADAU-RIGHT)"},
     "qdelta": {"help": "preconditioner Q_Delta (LU); 'dae-sdc list qdelta' shows all"},
     "qdeltas": {"flag": "qdelta", "type": _words, "help": "preconditioners, separated by commas (LU)"},
+    "sweepers-of-study": {
+        "flag": "sweeper",
+        "type": _words,
+        "help": "methods, separated by commas (all that take the problem)",
+    },
+    "backend": {"help": "what carries out the sweeps: compiled or numpy (compiled where it can be)"},
+    "linear-solver": {"help": "linear solver: auto, dense, superlu, klu or gmres (auto)"},
+    "linear-solvers": {
+        "flag": "linear-solver",
+        "type": _words,
+        "help": "linear solvers, separated by commas (all that are installed)",
+    },
     "dt": {"type": float, "help": "step size in the time unit of the problem"},
     "dts": {"type": _numbers, "help": "step sizes, separated by commas"},
     "t-end": {"type": float, "help": "end time"},
@@ -47,7 +59,8 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "nsweeps": {"type": int, "help": "sweeps in one iteration (1)"},
     "initial-guess": {"help": "predictor: extrapolate, spread, zero or random (extrapolate)"},
     "residual-type": {"help": "full_abs, last_abs, full_rel or last_rel (full_abs)"},
-    "sizes": {"type": _integers, "help": "numbers of unknowns, separated by commas (10,100,1000,10000)"},
+    "sizes": {"type": _integers, "help": "numbers of unknowns, separated by commas"},
+    "accuracies": {"type": _numbers, "help": "errors at which to compare, separated by commas (1e-6,1e-9)"},
     "ranks": {"type": int, "help": "ranks of MPI to start (2)"},
     "steps": {"type": int, "help": "time steps that iterate together (1; in parallel as many as fit)"},
     "coarse-nodes": {"type": int, "help": "nodes of a coarse level: MLSDC, with several steps PFASST"},
@@ -84,7 +97,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The options that describe a run, as arguments of the functions in ``dae_sdc.run``."""
     names = (
         "sweeper nodes quad qdelta restol newton_tol maxiter nsweeps initial_guess residual_type seed "
-        "coarse_nodes coarse_qdelta coarsen match_sweep"
+        "coarse_nodes coarse_qdelta coarsen match_sweep backend linear_solver"
     ).split()
     given = {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
     if getattr(args, "param", None):

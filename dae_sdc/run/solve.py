@@ -18,6 +18,7 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
+from pySDC.core.hooks import Hooks
 from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
@@ -49,8 +50,15 @@ from dae_sdc.run.description import (
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_root, ranks
 from dae_sdc.run.results import check_target
 from dae_sdc.run.solution import Solution
+from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
 
 QUIET = logging.ERROR
+
+INITIAL_SWEEPS = 20
+"""Sweeps that a step may do before the controller's first iteration, where nothing looks at iterations."""
+
+PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
+"""Methods of hooks that look at iterations."""
 
 MOST_TAGGED = 99
 """Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
@@ -144,6 +152,8 @@ def solve(
     check_mapping("controller_params", controller_params)
     count = number_of_steps(start, end, size)
     first = initial_state(own, u0, start)
+    if not limited and settings.get("nsweeps") is None and not setup.adaptive and steps in (None, 1):
+        _sweep_at_once(setup, hooks)
     with ranks(setup.parallel, comm, setup.label["nodes"], steps) as team:
         allowed = setup.description["step_params"]
         if not limited:
@@ -162,6 +172,13 @@ def solve(
         with tqdm(total=count, unit="step", disable=None if show else True, leave=False) as bar:
             run = _Run(setup, first, start, end, count, team, out if team.root else None)
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
+
+
+def _sweep_at_once(setup: Setup, hooks: Sequence[type[Any]]) -> None:
+    """Let the sweeps of a step belong to its prediction, which costs no iterations of the controller."""
+    watched = any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION)
+    if not watched and issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE):
+        setup.description["sweeper_params"].setdefault("initial_sweeps", INITIAL_SWEEPS)
 
 
 @dataclass

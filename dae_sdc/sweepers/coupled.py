@@ -9,7 +9,7 @@ from scipy import sparse
 
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import Matrix, largest
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, difference_step
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
@@ -112,6 +112,15 @@ class CoupledStages:
                 np.multiply(part.stiffness, self._dt_a[i, j], out=matrix[i, :, j, :])
             matrix[i, :, i, :] += part.mass
         return matrix.reshape(s * n, s * n)
+
+    def product(self, direction: Vector, residual: Vector) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        u, du = self.u.copy(), self.du.copy()
+        step = difference_step(direction, u, du)
+        self.move(direction, -step)
+        value = (self.residual() - residual) / step
+        self.u[:], self.du[:] = u, du
+        return value
 
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import warnings
 from typing import Any, ClassVar
 
@@ -29,7 +30,9 @@ from dae_sdc.sweepers.nodes import (
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.sweep import (
+    Continuation,
     SweepArrays,
+    continue_polynomial,
     finish,
     guide_point,
     integrate,
@@ -43,6 +46,8 @@ SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
 
 INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
+
+BACKENDS = ("compiled", "numpy")
 
 SETTLED = 3
 """Sweeps from a cold start after which another step of the same block may continue the polynomial of this."""
@@ -76,7 +81,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     params : dict
         ``num_nodes``; ``quad_type`` (default RADAU-RIGHT; LOBATTO, GAUSS); ``QI``, any Q_Delta of qmat that
         converges for the index of the problem (default LU); ``initial_guess``: extrapolate (the last step's
-        polynomial, default), spread, zero or random (with ``random_seed``).
+        polynomial, default), spread, zero or random (with ``random_seed``); ``initial_sweeps``: how many
+        sweeps may belong to the prediction (0), which ends when the residual meets ``restol``: they cost no
+        iterations of the controller. They are done where a step depends on no other: serial, on one level;
+        ``backend``: compiled or numpy, see :func:`dae_sdc.run.description.describe`.
     level : pySDC.core.level.Level
         The level that sweeps.
 
@@ -87,6 +95,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     together, coupled : bool
         Whether other steps iterate with this one, and whether other levels do; set by the hook
         ``MarkProvisionalStarts`` and by ``TransferDAE``.
+    initial_sweeps : int
+        Number of sweeps that were part of the prediction.
     provisional : bool
         Whether the step before still changes. A sweep that fails then leaves the step as it was.
     defers, failure : bool, Exception or None
@@ -111,9 +121,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         given.setdefault("quad_type", "RADAU-RIGHT")
         given.setdefault("QI", "LU")
         given.setdefault("initial_guess", "extrapolate")
+        given.setdefault("initial_sweeps", 0)
+        given.setdefault("backend", None)
         check_quadrature(given["quad_type"], given.get("num_nodes"))
         if given["initial_guess"] not in INITIAL_GUESSES:
             raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
+        if given["backend"] not in (None, *BACKENDS):
+            raise InputError(unknown("backend", given["backend"], BACKENDS))
         if given["quad_type"] == "GAUSS":
             given["do_coll_update"] = True
         super().__init__(given, level)
@@ -125,7 +139,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._set_qdelta(1)
         self._problem: ProblemDAE | None = None
         self._dt = 0.0
-        self._sweeps = self._last_sweeps = 0
+        self._sweeps = self._last_sweeps = self.initial_sweeps = 0
+        self._continuation: Continuation | None = None
+        self._residual_now = np.inf
         self.defers = self.provisional = self.together = self.coupled = False
         self._integral_tau: Vector | None = None
         self.failure: Exception | None = None
@@ -179,7 +195,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         constrained = hidden or (index is not None and index >= 2)
         check_qdelta(self.coll, self.params.QI, index, constrained)
         self._constrained = constrained
-        self.solver = PythonNodes(problem, self._n_integrated, self.nodes.owned, self._diagonal)
+        self.solver = self._make_solver(problem)
         self._guide = np.empty((2, problem.n))
         self._residuals = np.empty((self.coll.num_nodes, problem.n))
         self._right_side = np.zeros((self.coll.num_nodes, self._n_integrated))
@@ -188,6 +204,24 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._norms_of_nodes = np.zeros(self.coll.num_nodes)
         self._owned = slice(self.nodes.owned.start, self.nodes.owned.stop)
         self._problem = problem
+
+    def _make_solver(self, problem: ProblemDAE) -> PythonNodes:
+        """What solves at the nodes, by the ``backend`` asked for."""
+        backend = self.params.backend
+        kernels = None if backend == "numpy" else problem.kernels
+        dense = problem.sparsity is None and problem.linear_solver in ("auto", "dense")
+        if kernels is None or not kernels.jacobian or not dense:
+            if backend == "compiled":
+                raise InputError(
+                    f"backend='compiled' needs a problem with residual_kernel, jacobian_kernel and a dense "
+                    f"Jacobian; {type(problem).__name__} has "
+                    f"{'no kernels' if kernels is None else 'one kernel or a sparsity'}"
+                )
+            return PythonNodes(problem, self._n_integrated, self.nodes.owned, self._diagonal)
+        compiled: Any = importlib.import_module("dae_sdc.sweepers._compiled")
+        owned, k = self.nodes.owned, self._n_integrated
+        made: PythonNodes = compiled.CompiledNodes(problem, k, owned, self._diagonal, self.coll.num_nodes)
+        return made
 
     def _stages(self) -> Stages:
         L = self.level
@@ -215,7 +249,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _show(self, stages: Stages) -> None:
         """Make these the values of the level."""
         L = self.level
-        self._now = stages
+        self._now, self._norms_known = stages, False
         L.u[1:], L.f[1:] = stages.values, stages.derivatives
         self._rows = (L.u[1], L.f[1])
 
@@ -227,8 +261,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._dt_q = np.ascontiguousarray(L.dt * self.coll.Qmat[1:, 1:])
             self._dt_delta = L.dt * self._delta
             self._coefficients = np.diagonal(self._dt_delta).copy()
-        np.multiply(self.coll.nodes, L.dt, out=self._times)
-        self._times += L.time
+            self._offsets = L.dt * np.asarray(self.coll.nodes)
+        np.add(self._offsets, L.time, out=self._times)
 
     # --- one step -------------------------------------------------------------------------------------------
 
@@ -279,23 +313,41 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         else:
             u[:] = 0.0 if guess == "zero" else self._start_values
             du[:] = 0.0
-        known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end().copy()
+        known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end()
         L.f[0] = attach(known, P.n_diff)
         self._place_start()
+        # A step that depends on no other computation need not wait for the controller's iterations.
+        most = self.params.initial_sweeps
+        while self._alone() and self._sweeps < most:
+            self._sweep_or_adopt(most - self._sweeps)
+            if self._residual_now <= L.params.restol:
+                break
+        self.initial_sweeps = self._sweeps
+
+    def _alone(self) -> bool:
+        """Whether the sweeps of this step depend on nothing outside, and end where the residual is small."""
+        if self.together or self.coupled or self.provisional or self.nodes.size > 1:
+            return False
+        return bool(self.level.level_index == 0 and self.level.params.restol > 0.0)
 
     def _extrapolate(self) -> None:
-        """Continue the polynomial that the start value carries."""
-        L, now, k = self.level, self._now, self._n_integrated
-        L.u[0].polynomial.extrapolate(L.time, L.dt, self._node_tuple, now.u, now.du)
-        self._integrate_stages(now)
-        np.add(self._start_values[:k], now.integral, out=now.u[:, :k])
+        """Continue the polynomial that the start value carries, or leave that to the first sweep."""
+        L = self.level
+        last = L.u[0].polynomial
+        matrix = last.continuation(L.time, L.dt, self._node_tuple)
+        continuation = Continuation(True, matrix, last.value, last.derivative)
+        if self._first_solved == 0 and self.params.initial_sweeps > 0 and self._alone():
+            self._continuation = continuation
+        else:
+            continue_polynomial(self._arrays(self._now), continuation)
+        self._now.integral_known = True
 
     def _begin_at(self, u0: MeshDAE) -> None:
         self._start, self._start_polynomial = u0, u0.polynomial
         self._start_values = u0.view(np.ndarray)
         # A copy: messages are put into the state itself.
         self._start_kept = self._start_values[self._n_integrated :].copy()
-        self._residuals_known = False
+        self._residuals_known = self._norms_known = False
 
     def _starts_at(self, u0: MeshDAE) -> bool:
         return self._start is u0 and self._start_polynomial is u0.polynomial
@@ -367,11 +419,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _place(self, stages: Stages) -> Place:
         """The same with what the solves at the nodes need besides."""
         L = self.level
-        restol = L.params.restol
+        P, restol = L.prob, L.params.restol
         tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
-        arrays, guide = self._arrays(stages), self._guide
-        times, coefficients = self._times, self._coefficients
-        return Place(stages, arrays, L.time, L.dt, times, coefficients, L.tau, guide, tolerance)
+        limits = (P.newton_tol, tolerance, P.newton_maxiter)
+        arrays, times, coefficients = self._arrays(stages), self._times, self._coefficients
+        return Place(stages, arrays, L.time, self._dt, times, coefficients, L.tau, self._guide, limits)
 
     def _adopt(self) -> None:
         """Take over values that a convergence controller put in place of the stage arrays."""
@@ -450,28 +502,67 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._show(reached)
             self._sweeps, self._extrapolated = sweeps, False
 
-    def _sweep_or_adopt(self) -> None:
+    def _sweep_or_adopt(self, most: int = 1) -> None:
+        """One sweep, or at most that many where the step is alone."""
         if self._ahead:
             assert self._spare is not None
             before, self._ahead = self._now, False
             self._show(self._spare)
             self._spare = before
-        else:
-            try:
-                self._sweep(self._now)
-            except SolveError:
-                if self._sweeps > 0 or not self._extrapolated:
-                    raise
-                # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic
-                # unknowns.
-                self._now.u[:], self._now.du[:] = self._start_values, 0.0
-                self._place_start()
-                self._now.integral_known = self._extrapolated = False
-                self._sweep(self._now)
-        self._sweeps += 1
+            self._sweeps += 1
+            return
+        sweep = self._sweep_alone if self._alone() else self._sweep
+        try:
+            sweep(most)
+        except SolveError:
+            if self._sweeps > 0 or not self._extrapolated:
+                raise
+            # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic
+            # unknowns.
+            self._now.u[:], self._now.du[:] = self._start_values, 0.0
+            self._place_start()
+            self._now.integral_known = self._extrapolated = False
+            sweep(most)
 
-    def _sweep(self, stages: Stages) -> None:
+    def _sweep_alone(self, most: int) -> None:
+        """Sweep until the residual meets its tolerance; residuals are then known."""
+        L = self.level
+        self._take_coefficients()
+        if L.dt != self._dt:
+            self._scale()
+        self._integrate()
+        guarded = self._diagonal and self._sweeps == 0
+        if guarded:
+            self.solver.remember()
+        solver, began = self.solver, self._sweeps
+        solver.prepare(self._place(self._now))
+        if self.genQI.isKDependent():
+            most = 1
+        kind = L.params.residual_type
+        scale = abs(L.u[0]) if kind.endswith("rel") else 1.0
+        self._norms_known = False
+        try:
+            last, self._continuation = self._continuation or self._nothing(), None
+            tolerance, only_last = L.params.restol * scale, kind[0] == "l"
+            norms = self._norms_of_nodes
+            done, value = solver.sweeps(last, norms, began, most, tolerance, only_last)
+            self._sweeps += done
+        except SolveError:
+            self._sweeps = solver.number
+            self._now.integral_known = False
+            if guarded and solver.number == began:
+                solver.recall()
+            raise
+        self._now.integral_known = self._norms_known = True
+        self._residual_now = value / scale if scale > 0.0 else np.inf
+
+    def _nothing(self) -> Continuation:
+        """Values are in place already."""
+        return Continuation(False, self._dt_q, self._now.u, self._now.du)
+
+    def _sweep(self, most: int) -> None:
         """Turn the values before a sweep into those after it."""
+        stages, self._norms_known = self._now, False
         # A step that can go on after a failure must not know how far its nodes had come, which depends on
         # who owns them.
         guarded = self._diagonal and (self._sweeps == 0 or self.together or self.coupled)
@@ -488,6 +579,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
                 self.solver.recall()
             self.nodes.settle(failure)
         self._finish(stages)
+        self._sweeps += 1
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
         """Solve at the nodes of this process; an error is kept for all processes to hear of."""
@@ -549,13 +641,15 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if not L.status.updated and self._starts_at(L.u[0]):
             return
         self._receive()
-        norms = self._norms()
         kind = L.params.residual_type
         if kind not in RESIDUAL_TYPES:
             raise InputError(unknown("residual_type", kind, RESIDUAL_TYPES))
-        value = residual(np.array(norms), kind.startswith("last"))
-        if kind.endswith("rel"):
-            value = value / abs(L.u[0]) if L.u[0].any() else np.inf
+        if self._norms_known:
+            value = self._residual_now
+        else:
+            value = residual(self._norms(), kind[0] == "l")
+            if kind.endswith("rel"):
+                value = value / abs(L.u[0]) if L.u[0].any() else np.inf
         if value == np.inf and self._sweeps:
             self._explain_not_finite()
         L.status.residual = value
@@ -608,6 +702,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _residual_norms(self) -> list[float]:
         """Largest abs(F) at every owned node, with the integrated unknowns at u_0 + dt sum_j q_mj U_j."""
         own = self.nodes.owned
+        if self._norms_known:
+            known: list[float] = self._norms_of_nodes.tolist()
+            return known
         self._integrate()
         place = self._place(self._now)
         self.solver.prepare(place)
@@ -684,7 +781,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._begin_at(u0)
         self._now.u[:], self._now.du[:] = values, derivatives
         self._now.du[:, self._n_integrated :] = 0.0
-        self._now.integral_known = False
+        self._now.integral_known = self._norms_known = False
         L.status.unlocked = True
         L.status.updated = True
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,11 +13,10 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers.nodes import Stages
-from dae_sdc.sweepers.sweep import SweepArrays, residual_norms, solve_nodes, sweeps
+from dae_sdc.sweepers.sweep import Continuation, SweepArrays, residual_norms, solve_nodes, sweeps
 
 
-@dataclass
-class Place:
+class Place(NamedTuple):
     """Where in time the nodes of a step are, and what their solves are asked for.
 
     Parameters
@@ -35,8 +33,8 @@ class Place:
         Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
     guide : ndarray, shape (2, n)
         See :func:`dae_sdc.sweepers.sweep.guide_point`.
-    residual_tolerance : float
-        Largest abs(F) that a solve may leave.
+    limits : tuple of (float, float, int)
+        Tolerance of a solve, largest abs(F) that it may leave, and its largest number of iterations.
     """
 
     stages: Stages
@@ -47,7 +45,7 @@ class Place:
     coefficients: Vector
     tau: Sequence[Vector | None]
     guide: Vector
-    residual_tolerance: float
+    limits: tuple[float, float, int]
 
 
 class PythonNodes:
@@ -76,12 +74,11 @@ class PythonNodes:
         else:
             self.newtons = dict.fromkeys(owned, ModifiedNewton(problem))
         self._linearization: Linearization | None = None
+        self.number = 0
 
     def prepare(self, place: Place) -> None:
         """Look at the step to be solved."""
         self.place = place
-        for newton in self.newtons.values():
-            newton.residual_tolerance = place.residual_tolerance
 
     def solve(self, low: int, high: int) -> None:
         """Solve at nodes ``low`` to ``high`` - 1 in turn; raises as :meth:`ModifiedNewton.solve` does."""
@@ -91,10 +88,27 @@ class PythonNodes:
         """Residuals of nodes ``low`` to ``high`` - 1 into ``norms``, shape (M,)."""
         residual_norms(self.place.arrays, self, low, high, norms)
 
-    def sweeps(self, norms: Vector, number: int, most: int, tolerance: float, only_last: bool) -> int:
-        """Sweep until the residual meets the tolerance, see :func:`dae_sdc.sweepers.sweep.sweeps`."""
-        place = self.place
-        return sweeps(place.arrays, self, place.guide, norms, number, most, 0, tolerance, only_last)[0]
+    def sweeps(
+        self,
+        last: Continuation,
+        norms: Vector,
+        number: int,
+        most: int,
+        tolerance: float,
+        only_last: bool,
+    ) -> tuple[int, float]:
+        """Sweep until the residual meets the tolerance, see :func:`dae_sdc.sweepers.sweep.sweeps`.
+
+        Returns
+        -------
+        done : int
+            Number of sweeps done.
+        value : float
+            Residual after them.
+        """
+        a, guide = self.place.arrays, self.place.guide
+        done, _, value = sweeps(a, self, last, guide, norms, number, most, 0, tolerance, only_last)
+        return done, value
 
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""
@@ -117,6 +131,7 @@ class PythonNodes:
 
     def begin_sweep(self, number: int) -> None:
         """The matrices age with time: the first sweep of a step measures what they are still worth."""
+        self.number = number
         self._linearization = None
         for newton in self.newtons.values():
             newton.trust = number > 0
@@ -127,9 +142,11 @@ class PythonNodes:
         stages = place.stages
         t, c = float(place.times[m]), float(place.coefficients[m])
         self.system.tau = place.tau[m]
+        newton = self.newtons[m]
+        newton.residual_tolerance = place.limits[1]
         plain, step = (stages.u[m], stages.du[m]), (place.time, place.dt)
         self.system.place(stages.values[m], stages.derivatives[m], plain, t, c, step, m + 1)
-        self.newtons[m].solve(self.system)
+        newton.solve(self.system)
         return True
 
     def measure(self, low: int, high: int, norms: Vector) -> None:

@@ -1,7 +1,7 @@
 """One sweep of spectral deferred corrections, for Python objects and for compiled code alike.
 
-With u_y the integrated unknowns, U their derivatives at the M nodes, Q and Q_Delta times the step size, a sweep
-is, node after node,
+With u_y the integrated unknowns, U their derivatives at the M nodes, Q and Q_Delta times the step size, a
+sweep is, node after node,
 
     r_m  = u_0 + sum_j q_mj U_j - sum_{j <= m} delta_mj U_j              (old values)
     u_y  = r_m + sum_{j < m} delta_mj U_j (new) + delta_mm U_m,   F(t_m, u, U_m) = 0
@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from dae_sdc.dae.linear import largest
 from dae_sdc.dae.state import Vector
 
 
@@ -70,13 +69,18 @@ class SweepArrays(NamedTuple):
 
 def multiply(matrix: Vector, rows: Vector, out: Vector) -> None:
     """``out`` = matrix times rows."""
-    np.dot(matrix, rows, out=out)
+    np.matmul(matrix, rows, out=out)
 
 
 def add_multiple(factor: float, row: Vector, out: Vector) -> None:
     """``out`` += factor times row."""
     # In place, at a third of the time of NumPy's product and sum.
     daxpy(row, out, a=factor)
+
+
+def in_order(numbers: Vector) -> Any:
+    """The numbers one by one."""
+    return numbers.tolist()
 
 
 def copy_row(row: Vector, out: Vector) -> None:
@@ -96,7 +100,7 @@ def solve_at(solver: Any, m: int) -> bool:
 
 
 def measure(solver: Any, a: SweepArrays, low: int, high: int, norms: Vector) -> None:
-    """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1, see :func:`measured_row`, into ``norms``."""
+    """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1, at ``mixed`` or ``u``, into ``norms``."""
     solver.measure(low, high, norms)
 
 
@@ -106,6 +110,37 @@ def integrate(a: SweepArrays) -> None:
     if a.has_tau:
         for m in range(len(a.tau)):
             add_multiple(1.0, a.tau[m], a.integral[m])
+
+
+class Continuation(NamedTuple):
+    """The polynomial of the last step, continued to the nodes.
+
+    Parameters
+    ----------
+    wanted : bool
+        Whether it is to be taken; the rest is then of meaning.
+    matrix : ndarray, shape (M, M')
+        From the nodes of the last step to those of this.
+    value, derivative : ndarray, shape (M', n)
+        u and u' at the nodes of the last step.
+    """
+
+    wanted: bool
+    matrix: Vector
+    value: Vector
+    derivative: Vector
+
+
+def continue_polynomial(a: SweepArrays, last: Continuation) -> None:
+    """Take the polynomial of the last step for the first guess."""
+    k = a.n_integrated
+    multiply(last.matrix, last.derivative[:, :k], a.du[:, :k])
+    if k < a.u.shape[1]:
+        multiply(last.matrix, last.value[:, k:], a.u[:, k:])
+    integrate(a)
+    for m in range(len(a.u)):
+        copy_row(a.start[:k], a.u[m, :k])
+        add_multiple(1.0, a.integral[m], a.u[m, :k])
 
 
 def right_sides(a: SweepArrays, du: Vector, integral: Vector, low: int, high: int) -> None:
@@ -161,11 +196,6 @@ def finish(a: SweepArrays) -> None:
             add_multiple(1.0, a.integral[m], a.u[m, :k])
 
 
-def measured_row(a: SweepArrays, m: int) -> Vector:
-    """The row that holds the value at which the residual of node m is measured."""
-    return a.mixed[m] if a.keeps else a.u[m]
-
-
 def residual_norms(a: SweepArrays, solver: Any, low: int, high: int, norms: Vector) -> None:
     """Residuals of nodes ``low`` to ``high`` - 1, with ``integral`` current, into ``norms``."""
     place_measured(a, low, high)
@@ -176,24 +206,27 @@ def place_measured(a: SweepArrays, low: int, high: int) -> None:
     """Put u_0 + dt sum_j q_mj U_j where residuals are measured."""
     k = a.n_integrated
     for m in range(low, high):
-        row = measured_row(a, m)
+        row = (a.mixed if a.keeps else a.u)[m]
         if a.keeps:
             copy_row(a.u[m, k:], row[k:])
         copy_row(a.start[:k], row[:k])
         add_multiple(1.0, a.integral[m], row[:k])
 
 
-def residual(norms: Vector, only_last: bool) -> float:
+def residual(norms: Any, only_last: bool) -> float:
     """The residual of a step from those of its nodes; infinite where one is not finite."""
-    # A sum sees NaN, which a maximum may step over.
-    if not norms.sum() < np.inf:
-        return np.inf
-    return float(norms[-1]) if only_last else largest(norms)
+    value = 0.0
+    for norm in norms:
+        if not norm < np.inf:
+            return np.inf
+        value = norm if only_last else max(value, norm)
+    return value
 
 
 def sweeps(
     a: SweepArrays,
     solver: Any,
+    last: Continuation,
     guide: Vector,
     norms: Vector,
     number: int,
@@ -201,13 +234,15 @@ def sweeps(
     low: int,
     tolerance: float,
     only_last: bool,
-) -> tuple[int, int]:
+) -> tuple[int, int, float]:
     """Sweep until the residual meets a tolerance, at most ``most`` times; all nodes belong to this process.
 
     Parameters
     ----------
     a : SweepArrays
         Values before and after, with ``integral`` current.
+    last : Continuation
+        Where the values before come from, unless they are in place.
     solver : object
         Solves at the nodes.
     guide : ndarray, shape (2, n)
@@ -229,9 +264,14 @@ def sweeps(
     -------
     done, reached : int
         Number of sweeps done, and M, or the node that could not be solved in the one after them.
+    value : float
+        Residual after the last; infinite before the first.
     """
     end = len(a.u)
     done = 0
+    value = np.inf
+    if last.wanted:
+        continue_polynomial(a, last)
     while done < most:
         if low == 0:
             begin_sweep(solver, number + done)
@@ -240,12 +280,12 @@ def sweeps(
             right_sides(a, a.du, a.integral, 0, end)
         reached = solve_nodes(a, solver, low, end)
         if reached < end:
-            return done, reached
+            return done, reached, value
         low = 0
         finish(a)
         residual_norms(a, solver, 0, end, norms)
         done += 1
-        value = residual(norms, only_last)
+        value = residual(in_order(norms), only_last)
         if value <= tolerance or not value < np.inf:
             break
-    return done, end
+    return done, end, value

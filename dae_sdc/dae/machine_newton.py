@@ -1,0 +1,535 @@
+"""Newton's method at the nodes of a step on memory: the operations of :mod:`dae_sdc.dae.iteration`, compiled.
+
+Importing this imports numba. The places of everything are kept in one row of integers: arrays passed one by
+one would take most of the time of compiling and of calling.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import zlib
+from enum import IntEnum
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from llvmlite import ir
+from numba import cfunc, types
+from numba.extending import get_cython_function_address, intrinsic, overload, register_jitable
+
+from dae_sdc.dae import iteration, machine
+from dae_sdc.dae.iteration import ROUND_OFF
+from dae_sdc.dae.linear import EPS, largest
+from dae_sdc.dae.machine import call_jacobian, call_residual
+
+
+class Places(IntEnum):
+    """What the entries of :class:`MachineNodes`' ``places`` are; addresses unless said otherwise.
+
+    Arrays are of doubles, row after row, S matrices can be kept, M is the number of nodes.
+    """
+
+    RESIDUAL = 0  # kernels, and functions of LAPACK
+    JACOBIAN = 1
+    GETRF = 2
+    GETRS = 3
+    P = 4  # parameters of the kernels
+    U = 5  # the iterate: first node, the others follow STRIDE doubles apart
+    DU = 6
+    STRIDE = 7  # a number
+    TIMES = 8  # of the nodes, (M,)
+    COEFFICIENTS = 9  # c of the nodes, (M,)
+    SLOTS = 10  # which of the kept matrices belongs to a node, integers, (M,)
+    FACTORS = 11  # LU factors, column by column, (S, n, n)
+    PIVOTS = 12  # row exchanges, integers of 32 bits, (S, n)
+    MASSES = 13  # dF/du' of which the matrices are made, (S + 1, n, n); the last is the guide's
+    STIFFNESSES = 14  # dF/du, the same
+    KEPT = 15  # see dae_sdc.dae.iteration.AGE, (S, 4)
+    AGES = 16  # of the newest linearisation, (M,); one serves all nodes where no guide does
+    NEWEST = 17  # in which slot that is, -1 for none, integers, (M,)
+    VALUE = 18  # F, (n,)
+    DELTA = 19  # the correction, (n,)
+    SAVED = 20  # the iterate at which a solve began, (2, n)
+    GUIDE = 21  # where the common Jacobian is evaluated, (2, n)
+    TAU = 22  # right-hand sides of F, (M, n); 0 without
+    LAPACK_N = 23  # what LAPACK reads and writes: n, 1, its answer, and the letter N
+    LAPACK_ONE = 24
+    LAPACK_INFO = 25
+    LETTER = 26
+    N = 27  # numbers from here on: of unknowns, of integrated ones, first node, S
+    N_INTEGRATED = 28
+    FIRST = 29
+    CAPACITY = 30
+    SPLIT = 31  # of leading unknowns whose u' is measured
+    GUIDED = 32  # whether a common Jacobian guides the nodes, and whether it is known in this sweep
+    GUIDE_KNOWN = 33
+    TRUST = 34  # whether contractions of earlier solves are believed
+    MAXITER = 35
+    RHS = 36  # work counters, in the order of dae_sdc.dae.counters.COUNTERS
+    NEWTON = 37
+    JACOBIANS = 38
+    FACTORIZATIONS = 39
+    SOLVES = 40
+    SOLVE_AT = 41  # addresses of the two functions of this module
+    RENEW = 42
+
+
+class Sizes(IntEnum):
+    """What the entries of :class:`MachineNodes`' ``sizes`` are."""
+
+    TOLERANCE = 0  # of dae_sdc.dae.iteration.iterate
+    RESIDUAL_TOLERANCE = 1
+    DIFFERENTIAL = 2  # weights in the size of a correction
+    ALGEBRAIC = 3
+
+
+# numba takes numbers from the module, not from a class.
+(RESIDUAL, JACOBIAN, GETRF, GETRS, P, U, DU, STRIDE, TIMES, COEFFICIENTS) = (
+    int(i) for i in list(Places)[:10]
+)
+(SLOTS, FACTORS, PIVOTS, MASSES, STIFFNESSES, KEPT, AGES, NEWEST) = (int(i) for i in list(Places)[10:18])
+(VALUE, DELTA, SAVED, GUIDE, TAU) = (int(i) for i in list(Places)[18:23])
+(LAPACK_N, LAPACK_ONE, LAPACK_INFO, LETTER) = (int(i) for i in list(Places)[23:27])
+(N, N_INTEGRATED, FIRST, CAPACITY, SPLIT, GUIDED, GUIDE_KNOWN) = (int(i) for i in list(Places)[27:34])
+(TRUST, MAXITER, RHS, NEWTON, JACOBIANS, FACTORIZATIONS, SOLVES) = (int(i) for i in list(Places)[34:41])
+(SOLVE_AT, RENEW) = (int(i) for i in list(Places)[41:])
+(TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC) = (int(i) for i in Sizes)
+
+OWN_SOLVE = 32
+"""Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
+
+
+class MachineNodes(NamedTuple):
+    """Newton's method at the nodes of a step as two rows of numbers, of which the addresses are passed on.
+
+    Arrays passed one by one would take most of the time of compiling and of calling.
+
+    Parameters
+    ----------
+    places : int
+        Address of the integers of :class:`Places`.
+    sizes : int
+        Address of the doubles of :class:`Sizes`.
+    """
+
+    places: int
+    sizes: int
+
+
+def lapack(name: str) -> int:
+    """Address of a function of the LAPACK that SciPy uses."""
+    address: int = get_cython_function_address("scipy.linalg.cython_lapack", name)
+    return address
+
+
+def _view(kind: Any) -> Any:
+    """An intrinsic that takes an address for that of numbers of a kind."""
+
+    @intrinsic
+    def view(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(types.int64), generate
+
+    return view
+
+
+doubles, integers, short_integers = _view(types.float64), _view(types.int64), _view(types.int32)
+
+
+def _pointers(count: int) -> Any:
+    """An intrinsic that calls the function at an address with ``count`` addresses."""
+
+    @intrinsic
+    def call(context: Any, address: Any, places: Any) -> Any:
+        signature = types.void(types.int64, types.UniTuple(types.int64, count))
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            pointer = ir.IntType(8).as_pointer()
+            kind = ir.FunctionType(ir.VoidType(), [pointer] * count)
+            function = builder.inttoptr(arguments[0], kind.as_pointer())
+            places = [builder.extract_value(arguments[1], i) for i in range(count)]
+            builder.call(function, [builder.inttoptr(place, pointer) for place in places])
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return call
+
+
+_call_with_6, _call_with_9 = _pointers(6), _pointers(9)
+
+
+@register_jitable
+def lu_factor(places: Any, matrix: Any, pivots: Any) -> Any:
+    """LU factors of a matrix stored by columns, in place; False where LAPACK meets a zero pivot."""
+    n = places[LAPACK_N]
+    _call_with_6(places[GETRF], (n, n, matrix, n, pivots, places[LAPACK_INFO]))
+    return short_integers(places[LAPACK_INFO])[0] == 0
+
+
+@register_jitable
+def lu_solve(places: Any, factors_at: Any, pivots_at: Any, x_at: Any) -> Any:
+    """Solve with the factors, in place."""
+    n = places[N]
+    if n > OWN_SOLVE:
+        size, one, info = places[LAPACK_N], places[LAPACK_ONE], places[LAPACK_INFO]
+        _call_with_9(
+            places[GETRS], (places[LETTER], size, one, factors_at, size, pivots_at, x_at, size, info)
+        )
+        return
+    factors, pivots, x = doubles(factors_at), short_integers(pivots_at), doubles(x_at)
+    for i in range(n):
+        j = pivots[i] - 1
+        if j != i:
+            kept = x[i]
+            x[i] = x[j]
+            x[j] = kept
+    for j in range(n):
+        for i in range(j + 1, n):
+            x[i] -= factors[j * n + i] * x[j]
+    for j in range(n - 1, -1, -1):
+        x[j] /= factors[j * n + j]
+        for i in range(j):
+            x[i] -= factors[j * n + i] * x[j]
+
+
+@register_jitable
+def largest_of(values: Any, low: Any, high: Any) -> Any:
+    """Largest absolute value; NaN if one is."""
+    result = 0.0
+    for i in range(low, high):
+        size = abs(values[i])
+        if not size <= result:
+            result = size
+            if not size == size:
+                break
+    return result
+
+
+@overload(largest)
+def _largest(values: Any) -> Any:
+    return lambda values: largest_of(values, 0, len(values))
+
+
+@register_jitable
+def residual_of_node(places: Any, m: Any, u_at: Any, du_at: Any) -> Any:
+    """F - tau of node m into ``VALUE``."""
+    places[RHS] += 1
+    time = doubles(places[TIMES])[m]
+    call_residual(places[RESIDUAL], time, u_at, du_at, places[P], places[VALUE])
+    if places[TAU] != 0:
+        n = places[N]
+        value, tau = doubles(places[VALUE]), doubles(places[TAU])
+        for i in range(n):
+            value[i] -= tau[m * n + i]
+
+
+@register_jitable
+def row_at(places: Any, which: Any, m: Any) -> Any:
+    """Address of the row of node m of the iterate."""
+    return places[which] + 8 * places[STRIDE] * m
+
+
+@register_jitable
+def slot_of(places: Any, m: Any) -> Any:
+    """Which of the kept matrices belongs to node m."""
+    return integers(places[SLOTS])[m]
+
+
+@register_jitable
+def share(places: Any, m: Any) -> Any:
+    """Where the age of node m stands: its own where a guide begins every solve, otherwise one for all."""
+    return m if places[GUIDED] != 0 else 0
+
+
+@overload(iteration.evaluate)
+def _evaluate(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        residual_of_node(places, m, row_at(places, U, m), row_at(places, DU, m))
+
+    return implementation
+
+
+@overload(iteration.correction)
+def _correction(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places, sizes = integers(work.places), doubles(work.sizes)
+        places[NEWTON] += 1
+        places[SOLVES] += 1
+        n, slot, split = places[N], slot_of(places, m), places[SPLIT]
+        delta, value = doubles(places[DELTA]), doubles(places[VALUE])
+        for i in range(n):
+            delta[i] = value[i]
+        lu_solve(places, places[FACTORS] + 8 * n * n * slot, places[PIVOTS] + 4 * n * slot, places[DELTA])
+        size = sizes[DIFFERENTIAL] * largest_of(delta, 0, split)
+        if split < n and size < np.inf:
+            algebraic = sizes[ALGEBRAIC] * largest_of(delta, split, n)
+            if not algebraic <= size:
+                size = algebraic
+        return size
+
+    return implementation
+
+
+@overload(iteration.move)
+def _move(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        n, k, c = places[N], places[N_INTEGRATED], doubles(places[COEFFICIENTS])[m]
+        u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
+        delta = doubles(places[DELTA])
+        for i in range(k):
+            du[i] -= delta[i]
+        own = not c > 0.0 and k < n
+        for i in range(k if own else 0, n):
+            u[i] -= delta[i] if own else c * delta[i]
+
+    return implementation
+
+
+@overload(iteration.largest_residual)
+def _largest_residual(work: Any, m: Any) -> Any:
+    return lambda work, m: largest_of(doubles(integers(work.places)[VALUE]), 0, integers(work.places)[N])
+
+
+@overload(iteration.at_round_off)
+def _at_round_off(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        residual_of_node(places, m, row_at(places, U, m), row_at(places, DU, m))
+        n, slot, value = places[N], slot_of(places, m), doubles(places[VALUE])
+        u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
+        mass = doubles(places[MASSES] + 8 * n * n * slot)
+        stiffness = doubles(places[STIFFNESSES] + 8 * n * n * slot)
+        for i in range(n):
+            scale = 0.0
+            for j in range(n):
+                scale += abs(mass[i * n + j] * du[j]) + abs(stiffness[i * n + j] * u[j])
+            if not abs(value[i]) <= ROUND_OFF * scale:
+                return False
+        return True
+
+    return implementation
+
+
+@overload(iteration.restore)
+def _restore(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        n, saved = places[N], doubles(places[SAVED])
+        u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
+        for i in range(n):
+            u[i] = saved[i]
+            du[i] = saved[n + i]
+
+    return implementation
+
+
+@overload(iteration.kept_numbers)
+def _kept_numbers(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        return doubles(places[KEPT] + 8 * 4 * slot_of(places, m))
+
+    return implementation
+
+
+@overload(iteration.newest_age)
+def _newest_age(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        return doubles(places[AGES])[share(places, m)]
+
+    return implementation
+
+
+@overload(iteration.has_linearization)
+def _has_linearization(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        return places[GUIDED] != 0 or integers(places[NEWEST])[0] >= 0
+
+    return implementation
+
+
+@register_jitable
+def linearize_at(places: Any, time: Any, u_at: Any, du_at: Any, slot: Any) -> Any:
+    """Both halves of the Jacobian at a point into a slot."""
+    places[JACOBIANS] += 1
+    n = places[N]
+    mass_at, stiffness_at = places[MASSES] + 8 * n * n * slot, places[STIFFNESSES] + 8 * n * n * slot
+    for c in range(2):
+        out = mass_at if c == 0 else stiffness_at
+        call_jacobian(places[JACOBIAN], time, u_at, du_at, float(c), places[P], out)
+    mass, stiffness = doubles(mass_at), doubles(stiffness_at)
+    for i in range(n * n):
+        stiffness[i] -= mass[i]
+
+
+@overload(iteration.linearize_here)
+def _linearize_here(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        slot, mine = slot_of(places, m), share(places, m)
+        linearize_at(places, doubles(places[TIMES])[m], row_at(places, U, m), row_at(places, DU, m), slot)
+        integers(places[NEWEST])[mine] = slot
+        doubles(places[AGES])[mine] += 1.0
+
+    return implementation
+
+
+@overload(iteration.factor)
+def _factor(work: Any, m: Any) -> Any:
+    def implementation(work: Any, m: Any) -> Any:
+        places = integers(work.places)
+        n, slot, mine, newest = places[N], slot_of(places, m), share(places, m), integers(places[NEWEST])
+        source = newest[mine]
+        if source < 0:
+            source = places[CAPACITY]
+            if places[GUIDE_KNOWN] == 0:
+                time, guide = doubles(places[TIMES])[places[FIRST]], places[GUIDE]
+                linearize_at(places, time, guide, guide + 8 * n, source)
+                places[GUIDE_KNOWN] = 1
+            newest[mine] = source
+        mass, from_mass = doubles(places[MASSES]), n * n * source
+        stiffness, to = doubles(places[STIFFNESSES]), n * n * slot
+        if source != slot:
+            for i in range(n * n):
+                mass[to + i] = mass[from_mass + i]
+                stiffness[to + i] = stiffness[from_mass + i]
+        factors_at, c = places[FACTORS] + 8 * to, doubles(places[COEFFICIENTS])[m]
+        factors = doubles(factors_at)
+        places[FACTORIZATIONS] += 1
+        biggest = 0.0
+        for i in range(n):
+            for j in range(n):
+                here = to + i * n + j
+                entry = c * stiffness[here]
+                if not c > 0.0 and j >= places[N_INTEGRATED]:
+                    entry = stiffness[here]
+                else:
+                    entry += mass[here]
+                if not abs(entry) <= biggest:
+                    biggest = abs(entry)
+                    if not biggest < np.inf:
+                        return False
+                factors[j * n + i] = entry
+                if j >= places[SPLIT] and mass[here] != 0.0:
+                    places[SPLIT] = n
+        if not lu_factor(places, factors_at, places[PIVOTS] + 4 * n * slot):
+            return False
+        # What is doubtful here is looked at more closely in Python.
+        for j in range(n):
+            if not abs(factors[j * n + j]) > n * EPS * biggest:
+                return False
+        return True
+
+    return implementation
+
+
+@register_jitable
+def begin_solve(work: Any, m: Any) -> Any:
+    """Look at the iterate at which the solve at node m begins."""
+    places, sizes = integers(work.places), doubles(work.sizes)
+    n, split, saved = places[N], places[SPLIT], doubles(places[SAVED])
+    u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
+    for i in range(n):
+        saved[i] = u[i]
+        saved[n + i] = du[i]
+    sizes[DIFFERENTIAL] = 1.0 / (1.0 + largest_of(du, 0, split))
+    c = doubles(places[COEFFICIENTS])[m]
+    sizes[ALGEBRAIC] = (c if c > 0.0 else 1.0) / (1.0 + largest_of(u, split, n))
+    if places[GUIDED] != 0:
+        integers(places[NEWEST])[m] = -1
+        doubles(places[AGES])[m] += 1.0
+
+
+for _function in (iteration.factorize_anew, iteration.iterate):
+    register_jitable(_function)
+
+
+def _answers(count: int) -> Any:
+    """An intrinsic that calls the function at an address with ``count`` integers, for another."""
+
+    @intrinsic
+    def call(context: Any, address: Any, numbers: Any) -> Any:
+        signature = types.int64(types.int64, types.UniTuple(types.int64, count))
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            integer = ir.IntType(64)
+            function = builder.inttoptr(
+                arguments[0], ir.FunctionType(integer, [integer] * count).as_pointer()
+            )
+            return builder.call(function, [builder.extract_value(arguments[1], i) for i in range(count)])
+
+        return signature, generate
+
+    return call
+
+
+_answer_of_3, _answer_of_4 = _answers(3), _answers(4)
+
+
+@overload(iteration.renew)
+def _renew(work: Any, m: Any, here: Any) -> Any:
+    def implementation(work: Any, m: Any, here: Any) -> Any:
+        flag = 1 if here else 0
+        return _answer_of_4(integers(work.places)[RENEW], (work.places, work.sizes, m, flag)) != 0
+
+    return implementation
+
+
+@register_jitable
+def solve_at_node(solver: Any, m: Any) -> Any:
+    """Solve at node m from the iterate in place; False, with the iterate as it was, if that fails."""
+    return _answer_of_3(integers(solver.places)[SOLVE_AT], (solver.places, solver.sizes, m)) != 0
+
+
+def digest_of(*modules: Any) -> int:
+    """A number that changes with the files of the modules.
+
+    numba looks at one file to see whether what it keeps on disk is still right. A function that refers to
+    this number is kept under it.
+    """
+    return zlib.crc32(b"".join(Path(inspect.getfile(module)).read_bytes() for module in modules))
+
+
+def _compile_solver(digest: int) -> tuple[Any, Any]:
+    """C functions of the two parts of a solve.
+
+    The compiler optimises a function again wherever it is called; calls by address keep these apart.
+    """
+    options = {"cache": True, "error_model": "numpy"}
+
+    @cfunc(types.int64(types.int64, types.int64, types.int64), **options)
+    def solve_at(places: Any, sizes: Any, m: Any) -> Any:
+        if digest < 0:
+            return 0
+        work = MachineNodes(places, sizes)
+        begin_solve(work, m)
+        row, limits = integers(places), doubles(sizes)
+        tolerance, residual_tolerance = limits[TOLERANCE], limits[RESIDUAL_TOLERANCE]
+        how = iteration.iterate(work, m, row[TRUST] != 0, tolerance, residual_tolerance, row[MAXITER])
+        if how != iteration.SOLVED:
+            iteration.restore(work, m)
+            return 0
+        return 1
+
+    @cfunc(types.int64(types.int64, types.int64, types.int64, types.int64), **options)
+    def factorize_at(places: Any, sizes: Any, m: Any, here: Any) -> Any:
+        if digest < 0:
+            return 0
+        return 1 if iteration.factorize_anew(MachineNodes(places, sizes), m, here != 0) else 0
+
+    return solve_at, factorize_at
+
+
+@functools.cache
+def solver_functions() -> tuple[Any, Any]:
+    """What stands at ``SOLVE_AT`` and ``RENEW``, compiled when it is first asked for."""
+    return _compile_solver(digest_of(iteration, machine, sys.modules[__name__]))

@@ -1,0 +1,328 @@
+"""Sweeps as one compiled call, for problems that give kernels. Importing this imports numba."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numba.extending import overload, register_jitable
+
+from dae_sdc.dae import iteration, machine, machine_newton
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.machine_newton import MachineNodes
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.sweepers import sweep
+from dae_sdc.sweepers.solvers import Place, PythonNodes
+from dae_sdc.sweepers.sweep import Continuation
+
+_U, _DU, _P, _TAU = machine_newton.U, machine_newton.DU, machine_newton.P, machine_newton.TAU
+
+MOST_KEPT, ROOM = 64, 2_000_000
+"""Largest number of matrices kept at a time, and entries they may have beyond one matrix a node."""
+
+
+@overload(sweep.multiply)
+def _multiply(matrix: Any, rows: Any, out: Any) -> Any:
+    def implementation(matrix: Any, rows: Any, out: Any) -> Any:
+        for m in range(len(matrix)):
+            for i in range(out.shape[1]):
+                out[m, i] = 0.0
+            for j in range(len(rows)):
+                for i in range(out.shape[1]):
+                    out[m, i] += matrix[m, j] * rows[j, i]
+
+    return implementation
+
+
+@overload(sweep.add_multiple)
+def _add_multiple(factor: Any, row: Any, out: Any) -> Any:
+    def implementation(factor: Any, row: Any, out: Any) -> Any:
+        for i in range(len(out)):
+            out[i] += factor * row[i]
+
+    return implementation
+
+
+@overload(sweep.in_order)
+def _in_order(numbers: Any) -> Any:
+    return lambda numbers: numbers
+
+
+@overload(sweep.copy_row)
+def _copy_row(row: Any, out: Any) -> Any:
+    def implementation(row: Any, out: Any) -> Any:
+        for i in range(len(out)):
+            out[i] = row[i]
+
+    return implementation
+
+
+@overload(sweep.begin_sweep)
+def _begin_sweep(solver: Any, number: Any) -> Any:
+    def implementation(solver: Any, number: Any) -> Any:
+        places = machine_newton.integers(solver.places)
+        places[machine_newton.GUIDE_KNOWN] = 0
+        places[machine_newton.TRUST] = 1 if number > 0 else 0
+
+    return implementation
+
+
+@overload(sweep.solve_at)
+def _solve_at(solver: Any, m: Any) -> Any:
+    return lambda solver, m: machine_newton.solve_at_node(solver, m)
+
+
+@overload(sweep.measure)
+def _measure(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
+    def implementation(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
+        places = machine_newton.integers(solver.places)
+        for m in range(low, high):
+            u = (a.mixed if a.keeps else a.u)[m].ctypes.data
+            machine_newton.residual_of_node(places, m, u, machine_newton.row_at(places, machine_newton.DU, m))
+            norms[m] = machine_newton.largest_of(
+                machine_newton.doubles(places[machine_newton.VALUE]), 0, places[machine_newton.N]
+            )
+
+    return implementation
+
+
+for _function in (
+    sweep.integrate,
+    sweep.continue_polynomial,
+    sweep.right_sides,
+    sweep.guide_point,
+    sweep.collect,
+    sweep.finish,
+    sweep.place_measured,
+    sweep.residual_norms,
+    sweep.residual,
+    sweep.solve_nodes,
+    sweep.sweeps,
+):
+    register_jitable(_function)
+
+
+def _entries(digest: int) -> tuple[Any, Any]:
+    """The two compiled functions, kept on disk under a digest of their sources."""
+
+    @njit(cache=True)
+    def sweep_all(
+        a: Any, solver: Any, last: Any, guide: Any, norms: Any, counted: Any, tolerance: Any, only_last: Any
+    ) -> Any:
+        if digest < 0:
+            return 0, 0, 0.0
+        number, most, low = counted
+        return sweep.sweeps(a, solver, last, guide, norms, number, most, low, tolerance, only_last)
+
+    @njit(cache=True)
+    def solve_some(a: Any, solver: Any, low: Any, high: Any) -> Any:
+        if digest < 0:
+            return low
+        return sweep.solve_nodes(a, solver, low, high)
+
+    return sweep_all, solve_some
+
+
+_sweep_all, _solve_some = _entries(
+    machine_newton.digest_of(iteration, machine, machine_newton, sweep, sys.modules[__name__])
+)
+
+
+class CompiledNodes(PythonNodes):
+    """Solves at the nodes of one process, and sweeps, in compiled code.
+
+    What goes wrong there is repeated in Python, which has the damped iteration and the words.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations, with kernels and a dense Jacobian.
+    n_integrated, owned, diagonal
+        As for :class:`PythonNodes`.
+    num_nodes : int
+        M.
+    """
+
+    compiled = True
+
+    def __init__(
+        self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
+    ) -> None:
+        super().__init__(problem, n_integrated, owned, diagonal)
+        kernels = problem.kernels
+        assert kernels is not None
+        n = problem.n
+        kept = max(num_nodes, min(MOST_KEPT, ROOM // (n * n)))
+        self._slots: dict[Any, int] = {}
+        self._slots_of: Vector | None = None
+        self._kept: dict[str, Any] = {
+            "FACTORS": np.empty((kept, n, n)),
+            "PIVOTS": np.empty((kept, n), dtype=np.int32),
+            "MASSES": np.empty((kept + 1, n, n)),
+            "STIFFNESSES": np.empty((kept + 1, n, n)),
+            "KEPT": np.full((kept, 4), -1.0),
+            "AGES": np.zeros(num_nodes),
+            "NEWEST": np.full(num_nodes, -1),
+        }
+        small = np.array([n, 1, 0], dtype=np.int32)
+        self._buffers: dict[str, Any] = {
+            "VALUE": np.empty(n),
+            "DELTA": np.empty(n),
+            "SAVED": np.empty((2, n)),
+            "SLOTS": np.zeros(num_nodes, dtype=np.int64),
+            "LAPACK_N": small[0:],
+            "LAPACK_ONE": small[1:],
+            "LAPACK_INFO": small[2:],
+            "LETTER": np.frombuffer(b"N", dtype=np.int8).copy(),
+        }
+        places = self._places = np.zeros(len(machine_newton.Places), dtype=np.int64)
+        for name, array in (self._kept | self._buffers).items():
+            places[machine_newton.Places[name]] = address(array)
+        places[machine_newton.RESIDUAL], places[machine_newton.JACOBIAN] = kernels.residual, kernels.jacobian
+        places[machine_newton.GETRF], places[machine_newton.GETRS] = (
+            machine_newton.lapack("dgetrf"),
+            machine_newton.lapack("dgetrs"),
+        )
+        solve_at, factorize_at = machine_newton.solver_functions()
+        places[machine_newton.SOLVE_AT], places[machine_newton.RENEW] = solve_at.address, factorize_at.address
+        places[machine_newton.N], places[machine_newton.N_INTEGRATED] = n, n_integrated
+        places[machine_newton.CAPACITY], places[machine_newton.SPLIT] = kept, problem.n_diff
+        places[machine_newton.GUIDED] = diagonal
+        self._counts = places[machine_newton.RHS : machine_newton.SOLVES + 1]
+        self._counters = [problem.work_counters[name] for name in COUNTERS]
+        self._sizes = np.zeros(len(machine_newton.Sizes))
+        self.nodes = MachineNodes(address(places), address(self._sizes))
+        self._remembered: dict[str, Any] = {}
+        self._p: Vector | None = None
+        self._limits: tuple[float, float, int] | None = None
+        self._times: Vector | None = None
+
+    def __reduce__(self) -> Any:
+        # A copy has its arrays elsewhere.
+        made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._kept["AGES"]))
+        return type(self), made, (self._kept, self._slots, self._slots_of)
+
+    def __setstate__(self, state: Any) -> None:
+        kept, slots, slots_of = state
+        for name, array in kept.items():
+            self._kept[name][:] = array
+        self._slots.update(slots)
+        if slots_of is not None:
+            self._assign(slots_of)
+
+    def prepare(self, place: Place) -> None:
+        """See :class:`PythonNodes`."""
+        self.place = place
+        a, places = place.arrays, self._places
+        first = address(a.u)
+        places[_U], places[_DU] = first, first + 8 * self.problem.n
+        p = self.problem.packed_parameters
+        if p is not self._p:
+            self._p, places[_P] = p, address(p)
+        if place.tau[0] is not None:
+            self._tau = np.array(place.tau)
+            places[machine_newton.TAU] = address(self._tau)
+        else:
+            places[_TAU] = 0
+        if place.coefficients is not self._slots_of:
+            self._assign(place.coefficients)
+        if place.limits != self._limits or place.times is not self._times:
+            self._limits, self._times = place.limits, place.times
+            self._sizes[machine_newton.TOLERANCE] = place.limits[0]
+            self._sizes[machine_newton.RESIDUAL_TOLERANCE] = place.limits[1]
+            places[machine_newton.MAXITER] = place.limits[2]
+            # These arrays are the same from step to step.
+            places[machine_newton.STRIDE], places[machine_newton.FIRST] = a.u.strides[0] // 8, a.first
+            places[machine_newton.TIMES], places[machine_newton.GUIDE] = (
+                address(place.times),
+                address(place.guide),
+            )
+
+    def _assign(self, coefficients: Vector) -> None:
+        """Say where the matrices of the nodes are kept: by coefficient, and by node if each has its own."""
+        keys = [(m if self.diagonal else -1, c) for m, c in enumerate(coefficients.tolist())]
+        if len(self._slots.keys() | set(keys)) > len(self._kept["FACTORS"]):
+            self._slots.clear()
+            self._kept["KEPT"][:] = self._kept["NEWEST"][:] = -1
+        self._buffers["SLOTS"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
+        self._places[machine_newton.COEFFICIENTS] = address(coefficients)
+        self._slots_of = coefficients
+
+    def begin_sweep(self, number: int) -> None:
+        """See :class:`PythonNodes`."""
+        super().begin_sweep(number)
+        self._places[machine_newton.GUIDE_KNOWN] = 0
+        self._places[machine_newton.TRUST] = number > 0
+
+    def solve(self, low: int, high: int) -> None:
+        """See :class:`PythonNodes`."""
+        a = self.place.arrays
+        low = max(low, a.first)
+        while low < high:
+            low = _solve_some(a, self.nodes, low, high)
+            if low < high:
+                self.solve_at(low)
+                low += 1
+        self._count()
+
+    def sweeps(
+        self,
+        last: Continuation,
+        norms: Vector,
+        number: int,
+        most: int,
+        tolerance: float,
+        only_last: bool,
+    ) -> tuple[int, float]:
+        """See :class:`PythonNodes`."""
+        a, guide, low, done = self.place.arrays, self.place.guide, 0, 0
+        try:
+            while True:
+                counted = (number + done, most - done, low)
+                more, low, value = _sweep_all(
+                    a, self.nodes, last, guide, norms, counted, tolerance, only_last
+                )
+                done += more
+                if low == len(a.u):
+                    return done, value
+                super().begin_sweep(number + done)
+                self.solve_at(low)
+                low += 1
+                last = last._replace(wanted=False)
+        finally:
+            self._count()
+
+    def _count(self) -> None:
+        """Add what was counted to the counters of the problem."""
+        for counter, count in zip(self._counters, self._counts.tolist(), strict=True):
+            counter.niter += count
+        self._counts.fill(0)
+
+    def remember(self) -> None:
+        """See :class:`PythonNodes`."""
+        super().remember()
+        self._remembered = {name: array.copy() for name, array in self._kept.items()}
+
+    def recall(self) -> None:
+        """See :class:`PythonNodes`."""
+        super().recall()
+        for name, array in self._remembered.items():
+            self._kept[name][:] = array
+
+    def magnitude(self, m: int) -> float:
+        """See :class:`PythonNodes`."""
+        a, slot = self.place.arrays, self._buffers["SLOTS"][m]
+        if self._kept["KEPT"][slot, iteration.AGE] < 0.0:
+            return super().magnitude(m)
+        mass, stiffness = self._kept["MASSES"][slot], self._kept["STIFFNESSES"][slot]
+        scale = np.abs(mass) @ np.abs(a.du[m]) + np.abs(stiffness) @ np.abs(a.u[m])
+        return float(scale.max())
+
+
+def address(array: Any) -> int:
+    """Where the numbers of an array begin."""
+    place: int = array.__array_interface__["data"][0]
+    return place
