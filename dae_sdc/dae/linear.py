@@ -209,6 +209,11 @@ class SparseLU:
         solution: Vector = self._lu.solve(rhs if self._scale is None else _scaled(rhs, self._scale))
         return solution if self._rank is None else solution[self._rank]
 
+    @property
+    def entries(self) -> int:
+        """Number of entries of both factors."""
+        return int(self._lu.nnz)
+
     def parts(self) -> tuple[Any, Any, npt.NDArray[np.int32], npt.NDArray[np.intp], Vector | None]:
         """L, U, row permutation, column permutation and scale of the rows; SuperLU keeps copies of L and U.
 

@@ -19,10 +19,11 @@ from llvmlite import ir
 from numba import cfunc, types
 from numba.extending import get_cython_function_address, intrinsic, overload, register_jitable
 
-from dae_sdc.dae import iteration, machine
+from dae_sdc.dae import iteration, machine, triangular
 from dae_sdc.dae.iteration import ROUND_OFF
 from dae_sdc.dae.linear import EPS, largest
 from dae_sdc.dae.machine import call_jacobian, call_residual
+from dae_sdc.dae.triangular import TriangularFactors, solve_triangular
 
 
 class Places(IntEnum):
@@ -73,7 +74,10 @@ class Places(IntEnum):
     FACTORIZATIONS = 39
     SOLVES = 40
     SOLVE_AT = 41  # addresses of the two functions of this module
-    RENEW = 42
+    RENEW = 42  # 0 where compiled code cannot factorise
+    SUBSTITUTE = 43  # how to solve with sparse factors; 0 with dense ones
+    TRIANGLES = 44  # addresses of the parts of the sparse factors, integers, (S, 10)
+    WORK = 45  # (n,)
 
 
 class Sizes(IntEnum):
@@ -86,15 +90,54 @@ class Sizes(IntEnum):
 
 
 # numba takes numbers from the module, not from a class.
-(RESIDUAL, JACOBIAN, GETRF, GETRS, P, U, DU, STRIDE, TIMES, COEFFICIENTS) = (
-    int(i) for i in list(Places)[:10]
-)
-(SLOTS, FACTORS, PIVOTS, MASSES, STIFFNESSES, KEPT, AGES, NEWEST) = (int(i) for i in list(Places)[10:18])
-(VALUE, DELTA, SAVED, GUIDE, TAU) = (int(i) for i in list(Places)[18:23])
-(LAPACK_N, LAPACK_ONE, LAPACK_INFO, LETTER) = (int(i) for i in list(Places)[23:27])
-(N, N_INTEGRATED, FIRST, CAPACITY, SPLIT, GUIDED, GUIDE_KNOWN) = (int(i) for i in list(Places)[27:34])
-(TRUST, MAXITER, RHS, NEWTON, JACOBIANS, FACTORIZATIONS, SOLVES) = (int(i) for i in list(Places)[34:41])
-(SOLVE_AT, RENEW) = (int(i) for i in list(Places)[41:])
+(
+    RESIDUAL,
+    JACOBIAN,
+    GETRF,
+    GETRS,
+    P,
+    U,
+    DU,
+    STRIDE,
+    TIMES,
+    COEFFICIENTS,
+    SLOTS,
+    FACTORS,
+    PIVOTS,
+    MASSES,
+    STIFFNESSES,
+    KEPT,
+    AGES,
+    NEWEST,
+    VALUE,
+    DELTA,
+    SAVED,
+    GUIDE,
+    TAU,
+    LAPACK_N,
+    LAPACK_ONE,
+    LAPACK_INFO,
+    LETTER,
+    N,
+    N_INTEGRATED,
+    FIRST,
+    CAPACITY,
+    SPLIT,
+    GUIDED,
+    GUIDE_KNOWN,
+    TRUST,
+    MAXITER,
+    RHS,
+    NEWTON,
+    JACOBIANS,
+    FACTORIZATIONS,
+    SOLVES,
+    SOLVE_AT,
+    RENEW,
+    SUBSTITUTE,
+    TRIANGLES,
+    WORK,
+) = (int(place) for place in Places)
 (TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC) = (int(i) for i in Sizes)
 
 OWN_SOLVE = 32
@@ -163,6 +206,28 @@ def _pointers(count: int) -> Any:
 _call_with_6, _call_with_9 = _pointers(6), _pointers(9)
 
 
+def _answers(count: int) -> Any:
+    """An intrinsic that calls the function at an address with ``count`` integers, for another."""
+
+    @intrinsic
+    def call(context: Any, address: Any, numbers: Any) -> Any:
+        signature = types.int64(types.int64, types.UniTuple(types.int64, count))
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            integer = ir.IntType(64)
+            function = builder.inttoptr(
+                arguments[0], ir.FunctionType(integer, [integer] * count).as_pointer()
+            )
+            return builder.call(function, [builder.extract_value(arguments[1], i) for i in range(count)])
+
+        return signature, generate
+
+    return call
+
+
+_answer_of_3, _answer_of_4 = _answers(3), _answers(4)
+
+
 @register_jitable
 def lu_factor(places: Any, matrix: Any, pivots: Any) -> Any:
     """LU factors of a matrix stored by columns, in place; False where LAPACK meets a zero pivot."""
@@ -212,7 +277,10 @@ def largest_of(values: Any, low: Any, high: Any) -> Any:
 
 @overload(largest)
 def _largest(values: Any) -> Any:
-    return lambda values: largest_of(values, 0, len(values))
+    def implementation(values: Any) -> Any:
+        return largest_of(values, 0, len(values))
+
+    return implementation
 
 
 @register_jitable
@@ -265,7 +333,11 @@ def _correction(work: Any, m: Any) -> Any:
         delta, value = doubles(places[DELTA]), doubles(places[VALUE])
         for i in range(n):
             delta[i] = value[i]
-        lu_solve(places, places[FACTORS] + 8 * n * n * slot, places[PIVOTS] + 4 * n * slot, places[DELTA])
+        if places[SUBSTITUTE] != 0:
+            _answer_of_3(places[SUBSTITUTE], (work.places, work.sizes, slot))
+        else:
+            factors, pivots = places[FACTORS] + 8 * n * n * slot, places[PIVOTS] + 4 * n * slot
+            lu_solve(places, factors, pivots, places[DELTA])
         size = sizes[DIFFERENTIAL] * largest_of(delta, 0, split)
         if split < n and size < np.inf:
             algebraic = sizes[ALGEBRAIC] * largest_of(delta, split, n)
@@ -294,13 +366,18 @@ def _move(work: Any, m: Any) -> Any:
 
 @overload(iteration.largest_residual)
 def _largest_residual(work: Any, m: Any) -> Any:
-    return lambda work, m: largest_of(doubles(integers(work.places)[VALUE]), 0, integers(work.places)[N])
+    def implementation(work: Any, m: Any) -> Any:
+        return largest_of(doubles(integers(work.places)[VALUE]), 0, integers(work.places)[N])
+
+    return implementation
 
 
 @overload(iteration.at_round_off)
 def _at_round_off(work: Any, m: Any) -> Any:
     def implementation(work: Any, m: Any) -> Any:
         places = integers(work.places)
+        if places[MASSES] == 0:  # Python knows it
+            return False
         residual_of_node(places, m, row_at(places, U, m), row_at(places, DU, m))
         n, slot, value = places[N], slot_of(places, m), doubles(places[VALUE])
         u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
@@ -449,35 +526,15 @@ def begin_solve(work: Any, m: Any) -> Any:
         doubles(places[AGES])[m] += 1.0
 
 
-for _function in (iteration.factorize_anew, iteration.iterate):
+for _function in (iteration.factorize_anew, iteration.iterate, solve_triangular):
     register_jitable(_function)
-
-
-def _answers(count: int) -> Any:
-    """An intrinsic that calls the function at an address with ``count`` integers, for another."""
-
-    @intrinsic
-    def call(context: Any, address: Any, numbers: Any) -> Any:
-        signature = types.int64(types.int64, types.UniTuple(types.int64, count))
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            integer = ir.IntType(64)
-            function = builder.inttoptr(
-                arguments[0], ir.FunctionType(integer, [integer] * count).as_pointer()
-            )
-            return builder.call(function, [builder.extract_value(arguments[1], i) for i in range(count)])
-
-        return signature, generate
-
-    return call
-
-
-_answer_of_3, _answer_of_4 = _answers(3), _answers(4)
 
 
 @overload(iteration.renew)
 def _renew(work: Any, m: Any, here: Any) -> Any:
     def implementation(work: Any, m: Any, here: Any) -> Any:
+        if integers(work.places)[RENEW] == 0:
+            return False
         flag = 1 if here else 0
         return _answer_of_4(integers(work.places)[RENEW], (work.places, work.sizes, m, flag)) != 0
 
@@ -533,3 +590,37 @@ def _compile_solver(digest: int) -> tuple[Any, Any]:
 def solver_functions() -> tuple[Any, Any]:
     """What stands at ``SOLVE_AT`` and ``RENEW``, compiled when it is first asked for."""
     return _compile_solver(digest_of(iteration, machine, sys.modules[__name__]))
+
+
+def _compile_substitution(digest: int) -> Any:
+    """The C function that solves with sparse factors, in place of ``DELTA``."""
+
+    @cfunc(types.int64(types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+    def substitute(places: Any, sizes: Any, slot: Any) -> Any:
+        if digest < 0:
+            return 0
+        row = integers(places)
+        parts = integers(row[TRIANGLES] + 8 * 10 * slot)
+        factors = TriangularFactors(
+            doubles(parts[0]),
+            short_integers(parts[1]),
+            short_integers(parts[2]),
+            doubles(parts[3]),
+            short_integers(parts[4]),
+            short_integers(parts[5]),
+            doubles(parts[6]),
+            short_integers(parts[7]),
+            short_integers(parts[8]),
+            doubles(parts[9]),
+            row[N],
+        )
+        solve_triangular(factors, doubles(row[DELTA]), doubles(row[DELTA]), doubles(row[WORK]))
+        return 1
+
+    return substitute
+
+
+@functools.cache
+def substitution() -> Any:
+    """What stands at ``SUBSTITUTE``, compiled when it is first asked for."""
+    return _compile_substitution(digest_of(triangular, machine, sys.modules[__name__]))

@@ -84,12 +84,12 @@ class ImplicitSystem(Protocol):
 
 
 @dataclass
-class _Kept:
+class KeptMatrix:
     """A matrix, and what is known of it in the places that :mod:`dae_sdc.dae.iteration` names."""
 
     factors: Factorization | None = None
     linearization: Any = None
-    numbers: list[float] = field(default_factory=lambda: [-1.0, 1.0, 0.0, 0.0])
+    numbers: Any = field(default_factory=lambda: [-1.0, 1.0, 0.0, 0.0])
 
 
 @dataclass
@@ -126,8 +126,8 @@ class ModifiedNewton:
     trust: bool = True
     residual_tolerance: float = float("inf")
     guide: Callable[[], Any] | None = None
-    _kept: dict[Any, _Kept] = field(default_factory=dict)
-    _remembered: dict[Any, _Kept] = field(default_factory=dict)
+    _kept: dict[Any, KeptMatrix] = field(default_factory=dict)
+    _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
     _linearization: Any = None
     _used: Any = None
     _age: int = 0
@@ -140,10 +140,23 @@ class ModifiedNewton:
         """The Jacobian used last."""
         return self._used
 
+    @property
+    def matrix_in_use(self) -> KeptMatrix:
+        """The matrix of the last solve."""
+        return self._matrix
+
+    def kept_matrices(self) -> list[KeptMatrix]:
+        """All matrices that are kept."""
+        return list(self._kept.values())
+
+    def forget(self) -> None:
+        """Keep no matrices."""
+        self._kept.clear()
+
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""
         self._remembered = {
-            key: _Kept(kept.factors, kept.linearization, kept.numbers.copy())
+            key: KeptMatrix(kept.factors, kept.linearization, kept.numbers.copy())
             for key, kept in self._kept.items()
         }
 
@@ -206,7 +219,7 @@ class ModifiedNewton:
         if kept is None:
             if len(self._kept) >= self.MAX_KEPT:
                 self._kept.clear()
-            kept = self._kept[key] = _Kept()
+            kept = self._kept[key] = KeptMatrix()
         elif kept.factors is not None:
             self._used = kept.linearization
         self._matrix = kept
@@ -259,7 +272,7 @@ class ModifiedNewton:
         """Return to the iterate at which the solve began."""
         self._system.restore()
 
-    def kept_numbers(self) -> list[float]:
+    def kept_numbers(self) -> Any:
         """What is known of the matrix in use."""
         return self._matrix.numbers
 
@@ -423,6 +436,11 @@ class NodeSystem:
         self._weight = 1.0 / (1.0 + largest(plain[1][:split]))
         if split < self.problem.n:
             self._algebraic_weight = self._own / (1.0 + largest(plain[0][split:]))
+
+    @property
+    def split(self) -> int:
+        """Number of leading unknowns whose u' is measured."""
+        return self._split
 
     @property
     def where(self) -> str:

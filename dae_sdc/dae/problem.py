@@ -113,7 +113,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 raise InputError(
                     f"{cls.__qualname__} gives its equations twice, as eval_f and as residual_kernel"
                 )
-            cls.eval_f = _compiled_residual(own["residual_kernel"])
+            cls.eval_f = _compiled_residual(own["residual_kernel"])  # type: ignore[method-assign]
         elif "eval_f" in own:
             # Other equations than those of the class above, whose kernels are therefore not its own.
             cls.residual_kernel = None

@@ -44,6 +44,8 @@ class TriangularFactors(NamedTuple):
         Column i of LU is column ``columns[i]`` of A.
     scale : ndarray, shape (n,)
         What row ``rows[i]`` of A is multiplied with, at index i.
+    size : int
+        n.
     """
 
     lower_data: Vector
@@ -56,6 +58,7 @@ class TriangularFactors(NamedTuple):
     rows: Indices
     columns: Indices
     scale: Vector
+    size: int
 
 
 def triangular_factors(factorization: Factorization) -> TriangularFactors:
@@ -99,6 +102,7 @@ def triangular_factors(factorization: Factorization) -> TriangularFactors:
         rows,
         np.argsort(column_rank).astype(np.int32),
         ordered,
+        len(rows),
     )
 
 
@@ -125,7 +129,7 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
     """
     data, indices, starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
     rows, columns, scale, inverse = factors.rows, factors.columns, factors.scale, factors.inverse
-    n = len(rows)
+    n = factors.size
     for i in range(n):
         total = rhs[rows[i]] * scale[i]
         for entry in range(starts[i], starts[i + 1]):

@@ -14,11 +14,15 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.machine_newton import MachineNodes
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
+from dae_sdc.dae.triangular import TriangularFactors, triangular_factors
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.sweep import Continuation
 
 _U, _DU, _P, _TAU = machine_newton.U, machine_newton.DU, machine_newton.P, machine_newton.TAU
+
+MOST_ENTRIES = 30
+"""Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
 
 MOST_KEPT, ROOM = 64, 2_000_000
 """Largest number of matrices kept at a time, and entries they may have beyond one matrix a node."""
@@ -48,7 +52,10 @@ def _add_multiple(factor: Any, row: Any, out: Any) -> Any:
 
 @overload(sweep.in_order)
 def _in_order(numbers: Any) -> Any:
-    return lambda numbers: numbers
+    def implementation(numbers: Any) -> Any:
+        return numbers
+
+    return implementation
 
 
 @overload(sweep.copy_row)
@@ -72,7 +79,10 @@ def _begin_sweep(solver: Any, number: Any) -> Any:
 
 @overload(sweep.solve_at)
 def _solve_at(solver: Any, m: Any) -> Any:
-    return lambda solver, m: machine_newton.solve_at_node(solver, m)
+    def implementation(solver: Any, m: Any) -> Any:
+        return machine_newton.solve_at_node(solver, m)
+
+    return implementation
 
 
 @overload(sweep.measure)
@@ -155,14 +165,13 @@ class CompiledNodes(PythonNodes):
         kernels = problem.kernels
         assert kernels is not None
         n = problem.n
-        kept = max(num_nodes, min(MOST_KEPT, ROOM // (n * n)))
+        self._sparse = problem.sparsity is not None and problem.linear_solver != "dense"
+        if problem.sparsity is None and problem.linear_solver == "superlu":
+            self._sparse = True
+        kept = MOST_KEPT if self._sparse else max(num_nodes, min(MOST_KEPT, ROOM // (n * n)))
         self._slots: dict[Any, int] = {}
         self._slots_of: Vector | None = None
         self._kept: dict[str, Any] = {
-            "FACTORS": np.empty((kept, n, n)),
-            "PIVOTS": np.empty((kept, n), dtype=np.int32),
-            "MASSES": np.empty((kept + 1, n, n)),
-            "STIFFNESSES": np.empty((kept + 1, n, n)),
             "KEPT": np.full((kept, 4), -1.0),
             "AGES": np.zeros(num_nodes),
             "NEWEST": np.full(num_nodes, -1),
@@ -179,15 +188,27 @@ class CompiledNodes(PythonNodes):
             "LETTER": np.frombuffer(b"N", dtype=np.int8).copy(),
         }
         places = self._places = np.zeros(len(machine_newton.Places), dtype=np.int64)
+        solve_at, factorize_at = machine_newton.solver_functions()
+        places[machine_newton.SOLVE_AT] = solve_at.address
+        # Sparse matrices are factorised in Python, and compiled code takes over what there is.
+        self._exported: dict[int, tuple[Any, Any]] = {}
+        if self._sparse:
+            self._kept["TRIANGLES"] = np.zeros((kept, len(TriangularFactors._fields) - 1), dtype=np.int64)
+            self._buffers["WORK"] = np.empty(n)
+            places[machine_newton.SUBSTITUTE] = machine_newton.substitution().address
+        else:
+            self._kept |= {
+                "FACTORS": np.empty((kept, n, n)),
+                "PIVOTS": np.empty((kept, n), dtype=np.int32),
+                "MASSES": np.empty((kept + 1, n, n)),
+                "STIFFNESSES": np.empty((kept + 1, n, n)),
+            }
+            places[machine_newton.RENEW] = factorize_at.address
+            places[machine_newton.GETRF] = machine_newton.lapack("dgetrf")
+            places[machine_newton.GETRS] = machine_newton.lapack("dgetrs")
         for name, array in (self._kept | self._buffers).items():
             places[machine_newton.Places[name]] = address(array)
         places[machine_newton.RESIDUAL], places[machine_newton.JACOBIAN] = kernels.residual, kernels.jacobian
-        places[machine_newton.GETRF], places[machine_newton.GETRS] = (
-            machine_newton.lapack("dgetrf"),
-            machine_newton.lapack("dgetrs"),
-        )
-        solve_at, factorize_at = machine_newton.solver_functions()
-        places[machine_newton.SOLVE_AT], places[machine_newton.RENEW] = solve_at.address, factorize_at.address
         places[machine_newton.N], places[machine_newton.N_INTEGRATED] = n, n_integrated
         places[machine_newton.CAPACITY], places[machine_newton.SPLIT] = kept, problem.n_diff
         places[machine_newton.GUIDED] = diagonal
@@ -196,14 +217,42 @@ class CompiledNodes(PythonNodes):
         self._sizes = np.zeros(len(machine_newton.Sizes))
         self.nodes = MachineNodes(address(places), address(self._sizes))
         self._remembered: dict[str, Any] = {}
+        self._remembered_exports: dict[int, tuple[Any, Any]] = {}
         self._p: Vector | None = None
         self._limits: tuple[float, float, int] | None = None
         self._times: Vector | None = None
 
+    def solve_at(self, m: int) -> bool:
+        """See :class:`PythonNodes`."""
+        super().solve_at(m)
+        if self._sparse:
+            self._export(m)
+        return True
+
+    def _export(self, m: int) -> None:
+        """Let compiled code solve with the sparse factors that node m has now."""
+        self._places[machine_newton.SPLIT] = self.system.split
+        matrix, slot = self.newtons[m].matrix_in_use, int(self._buffers["SLOTS"][m])
+        known = self._exported.get(slot)
+        if known is not None and known[0] is matrix.factors:
+            return
+        assert matrix.factors is not None
+        kept = self._kept["KEPT"][slot]
+        if matrix.factors.entries > MOST_ENTRIES * self.problem.n:
+            kept[iteration.AGE] = -1.0
+            return
+        parts = triangular_factors(matrix.factors)
+        self._exported[slot] = matrix.factors, parts
+        self._kept["TRIANGLES"][slot] = [address(part) for part in parts[:-1]]
+        # From now on both see what either finds out of the matrix.
+        kept[:] = matrix.numbers
+        matrix.numbers = kept
+
     def __reduce__(self) -> Any:
         # A copy has its arrays elsewhere.
         made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._kept["AGES"]))
-        return type(self), made, (self._kept, self._slots, self._slots_of)
+        # Sparse factors cannot be copied, and are made again.
+        return type(self), made, None if self._sparse else (self._kept, self._slots, self._slots_of)
 
     def __setstate__(self, state: Any) -> None:
         kept, slots, slots_of = state
@@ -244,9 +293,13 @@ class CompiledNodes(PythonNodes):
     def _assign(self, coefficients: Vector) -> None:
         """Say where the matrices of the nodes are kept: by coefficient, and by node if each has its own."""
         keys = [(m if self.diagonal else -1, c) for m, c in enumerate(coefficients.tolist())]
-        if len(self._slots.keys() | set(keys)) > len(self._kept["FACTORS"]):
+        if len(self._slots.keys() | set(keys)) > len(self._kept["KEPT"]):
             self._slots.clear()
-            self._kept["KEPT"][:] = self._kept["NEWEST"][:] = -1
+            self._kept["KEPT"][:] = -1.0
+            self._kept["NEWEST"][:] = -1
+            self._exported.clear()
+            for newton in self.newtons.values():
+                newton.forget()
         self._buffers["SLOTS"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
         self._places[machine_newton.COEFFICIENTS] = address(coefficients)
         self._slots_of = coefficients
@@ -305,15 +358,26 @@ class CompiledNodes(PythonNodes):
         """See :class:`PythonNodes`."""
         super().remember()
         self._remembered = {name: array.copy() for name, array in self._kept.items()}
+        self._remembered_exports = self._exported.copy()
 
     def recall(self) -> None:
         """See :class:`PythonNodes`."""
         super().recall()
         for name, array in self._remembered.items():
             self._kept[name][:] = array
+        if not self._sparse:
+            return
+        self._exported = self._remembered_exports
+        for newton in self.newtons.values():
+            for matrix in newton.kept_matrices():
+                for slot, (factors, _) in self._exported.items():
+                    if matrix.factors is factors:
+                        matrix.numbers = self._kept["KEPT"][slot]
 
     def magnitude(self, m: int) -> float:
         """See :class:`PythonNodes`."""
+        if self._sparse:
+            return super().magnitude(m)
         a, slot = self.place.arrays, self._buffers["SLOTS"][m]
         if self._kept["KEPT"][slot, iteration.AGE] < 0.0:
             return super().magnitude(m)

@@ -48,6 +48,7 @@ INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
 
 BACKENDS = ("compiled", "numpy")
+COMPILED_SOLVERS = ("auto", "dense", "superlu")
 
 SETTLED = 3
 """Sweeps from a cold start after which another step of the same block may continue the polynomial of this."""
@@ -209,19 +210,19 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """What solves at the nodes, by the ``backend`` asked for."""
         backend = self.params.backend
         kernels = None if backend == "numpy" else problem.kernels
-        dense = problem.sparsity is None and problem.linear_solver in ("auto", "dense")
-        if kernels is None or not kernels.jacobian or not dense:
-            if backend == "compiled":
-                raise InputError(
-                    f"backend='compiled' needs a problem with residual_kernel, jacobian_kernel and a dense "
-                    f"Jacobian; {type(problem).__name__} has "
-                    f"{'no kernels' if kernels is None else 'one kernel or a sparsity'}"
-                )
-            return PythonNodes(problem, self._n_integrated, self.nodes.owned, self._diagonal)
-        compiled: Any = importlib.import_module("dae_sdc.sweepers._compiled")
-        owned, k = self.nodes.owned, self._n_integrated
-        made: PythonNodes = compiled.CompiledNodes(problem, k, owned, self._diagonal, self.coll.num_nodes)
-        return made
+        owned, k, M = self.nodes.owned, self._n_integrated, self.coll.num_nodes
+        if kernels is not None and kernels.jacobian and problem.linear_solver in COMPILED_SOLVERS:
+            module: Any = importlib.import_module("dae_sdc.sweepers._compiled")
+            made: PythonNodes = module.CompiledNodes(problem, k, owned, self._diagonal, M)
+            return made
+        if backend == "compiled":
+            given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
+            raise InputError(
+                f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel, and one of "
+                f"the linear solvers {', '.join(COMPILED_SOLVERS)}; {type(problem).__name__} has {given} kernels "
+                f"and linear_solver='{problem.linear_solver}'"
+            )
+        return PythonNodes(problem, k, owned, self._diagonal)
 
     def _stages(self) -> Stages:
         L = self.level

@@ -122,10 +122,11 @@ class PythonNodes:
 
     def magnitude(self, m: int) -> float:
         """What the equations at node m add up, in absolute values; 0 where no matrix was needed yet."""
-        newton = self.newtons[m]
-        if newton.last_linearization is None:
+        known = self.newtons[m].last_linearization
+        if known is None:
             return 0.0
-        return float(self.system.magnitude(newton.last_linearization).max())
+        u, du = np.abs(self.place.arrays.u[m]), np.abs(self.place.arrays.du[m])
+        return float((abs(known.mass) @ du + abs(known.stiffness) @ u).max())
 
     # --- the operations of dae_sdc.sweepers.sweep -----------------------------------------------------------
 
