@@ -1,8 +1,8 @@
 """The modified Newton iteration as one loop, for Python objects and for compiled code alike.
 
 What is written here keeps to the part of Python that numba compiles. The operations it is made of, from
-:func:`evaluate` to :func:`factor`, are methods of the object ``work`` in Python; compiled code has its own,
-see :mod:`dae_sdc.dae.machine_newton`. ``m`` is the number of the node, which objects know themselves.
+:func:`correct` to :func:`factor`, are methods of the object ``work`` in Python; compiled code has its own,
+see :mod:`dae_sdc.dae.machine_newton`.
 """
 
 from __future__ import annotations
@@ -45,94 +45,86 @@ SOLVED, UNSOLVED, SINGULAR = 0, 1, 2
 """How an iteration ends."""
 
 
-def evaluate(work: Any, m: int) -> None:
-    """The residual at the iterate."""
-    work.evaluate()
+NEWEST, NOT_THE_SAME, HERE = 0, 1, 2
+"""Which linearisation a matrix is to be made of: the newest there is, or one at the iterate where there is
+none; another than that of the kept matrix, at the iterate if that is the newest; one at the iterate."""
 
 
-def correction(work: Any, m: int) -> float:
-    """Solve for the correction that belongs to the residual; its size."""
-    size: float = work.correction()
+def correct(work: Any) -> float:
+    """Evaluate the residual at the iterate and solve for the correction; the size of it."""
+    size: float = work.correct()
     return size
 
 
-def move(work: Any, m: int) -> None:
+def move(work: Any) -> None:
     """Subtract the correction from the iterate."""
     work.move()
 
 
-def largest_residual(work: Any, m: int) -> float:
+def largest_residual(work: Any) -> float:
     """Largest absolute value of the residual."""
     value: float = work.largest_residual()
     return value
 
 
-def at_round_off(work: Any, m: int) -> bool:
+def at_round_off(work: Any) -> bool:
     """Whether the residual at the iterate is nothing but round-off."""
     value: bool = work.at_round_off()
     return value
 
 
-def restore(work: Any, m: int) -> None:
+def restore(work: Any) -> None:
     """Return to the iterate at which the solve began."""
     work.restore()
 
 
-def kept_numbers(work: Any, m: int) -> Any:
+def kept_numbers(work: Any) -> Any:
     """What is known of the matrix kept for this system, see :data:`AGE`."""
     return work.kept_numbers()
 
 
-def newest_age(work: Any, m: int) -> float:
-    """Number of the newest linearisation."""
+def newest_age(work: Any) -> float:
+    """Number of the newest linearisation, negative if there is none."""
     value: float = work.newest_age()
     return value
 
 
-def has_linearization(work: Any, m: int) -> bool:
-    """Whether there is a linearisation to begin with."""
-    value: bool = work.has_linearization()
-    return value
-
-
-def linearize_here(work: Any, m: int) -> None:
+def linearize_here(work: Any) -> None:
     """Make the Jacobian at the iterate the newest linearisation."""
     work.linearize_here()
 
 
-def factor(work: Any, m: int) -> bool:
+def factor(work: Any) -> bool:
     """Factorise the iteration matrix of the newest linearisation; False if it has no inverse."""
     value: bool = work.factor()
     return value
 
 
-def factorize_anew(work: Any, m: int, here: bool) -> bool:
-    """Replace the kept matrix, by one of the Jacobian ``here`` or of the newest there is."""
-    if here:
-        linearize_here(work, m)
-    regular = factor(work, m)
-    kept = kept_numbers(work, m)
-    kept[AGE] = newest_age(work, m) if regular else -1.0
+def factorize_anew(work: Any, which: int) -> bool:
+    """Replace the kept matrix by one made of another linearisation, see :data:`NEWEST`."""
+    kept, newest = kept_numbers(work), newest_age(work)
+    if which == HERE or newest < 0.0 or (which == NOT_THE_SAME and kept[AGE] == newest):
+        linearize_here(work)
+    regular = factor(work)
+    kept[AGE] = newest_age(work) if regular else -1.0
     kept[RATE] = 1.0
     kept[IS_AGED] = 0.0
     kept[LAST_CHANGE] = 0.0
     return regular
 
 
-def renew(work: Any, m: int, here: bool) -> bool:
+def renew(work: Any, which: int) -> bool:
     """:func:`factorize_anew`; in compiled code behind a call of its own."""
-    return factorize_anew(work, m, here)
+    return factorize_anew(work, which)
 
 
-def iterate(work: Any, m: int, trust: bool, tolerance: float, residual_tolerance: float, maxiter: int) -> int:
+def iterate(work: Any, trust: bool, tolerance: float, residual_tolerance: float, maxiter: int) -> int:
     """Move an iterate to the solution with a matrix that is kept while it contracts.
 
     Parameters
     ----------
     work : object
         Gives the operations of this module.
-    m : int
-        Number of the node.
     trust : bool
         Accept by a contraction measured in an earlier solve.
     tolerance, residual_tolerance : float
@@ -145,69 +137,63 @@ def iterate(work: Any, m: int, trust: bool, tolerance: float, residual_tolerance
     int
         :data:`SOLVED`, :data:`UNSOLVED` or :data:`SINGULAR`.
     """
-    kept = kept_numbers(work, m)
+    kept = kept_numbers(work)
+    which = -1
     if kept[AGE] < 0.0:
-        if not renew(work, m, not has_linearization(work, m)):
-            return SINGULAR
+        which = NEWEST
     elif kept[IS_AGED] > 0.0 and not trust:
-        if not renew(work, m, kept[AGE] == newest_age(work, m)):
-            return SINGULAR
-    kept = kept_numbers(work, m)
-    rate = kept[RATE] if trust else 1.0
+        which = NOT_THE_SAME
+    rate = kept[RATE] if trust and which < 0 else 1.0
     fresh = full = False
     last = 0.0
     for count in range(maxiter):
-        evaluate(work, m)
-        size = correction(work, m)
+        if which >= 0:
+            if not renew(work, which):
+                return SINGULAR
+            which = -1
+        size = correct(work)
         if not size < float("inf"):
             return UNSOLVED
-        move(work, m)
+        move(work)
         if count == 0:
             if size > STALLED * kept[LAST_CHANGE]:
                 rate = 1.0
             kept[LAST_CHANGE] = size
-        if size <= SETTLED * tolerance and largest_residual(work, m) <= residual_tolerance:
+        residual = largest_residual(work)
+        if size <= SETTLED * tolerance and residual <= residual_tolerance:
             return SOLVED
         measured = size / last if last > 0.0 else 0.0
         last = size
         if measured > SLOW:
-            if size < NEAR and at_round_off(work, m):
+            if size < NEAR and at_round_off(work):
                 return SOLVED
             if measured > DIVERGING:
                 if full:
                     return UNSOLVED
                 # What an old matrix led to may be near another solution: begin again where the guess was,
                 # and if a new matrix there is of no use either, with a new one each time.
-                restore(work, m)
-                if not renew(work, m, True):
-                    return SINGULAR
-                kept = kept_numbers(work, m)
-                full, fresh, rate, last = fresh, True, 1.0, 0.0
+                restore(work)
+                which, full, fresh, rate, last = HERE, fresh, True, 1.0, 0.0
                 continue
             if size * measured / (1.0 - measured) <= tolerance:
                 return SOLVED
             if not full:
-                full = fresh
-                if not renew(work, m, fresh or kept[AGE] == newest_age(work, m)):
-                    return SINGULAR
-                kept = kept_numbers(work, m)
+                full, which = fresh, HERE if fresh else NOT_THE_SAME
                 fresh, rate = True, 1.0
                 last = size if full else 0.0
                 continue
         elif measured > 0.0:
             if measured > AGED:
                 kept[IS_AGED] = 1.0
-            believed = 0.2 * kept[RATE] if kept[RATE] < 1.0 else 0.0
-            rate = max(measured, RATE_FLOOR, believed)
+            rate = measured if measured > RATE_FLOOR else RATE_FLOOR
+            if rate < 0.2 * kept[RATE] < 0.2:
+                rate = 0.2 * kept[RATE]
             kept[RATE] = rate
-            if size * rate / (1.0 - rate) <= tolerance:
-                if largest_residual(work, m) * rate <= residual_tolerance:
-                    return SOLVED
+            if size * rate / (1.0 - rate) <= tolerance and residual * rate <= residual_tolerance:
+                return SOLVED
         elif rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:
-            if largest_residual(work, m) * rate <= residual_tolerance:
+            if residual * rate <= residual_tolerance:
                 return SOLVED
         if full:
-            if not renew(work, m, True):
-                return SINGULAR
-            kept = kept_numbers(work, m)
+            which = HERE
     return UNSOLVED

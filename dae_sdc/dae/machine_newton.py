@@ -10,20 +10,34 @@ import functools
 import inspect
 import sys
 import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, types
+from numba import cfunc, config, types
 from numba.extending import get_cython_function_address, intrinsic, overload, register_jitable
 
 from dae_sdc.dae import iteration, machine, triangular
 from dae_sdc.dae.iteration import ROUND_OFF
-from dae_sdc.dae.linear import EPS, largest
+from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.machine import call_jacobian, call_residual
 from dae_sdc.dae.triangular import TriangularFactors, solve_triangular
+
+INNER = {
+    "no_cfunc_wrapper": True,
+    "no_cpython_wrapper": True,
+    "no_rewrites": True,
+    "_nrt": False,
+    "error_model": "numpy",
+}
+"""Options of functions that only compiled code calls: without what Python would need, they compile faster."""
+
+RARE = {**INNER, "_dbg_optnone": True}
+"""The same for functions that are seldom called, and need not be optimised."""
 
 
 class Places(IntEnum):
@@ -78,6 +92,11 @@ class Places(IntEnum):
     SUBSTITUTE = 43  # how to solve with sparse factors; 0 with dense ones
     TRIANGLES = 44  # addresses of the parts of the sparse factors, integers, (S, 10)
     WORK = 45  # (n,)
+    NODE_U = 46  # of the node that is solved for: its rows, slot, place of its age, number
+    NODE_DU = 47
+    SLOT = 48
+    AGE_AT = 49
+    NODE = 50
 
 
 class Sizes(IntEnum):
@@ -137,6 +156,11 @@ class Sizes(IntEnum):
     SUBSTITUTE,
     TRIANGLES,
     WORK,
+    NODE_U,
+    NODE_DU,
+    SLOT,
+    AGE_AT,
+    NODE,
 ) = (int(place) for place in Places)
 (TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC) = (int(i) for i in Sizes)
 
@@ -225,10 +249,10 @@ def _answers(count: int) -> Any:
     return call
 
 
-_answer_of_3, _answer_of_4 = _answers(3), _answers(4)
+_answer_of_3 = _answers(3)
 
 
-@register_jitable
+@register_jitable(**INNER)
 def lu_factor(places: Any, matrix: Any, pivots: Any) -> Any:
     """LU factors of a matrix stored by columns, in place; False where LAPACK meets a zero pivot."""
     n = places[LAPACK_N]
@@ -236,7 +260,7 @@ def lu_factor(places: Any, matrix: Any, pivots: Any) -> Any:
     return short_integers(places[LAPACK_INFO])[0] == 0
 
 
-@register_jitable
+@register_jitable(**INNER)
 def lu_solve(places: Any, factors_at: Any, pivots_at: Any, x_at: Any) -> Any:
     """Solve with the factors, in place."""
     n = places[N]
@@ -262,7 +286,7 @@ def lu_solve(places: Any, factors_at: Any, pivots_at: Any, x_at: Any) -> Any:
             x[i] -= factors[j * n + i] * x[j]
 
 
-@register_jitable
+@register_jitable(**INNER)
 def largest_of(values: Any, low: Any, high: Any) -> Any:
     """Largest absolute value; NaN if one is."""
     result = 0.0
@@ -275,15 +299,7 @@ def largest_of(values: Any, low: Any, high: Any) -> Any:
     return result
 
 
-@overload(largest)
-def _largest(values: Any) -> Any:
-    def implementation(values: Any) -> Any:
-        return largest_of(values, 0, len(values))
-
-    return implementation
-
-
-@register_jitable
+@register_jitable(**INNER)
 def residual_of_node(places: Any, m: Any, u_at: Any, du_at: Any) -> Any:
     """F - tau of node m into ``VALUE``."""
     places[RHS] += 1
@@ -296,40 +312,14 @@ def residual_of_node(places: Any, m: Any, u_at: Any, du_at: Any) -> Any:
             value[i] -= tau[m * n + i]
 
 
-@register_jitable
-def row_at(places: Any, which: Any, m: Any) -> Any:
-    """Address of the row of node m of the iterate."""
-    return places[which] + 8 * places[STRIDE] * m
-
-
-@register_jitable
-def slot_of(places: Any, m: Any) -> Any:
-    """Which of the kept matrices belongs to node m."""
-    return integers(places[SLOTS])[m]
-
-
-@register_jitable
-def share(places: Any, m: Any) -> Any:
-    """Where the age of node m stands: its own where a guide begins every solve, otherwise one for all."""
-    return m if places[GUIDED] != 0 else 0
-
-
-@overload(iteration.evaluate)
-def _evaluate(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
-        places = integers(work.places)
-        residual_of_node(places, m, row_at(places, U, m), row_at(places, DU, m))
-
-    return implementation
-
-
-@overload(iteration.correction)
-def _correction(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.correct, jit_options=INNER)
+def _correct(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         places, sizes = integers(work.places), doubles(work.sizes)
+        residual_of_node(places, places[NODE], places[NODE_U], places[NODE_DU])
         places[NEWTON] += 1
         places[SOLVES] += 1
-        n, slot, split = places[N], slot_of(places, m), places[SPLIT]
+        n, slot, split = places[N], places[SLOT], places[SPLIT]
         delta, value = doubles(places[DELTA]), doubles(places[VALUE])
         for i in range(n):
             delta[i] = value[i]
@@ -348,41 +338,40 @@ def _correction(work: Any, m: Any) -> Any:
     return implementation
 
 
-@overload(iteration.move)
-def _move(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.move, jit_options=INNER)
+def _move(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         places = integers(work.places)
-        n, k, c = places[N], places[N_INTEGRATED], doubles(places[COEFFICIENTS])[m]
-        u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
-        delta = doubles(places[DELTA])
+        n, k, c = places[N], places[N_INTEGRATED], doubles(places[COEFFICIENTS])[places[NODE]]
+        u, du, delta = doubles(places[NODE_U]), doubles(places[NODE_DU]), doubles(places[DELTA])
         for i in range(k):
             du[i] -= delta[i]
         own = not c > 0.0 and k < n
+        factor = 1.0 if own else c
         for i in range(k if own else 0, n):
-            u[i] -= delta[i] if own else c * delta[i]
+            u[i] -= factor * delta[i]
 
     return implementation
 
 
-@overload(iteration.largest_residual)
-def _largest_residual(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.largest_residual, jit_options=INNER)
+def _largest_residual(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         return largest_of(doubles(integers(work.places)[VALUE]), 0, integers(work.places)[N])
 
     return implementation
 
 
-@overload(iteration.at_round_off)
-def _at_round_off(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.at_round_off, jit_options=RARE)
+def _at_round_off(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         places = integers(work.places)
         if places[MASSES] == 0:  # Python knows it
             return False
-        residual_of_node(places, m, row_at(places, U, m), row_at(places, DU, m))
-        n, slot, value = places[N], slot_of(places, m), doubles(places[VALUE])
-        u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
-        mass = doubles(places[MASSES] + 8 * n * n * slot)
-        stiffness = doubles(places[STIFFNESSES] + 8 * n * n * slot)
+        residual_of_node(places, places[NODE], places[NODE_U], places[NODE_DU])
+        n, value, u, du = places[N], doubles(places[VALUE]), doubles(places[NODE_U]), doubles(places[NODE_DU])
+        mass = doubles(places[MASSES] + 8 * n * n * places[SLOT])
+        stiffness = doubles(places[STIFFNESSES] + 8 * n * n * places[SLOT])
         for i in range(n):
             scale = 0.0
             for j in range(n):
@@ -394,12 +383,12 @@ def _at_round_off(work: Any, m: Any) -> Any:
     return implementation
 
 
-@overload(iteration.restore)
-def _restore(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.restore, jit_options=RARE)
+def _restore(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         places = integers(work.places)
         n, saved = places[N], doubles(places[SAVED])
-        u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
+        u, du = doubles(places[NODE_U]), doubles(places[NODE_DU])
         for i in range(n):
             u[i] = saved[i]
             du[i] = saved[n + i]
@@ -407,34 +396,26 @@ def _restore(work: Any, m: Any) -> Any:
     return implementation
 
 
-@overload(iteration.kept_numbers)
-def _kept_numbers(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.kept_numbers, jit_options=INNER)
+def _kept_numbers(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         places = integers(work.places)
-        return doubles(places[KEPT] + 8 * 4 * slot_of(places, m))
+        return doubles(places[KEPT] + 8 * 4 * places[SLOT])
 
     return implementation
 
 
-@overload(iteration.newest_age)
-def _newest_age(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.newest_age, jit_options=INNER)
+def _newest_age(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         places = integers(work.places)
-        return doubles(places[AGES])[share(places, m)]
+        known = places[GUIDED] != 0 or integers(places[NEWEST])[0] >= 0
+        return doubles(places[AGES])[places[AGE_AT]] if known else -1.0
 
     return implementation
 
 
-@overload(iteration.has_linearization)
-def _has_linearization(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
-        places = integers(work.places)
-        return places[GUIDED] != 0 or integers(places[NEWEST])[0] >= 0
-
-    return implementation
-
-
-@register_jitable
+@register_jitable(**INNER)
 def linearize_at(places: Any, time: Any, u_at: Any, du_at: Any, slot: Any) -> Any:
     """Both halves of the Jacobian at a point into a slot."""
     places[JACOBIANS] += 1
@@ -448,38 +429,38 @@ def linearize_at(places: Any, time: Any, u_at: Any, du_at: Any, slot: Any) -> An
         stiffness[i] -= mass[i]
 
 
-@overload(iteration.linearize_here)
-def _linearize_here(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.linearize_here, jit_options=INNER)
+def _linearize_here(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         places = integers(work.places)
-        slot, mine = slot_of(places, m), share(places, m)
-        linearize_at(places, doubles(places[TIMES])[m], row_at(places, U, m), row_at(places, DU, m), slot)
-        integers(places[NEWEST])[mine] = slot
-        doubles(places[AGES])[mine] += 1.0
+        time = doubles(places[TIMES])[places[NODE]]
+        linearize_at(places, time, places[NODE_U], places[NODE_DU], places[SLOT])
+        integers(places[NEWEST])[places[AGE_AT]] = places[SLOT]
+        doubles(places[AGES])[places[AGE_AT]] += 1.0
 
     return implementation
 
 
-@overload(iteration.factor)
-def _factor(work: Any, m: Any) -> Any:
-    def implementation(work: Any, m: Any) -> Any:
+@overload(iteration.factor, jit_options=INNER)
+def _factor(work: Any) -> Any:
+    def implementation(work: Any) -> Any:
         places = integers(work.places)
-        n, slot, mine, newest = places[N], slot_of(places, m), share(places, m), integers(places[NEWEST])
-        source = newest[mine]
+        n, slot, newest = places[N], places[SLOT], integers(places[NEWEST])
+        source = newest[places[AGE_AT]]
         if source < 0:
             source = places[CAPACITY]
             if places[GUIDE_KNOWN] == 0:
                 time, guide = doubles(places[TIMES])[places[FIRST]], places[GUIDE]
                 linearize_at(places, time, guide, guide + 8 * n, source)
                 places[GUIDE_KNOWN] = 1
-            newest[mine] = source
+            newest[places[AGE_AT]] = source
         mass, from_mass = doubles(places[MASSES]), n * n * source
         stiffness, to = doubles(places[STIFFNESSES]), n * n * slot
         if source != slot:
             for i in range(n * n):
                 mass[to + i] = mass[from_mass + i]
                 stiffness[to + i] = stiffness[from_mass + i]
-        factors_at, c = places[FACTORS] + 8 * to, doubles(places[COEFFICIENTS])[m]
+        factors_at, c = places[FACTORS] + 8 * to, doubles(places[COEFFICIENTS])[places[NODE]]
         factors = doubles(factors_at)
         places[FACTORIZATIONS] += 1
         biggest = 0.0
@@ -509,39 +490,43 @@ def _factor(work: Any, m: Any) -> Any:
     return implementation
 
 
-@register_jitable
+@register_jitable(**INNER)
 def begin_solve(work: Any, m: Any) -> Any:
     """Look at the iterate at which the solve at node m begins."""
     places, sizes = integers(work.places), doubles(work.sizes)
-    n, split, saved = places[N], places[SPLIT], doubles(places[SAVED])
-    u, du = doubles(row_at(places, U, m)), doubles(row_at(places, DU, m))
+    n, split, saved, offset = places[N], places[SPLIT], doubles(places[SAVED]), 8 * places[STRIDE] * m
+    places[NODE], places[NODE_U], places[NODE_DU] = m, places[U] + offset, places[DU] + offset
+    places[SLOT] = integers(places[SLOTS])[m]
+    u, du = doubles(places[NODE_U]), doubles(places[NODE_DU])
     for i in range(n):
         saved[i] = u[i]
         saved[n + i] = du[i]
     sizes[DIFFERENTIAL] = 1.0 / (1.0 + largest_of(du, 0, split))
     c = doubles(places[COEFFICIENTS])[m]
     sizes[ALGEBRAIC] = (c if c > 0.0 else 1.0) / (1.0 + largest_of(u, split, n))
+    # One age serves all nodes where no guide begins every solve.
+    places[AGE_AT] = 0
     if places[GUIDED] != 0:
+        places[AGE_AT] = m
         integers(places[NEWEST])[m] = -1
         doubles(places[AGES])[m] += 1.0
 
 
 for _function in (iteration.factorize_anew, iteration.iterate, solve_triangular):
-    register_jitable(_function)
+    register_jitable(**INNER)(_function)
 
 
-@overload(iteration.renew)
-def _renew(work: Any, m: Any, here: Any) -> Any:
-    def implementation(work: Any, m: Any, here: Any) -> Any:
+@overload(iteration.renew, jit_options=INNER)
+def _renew(work: Any, which: Any) -> Any:
+    def implementation(work: Any, which: Any) -> Any:
         if integers(work.places)[RENEW] == 0:
             return False
-        flag = 1 if here else 0
-        return _answer_of_4(integers(work.places)[RENEW], (work.places, work.sizes, m, flag)) != 0
+        return _answer_of_3(integers(work.places)[RENEW], (work.places, work.sizes, which)) != 0
 
     return implementation
 
 
-@register_jitable
+@register_jitable(**INNER)
 def solve_at_node(solver: Any, m: Any) -> Any:
     """Solve at node m from the iterate in place; False, with the iterate as it was, if that fails."""
     return _answer_of_3(integers(solver.places)[SOLVE_AT], (solver.places, solver.sizes, m)) != 0
@@ -571,25 +556,37 @@ def _compile_solver(digest: int) -> tuple[Any, Any]:
         begin_solve(work, m)
         row, limits = integers(places), doubles(sizes)
         tolerance, residual_tolerance = limits[TOLERANCE], limits[RESIDUAL_TOLERANCE]
-        how = iteration.iterate(work, m, row[TRUST] != 0, tolerance, residual_tolerance, row[MAXITER])
+        how = iteration.iterate(work, row[TRUST] != 0, tolerance, residual_tolerance, row[MAXITER])
         if how != iteration.SOLVED:
-            iteration.restore(work, m)
+            iteration.restore(work)
             return 0
         return 1
 
-    @cfunc(types.int64(types.int64, types.int64, types.int64, types.int64), **options)
-    def factorize_at(places: Any, sizes: Any, m: Any, here: Any) -> Any:
+    @cfunc(types.int64(types.int64, types.int64, types.int64), **options)
+    def factorize_at(places: Any, sizes: Any, which: Any) -> Any:
         if digest < 0:
             return 0
-        return 1 if iteration.factorize_anew(MachineNodes(places, sizes), m, here != 0) else 0
+        return 1 if iteration.factorize_anew(MachineNodes(places, sizes), which) else 0
 
     return solve_at, factorize_at
+
+
+@contextmanager
+def lightly_optimized() -> Iterator[None]:
+    """Compile with LLVM's level 1, in a fifth less time; what is compiled here hardly runs slower by it."""
+    before = config.OPT
+    config.OPT = type(before)(1)
+    try:
+        yield
+    finally:
+        config.OPT = before
 
 
 @functools.cache
 def solver_functions() -> tuple[Any, Any]:
     """What stands at ``SOLVE_AT`` and ``RENEW``, compiled when it is first asked for."""
-    return _compile_solver(digest_of(iteration, machine, sys.modules[__name__]))
+    with lightly_optimized():
+        return _compile_solver(digest_of(iteration, machine, sys.modules[__name__]))
 
 
 def _compile_substitution(digest: int) -> Any:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from dae_sdc.dae.iteration import NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
+from dae_sdc.dae.iteration import HERE, NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
 from dae_sdc.dae.linear import Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.problem import ProblemDAE
@@ -188,7 +188,6 @@ class ModifiedNewton:
         try:
             how = iterate(
                 self,
-                0,
                 self.trust,
                 self.problem.newton_tol,
                 self.residual_tolerance,
@@ -231,12 +230,9 @@ class ModifiedNewton:
 
     # --- the operations of dae_sdc.dae.iteration ------------------------------------------------------------
 
-    def evaluate(self) -> None:
-        """The residual at the iterate."""
+    def correct(self) -> float:
+        """Evaluate the residual and solve for the correction; its size."""
         self._residual = self._system.residual()
-
-    def correction(self) -> float:
-        """Solve for the correction; its size."""
         self._delta = self._solved(self._residual)
         size = self._system.size(self._delta)
         self._history.append(size)
@@ -277,12 +273,9 @@ class ModifiedNewton:
         return self._matrix.numbers
 
     def newest_age(self) -> float:
-        """Number of the newest linearisation."""
-        return float(self._age)
-
-    def has_linearization(self) -> bool:
-        """Whether there is one, or a guide that gives one."""
-        return self._linearization is not None or self.guide is not None
+        """Number of the newest linearisation; a guide can always give one."""
+        known = self._linearization is not None or self.guide is not None
+        return float(self._age) if known else -1.0
 
     def linearize_here(self) -> None:
         """Evaluate the Jacobian at the iterate."""
@@ -308,7 +301,7 @@ class ModifiedNewton:
         counters = self.problem.work_counters
         residual = system.residual()
         for _ in range(2 * self.problem.newton_maxiter):
-            factorize_anew(self, 0, True)
+            factorize_anew(self, HERE)
             delta = self._solved(residual)
             size = system.size(delta)
             counters["newton"].niter += 1

@@ -1,8 +1,12 @@
-"""Solves with the factors of a sparse matrix as plain loops, for compiled code that must not call Python.
+"""Sparse factors as plain loops, for compiled code that must not call Python: solves and refactorisations.
 
 SuperLU needs 3 us for a solve of any size, by the way through SciPy. Loops do without: called by compiled
 code they are more than ten times faster for n = 20, and twice as fast for chains of any length. They are
 slower where the factors are so full that SuperLU works on blocks, on grids from n = 500.
+
+Matrices of one pattern need pivots chosen once: the next is factorised with the orderings and the pivots of
+an earlier one, and all that is left to do is the arithmetic. Whether those pivots are still good enough is
+watched while it is done.
 """
 
 from __future__ import annotations
@@ -33,9 +37,10 @@ class TriangularFactors(NamedTuple):
     Parameters
     ----------
     lower_data, lower_indices, lower_indptr : ndarray
-        L without its diagonal of ones, in CSR form; shapes (entries,), (entries,), (n + 1,).
+        L without its diagonal of ones, in CSR form with columns in ascending order; shapes (entries,),
+        (entries,), (n + 1,).
     upper_data, upper_indices, upper_indptr : ndarray
-        U without its diagonal, in CSR form.
+        U without its diagonal, in the same form.
     inverse : ndarray, shape (n,)
         1 / U[i, i].
     rows : ndarray of int, shape (n,)
@@ -61,15 +66,63 @@ class TriangularFactors(NamedTuple):
     size: int
 
 
-def triangular_factors(factorization: Factorization) -> TriangularFactors:
+class RowPattern(NamedTuple):
+    """Where the entries of a matrix go in its factors LU, row by row; all matrices of a pattern share it.
+
+    Parameters
+    ----------
+    source : ndarray of int, shape (entries,)
+        Places in the values of the matrix in CSC form.
+    position : ndarray of int, shape (entries,)
+        Columns of LU to which those values belong, in ascending order in every row.
+    indptr : ndarray of int, shape (n + 1,)
+        Row i of LU is made of ``source[indptr[i]:indptr[i + 1]]``.
+    """
+
+    source: Indices
+    position: Indices
+    indptr: Indices
+
+
+REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)
+"""What :func:`refactorize` returns."""
+
+SMALLEST_PIVOT = 2.0**-26
+"""Smallest pivot relative to the largest term met in its row, with columns scaled: the square root of eps.
+
+A pivot is as uncertain as the round-off of those terms, so half of its digits are left at least.
+SuperLU_DIST, which does not exchange rows while it eliminates either, replaces smaller ones.
+
+X. S. Li, J. W. Demmel, SuperLU_DIST: a scalable distributed-memory sparse direct solver for unsymmetric
+linear systems, ACM Trans. Math. Softw. 29 (2003) 110."""
+
+LARGEST_GROWTH = 2.0**26
+"""Largest term of a row relative to the row of the matrix, with columns scaled: 1 / the square root of eps.
+
+Elimination without exchanges solves a system that differs by n eps |L| |U| (N. J. Higham, Accuracy and
+Stability of Numerical Algorithms, SIAM (2002), theorem 9.3), of which these terms are the parts. Up to this
+bound Newton's method still gains half of the digits with every correction."""
+
+_FINITE = float(np.finfo(float).max)
+_NORMAL = float(np.finfo(float).tiny)
+
+
+def triangular_factors(factorization: Factorization, matrix: Any = None) -> TriangularFactors:
     """The factors of a sparse matrix as arrays.
 
     SuperLU copies its factors for that, and keeps the copies: drop ``factorization`` where memory counts.
+
+    SciPy leaves out what is zero in SuperLU's factors, by chance or because the matrix stores zeros. In the
+    next matrix of the pattern it may be none: for :func:`refactorize` give the matrix, from whose pattern and
+    the order of the pivots follows what can ever be filled. This is done in compiled code if numba is
+    installed, and by slow loops otherwise.
 
     Parameters
     ----------
     factorization : SparseLU
         What :func:`dae_sdc.dae.linear.factorize` returns for a sparse matrix and the solver "superlu".
+    matrix : CSC matrix, shape (n, n), optional
+        The one that was factorised; zeros that it stores are entries of its pattern.
 
     Returns
     -------
@@ -79,35 +132,360 @@ def triangular_factors(factorization: Factorization) -> TriangularFactors:
     Raises
     ------
     InputError
-        If the factors are not those of SuperLU.
+        If the factors are not those of SuperLU, or not those of ``matrix``.
     SingularMatrixError
         If a pivot is so small that it has no reciprocal.
+
+    References
+    ----------
+    T. A. Davis, Direct Methods for Sparse Linear Systems, SIAM (2006), ch. 6, for the patterns of factors.
     """
     if not isinstance(factorization, SparseLU):
         raise InputError(
             f"triangular factors are those of solver 'superlu'; got {type(factorization).__name__}"
         )
     lower, upper, row_rank, column_rank, scale = factorization.parts()
+    rows, columns = _inverse_permutation(row_rank), _inverse_permutation(column_rank)
+    # This conversion orders the entries of every row by their columns.
+    lower, upper = lower.tocsr(), upper.tocsr()
+    diagonal = upper.data[upper.indptr[:-1]]
     with np.errstate(divide="ignore", over="ignore"):
-        inverse = 1.0 / upper.diagonal()
+        inverse = 1.0 / diagonal
     if not np.isfinite(inverse).all():
         raise SingularMatrixError("")
-    rows = np.argsort(row_rank).astype(np.int32)
-    ordered = np.ones(len(rows)) if scale is None else scale[rows]
-    below, above = sparse.tril(lower, -1, format="csr"), sparse.triu(upper, 1, format="csr")
-    return TriangularFactors(
-        *_csr_parts(below),
-        *_csr_parts(above),
+    factors = TriangularFactors(
+        # The diagonal is the last entry of a row of L and the first of one of U.
+        *_without(lower, lower.indptr[1:] - 1),
+        *_without(upper, upper.indptr[:-1]),
         inverse,
         rows,
-        np.argsort(column_rank).astype(np.int32),
-        ordered,
+        columns,
+        np.ones(len(rows)) if scale is None else scale[rows],
         len(rows),
+    )
+    return factors if matrix is None else _filled(factors, matrix)
+
+
+def _inverse_permutation(rank: npt.NDArray[Any]) -> Indices:
+    order = np.empty(len(rank), dtype=np.int32)
+    order[rank] = np.arange(len(rank), dtype=np.int32)
+    return order
+
+
+def _without(matrix: Any, places: npt.NDArray[Any]) -> tuple[Vector, Indices, Indices]:
+    """Values, columns and starts of the rows of a CSR matrix, less one entry of every row."""
+    kept = np.ones(len(matrix.data), dtype=bool)
+    kept[places] = False
+    starts = matrix.indptr - np.arange(len(matrix.indptr), dtype=matrix.indptr.dtype)
+    return matrix.data[kept], matrix.indices[kept].astype(np.int32), starts.astype(np.int32)
+
+
+def row_pattern(factors: TriangularFactors, matrix: Any) -> RowPattern:
+    """Where the entries of a matrix go in its factors.
+
+    Parameters
+    ----------
+    factors : TriangularFactors
+        Of a matrix of the pattern, made with ``triangular_factors(factorization, matrix)``.
+    matrix : CSC matrix, shape (n, n)
+        Of the pattern; its values are of no consequence. Entries in parts are summed.
+
+    Returns
+    -------
+    RowPattern
+        For these factors, others with the same orderings and copies of them. 8 bytes for each entry of the
+        matrix, and 4 n for the rest.
+
+    Raises
+    ------
+    InputError
+        If the matrix has another size than its factors or no CSC form, or if its elimination can fill a
+        place that the factors do not have. This is where that is found: it does not depend on the values,
+        and a look at every term while they are computed takes a third of the time on grids.
+    """
+    pattern = _rows_of(factors, matrix)
+    lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
+    same = np.array_equal(lower_starts, factors.lower_indptr) and np.array_equal(
+        upper_starts, factors.upper_indptr
+    )
+    if not (
+        same and np.array_equal(lower, factors.lower_indices) and np.array_equal(upper, factors.upper_indices)
+    ):
+        raise InputError(
+            "the factors do not have the places that elimination of the matrix fills; "
+            "make them with triangular_factors(factorization, matrix)"
+        )
+    return pattern
+
+
+def _rows_of(factors: TriangularFactors, matrix: Any) -> RowPattern:
+    if getattr(matrix, "format", None) != "csc" or matrix.shape != (factors.size, factors.size):
+        raise InputError(
+            f"the matrix of factors with n={factors.size} must be one in CSC form of that size; "
+            f"got {type(matrix).__name__} of shape {getattr(matrix, 'shape', None)}"
+        )
+    row_rank = _inverse_permutation(factors.rows)
+    lengths = np.diff(matrix.indptr)[factors.columns]
+    starts = np.zeros_like(matrix.indptr)
+    np.cumsum(lengths, out=starts[1:])
+    source = np.repeat(matrix.indptr[:-1][factors.columns] - starts[:-1], lengths)
+    source += np.arange(len(source), dtype=source.dtype)
+    # Columns in order, rows renamed: the conversion puts the numbers of the entries into ascending rows.
+    ordered = sparse.csc_array((source, row_rank[matrix.indices[source]], starts), shape=matrix.shape)
+    rows = ordered.tocsr()
+    return RowPattern(rows.data.astype(np.int32), rows.indices.astype(np.int32), rows.indptr.astype(np.int32))
+
+
+def _filled(factors: TriangularFactors, matrix: Any) -> TriangularFactors:
+    """The same factors, with an entry wherever matrices of this pattern can have one."""
+    lower, lower_starts, upper, upper_starts = _filled_places(factors, _rows_of(factors, matrix))
+    below = _spread(lower, lower_starts, factors.lower_data, factors.lower_indices, factors.lower_indptr)
+    above = _spread(upper, upper_starts, factors.upper_data, factors.upper_indices, factors.upper_indptr)
+    return factors._replace(
+        lower_data=below,
+        lower_indices=lower,
+        lower_indptr=lower_starts,
+        upper_data=above,
+        upper_indices=upper,
+        upper_indptr=upper_starts,
     )
 
 
-def _csr_parts(matrix: Any) -> tuple[Vector, Indices, Indices]:
-    return matrix.data, matrix.indices.astype(np.int32), matrix.indptr.astype(np.int32)
+def _filled_places(factors: TriangularFactors, pattern: RowPattern) -> tuple[Indices, ...]:
+    """Columns and starts of the rows of L and U that elimination fills."""
+    n = factors.size
+    lower_starts, upper_starts = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
+    link, ends = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
+    fill = _machine_or_plain(fill_in)
+    room = len(pattern.source) + len(factors.lower_data) + len(factors.upper_data)
+    while True:
+        lower, upper = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+        if fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room) >= 0:
+            return (
+                lower[: lower_starts[n]].copy(),
+                lower_starts,
+                upper[: upper_starts[n]].copy(),
+                upper_starts,
+            )
+        room *= 2
+
+
+def _spread(
+    indices: Indices, starts: Indices, data: Vector, own_indices: Indices, own_starts: Indices
+) -> Vector:
+    """Values of a pattern within another, with zeros between."""
+    n = len(starts) - 1
+    rows = np.arange(n, dtype=np.int64)
+    everywhere = np.repeat(rows * n, np.diff(starts)) + indices
+    own = np.repeat(rows * n, np.diff(own_starts)) + own_indices
+    at = np.searchsorted(everywhere, own)
+    if len(own) and (at[-1] == len(everywhere) or (everywhere[at] != own).any()):
+        raise InputError("the factors are not those of the matrix: they have entries that it cannot fill")
+    spread = np.zeros(len(everywhere))
+    spread[at] = data
+    return spread
+
+
+def fill_in(
+    pattern: RowPattern,
+    n: int,
+    link: Indices,
+    ends: Indices,
+    lower: Indices,
+    lower_starts: Indices,
+    upper: Indices,
+    upper_starts: Indices,
+    room: int,
+) -> int:
+    """The patterns of L and U without exchanges of rows, as if no number ever became zero.
+
+    A row gets the entries of every row of U that is subtracted from it. It is kept as a chain in ascending
+    order, into which those rows, in ascending order too, are merged. Where L[j, k] and U[k, j] are both
+    filled, row j has taken over what row k of U has behind column j: later rows, which meet j as well, get it
+    from there, and row k is looked through up to j only.
+
+    Parameters
+    ----------
+    pattern : RowPattern
+        Of the matrix.
+    n : int
+        Its size.
+    link : ndarray of int, shape (n + 1,)
+        Overwritten.
+    ends : ndarray of int, shape (n,)
+        Overwritten.
+    lower, upper : ndarray of int, shape (room,)
+        Receive the columns of the entries off the diagonals.
+    lower_starts, upper_starts : ndarray of int, shape (n + 1,)
+        Receive where rows start in them.
+    room : int
+        Length of ``lower`` and ``upper``.
+
+    Returns
+    -------
+    int
+        Number of entries; -1 where there is not room enough.
+
+    References
+    ----------
+    S. C. Eisenstat, J. W. H. Liu, Exploiting structural symmetry in unsymmetric sparse symbolic
+    factorization, SIAM J. Matrix Anal. Appl. 13 (1992) 202.
+    """
+    positions, starts = pattern.position, pattern.indptr
+    below, above = 0, 0
+    lower_starts[0], upper_starts[0] = 0, 0
+    for i in range(n):
+        # The chain starts after place n, and ends with n. Parts of one entry stand side by side: one link.
+        last = n
+        for entry in range(starts[i], starts[i + 1]):
+            link[last] = positions[entry]
+            last = positions[entry]
+        link[last] = n
+        k = link[n]
+        while k < i:
+            last = k
+            end = ends[k]
+            for entry in range(upper_starts[k], end):
+                j = upper[entry]
+                if j == i:
+                    ends[k] = entry + 1
+                while link[last] < j:
+                    last = link[last]
+                if link[last] != j:
+                    link[j] = link[last]
+                    link[last] = j
+                last = j
+            if below == room:
+                return -1
+            lower[below] = k
+            below += 1
+            k = link[k]
+        if k == i:
+            k = link[k]
+        while k < n:
+            if above == room:
+                return -1
+            upper[above] = k
+            above += 1
+            k = link[k]
+        lower_starts[i + 1] = below
+        upper_starts[i + 1] = above
+        ends[i] = above
+    return below + above
+
+
+def copy_for(factors: TriangularFactors) -> TriangularFactors:
+    """Factors for another matrix of the same pattern, to be filled by :func:`refactorize`.
+
+    Parameters
+    ----------
+    factors : TriangularFactors
+        Of a matrix of the pattern.
+
+    Returns
+    -------
+    TriangularFactors
+        A copy of the numbers, 8 bytes for each entry of both factors with one diagonal; everything else is
+        that of ``factors``.
+    """
+    return factors._replace(
+        lower_data=factors.lower_data.copy(),
+        upper_data=factors.upper_data.copy(),
+        inverse=factors.inverse.copy(),
+    )
+
+
+def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, work: Vector) -> int:
+    """Factorise a matrix of the same pattern with the pivots of an earlier one; allocates nothing.
+
+    In the part of Python that numba compiles, with the same numbers everywhere, as
+    :func:`solve_triangular`; as plain Python it may warn of an overflow besides. It costs two operations for
+    each entry of a row of U that is subtracted from another row.
+
+    Row by row the terms are compared with the row of the matrix, every column in units of the sum of its
+    absolute values. The answer does not depend on the units of the unknowns, and of equations in small units
+    as much is asked as of others.
+
+    Parameters
+    ----------
+    pattern : RowPattern
+        Where the entries of the matrix go.
+    factors : TriangularFactors
+        Those that ``pattern`` was made for, or a copy. They receive the numbers in ``lower_data``,
+        ``upper_data`` and ``inverse``; those before are not used. If the answer is not 0, they are of no use
+        until a later call answers 0. Orderings and scale are kept.
+    data : ndarray, shape (entries,)
+        Values of the matrix in CSC form.
+    work : ndarray, shape (3 n,)
+        Overwritten.
+
+    Returns
+    -------
+    int
+        0, or REFACTORIZED, where all is well. WEAK_PIVOT where a pivot is zero or below
+        :data:`SMALLEST_PIVOT`, GROWTH where terms are above :data:`LARGEST_GROWTH`, NOT_FINITE where a number
+        is not. Only a factorisation with exchanges of rows can say then whether the matrix is singular.
+
+    References
+    ----------
+    T. A. Davis, E. Palamadai Natarajan, Algorithm 907: KLU, a direct sparse solver for circuit simulation
+    problems, ACM Trans. Math. Softw. 37 (2010) 36, for refactorisation and the growth by columns.
+    """
+    sources, positions, starts = pattern.source, pattern.position, pattern.indptr
+    lower, lower_indices, lower_starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
+    upper, upper_indices, upper_starts = factors.upper_data, factors.upper_indices, factors.upper_indptr
+    inverse, scale, n = factors.inverse, factors.scale, factors.size
+    # work[:n] is the row at hand, work[n:2 n] the weights of the columns, work[2 n:] the sizes of U's rows.
+    for i in range(n):
+        work[n + i] = 0.0
+    for i in range(n):
+        for entry in range(starts[i], starts[i + 1]):
+            work[n + positions[entry]] += abs(data[sources[entry]] * scale[i])
+    # Sums and not maxima: a NaN stays in them.
+    for j in range(n):
+        total = work[n + j]
+        if not total <= _FINITE:
+            return NOT_FINITE
+        if total < _NORMAL:
+            return WEAK_PIVOT
+        work[n + j] = 1.0 / total
+    for i in range(n):
+        for entry in range(lower_starts[i], lower_starts[i + 1]):
+            work[lower_indices[entry]] = 0.0
+        work[i] = 0.0
+        for entry in range(upper_starts[i], upper_starts[i + 1]):
+            work[upper_indices[entry]] = 0.0
+        own = 0.0
+        for entry in range(starts[i], starts[i + 1]):
+            j = positions[entry]
+            value = data[sources[entry]] * scale[i]
+            work[j] += value
+            own += abs(value) * work[n + j]
+        largest = own
+        for entry in range(lower_starts[i], lower_starts[i + 1]):
+            k = lower_indices[entry]
+            multiplier = work[k] * inverse[k]
+            lower[entry] = multiplier
+            term = abs(multiplier) * work[2 * n + k]
+            if not term <= LARGEST_GROWTH * own:
+                return GROWTH
+            if term > largest:
+                largest = term
+            for other in range(upper_starts[k], upper_starts[k + 1]):
+                work[upper_indices[other]] -= multiplier * upper[other]
+        pivot = work[i]
+        size = abs(pivot) * work[n + i]
+        if abs(pivot) < _NORMAL or not size > SMALLEST_PIVOT * largest:
+            return WEAK_PIVOT
+        inverse[i] = 1.0 / pivot
+        for entry in range(upper_starts[i], upper_starts[i + 1]):
+            value = work[upper_indices[entry]]
+            upper[entry] = value
+            size += abs(value) * work[n + upper_indices[entry]]
+        if not size <= _FINITE:
+            return NOT_FINITE
+        work[2 * n + i] = size
+    return REFACTORIZED
 
 
 def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work: Vector) -> None:
@@ -154,6 +532,24 @@ def compiled() -> Callable[[TriangularFactors, Vector, Vector, Vector], None]:
     InputError
         If numba is not installed.
     """
+    solver: Callable[[TriangularFactors, Vector, Vector, Vector], None] = _machine(solve_triangular)
+    return solver
+
+
+@functools.cache
+def compiled_refactorize() -> Callable[[RowPattern, TriangularFactors, Vector, Vector], int]:
+    """:func:`refactorize` compiled, as :func:`compiled`.
+
+    Raises
+    ------
+    InputError
+        If numba is not installed.
+    """
+    made: Callable[[RowPattern, TriangularFactors, Vector, Vector], int] = _machine(refactorize)
+    return made
+
+
+def _machine(function: Callable[..., Any]) -> Any:
     try:
         numba = importlib.import_module("numba")
     except ImportError:
@@ -161,8 +557,15 @@ def compiled() -> Callable[[TriangularFactors, Vector, Vector, Vector], None]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", numba.NumbaWarning)
         try:
-            made = numba.njit(cache=True, error_model="numpy")(solve_triangular)
+            return numba.njit(cache=True, error_model="numpy")(function)
         except RuntimeError:  # there is no place to keep the result
-            made = numba.njit(error_model="numpy")(solve_triangular)
-    solver: Callable[[TriangularFactors, Vector, Vector, Vector], None] = made
-    return solver
+            return numba.njit(error_model="numpy")(function)
+
+
+@functools.cache
+def _machine_or_plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    try:
+        made: Callable[..., Any] = _machine(function)
+    except InputError:
+        return function
+    return made

@@ -10,13 +10,18 @@ from dae_sdc.plotting.plot import plot
 
 if TYPE_CHECKING:
     from dae_sdc.plotting.convergence import loglog
+    from dae_sdc.plotting.growth import size
     from dae_sdc.plotting.iterations import semilogy
     from dae_sdc.plotting.ranks import scaling
     from dae_sdc.plotting.solution import linear
+    from dae_sdc.plotting.steps import profile, work
 
-__all__ = ["linear", "loglog", "plot", "scaling", "semilogy"]
+__all__ = ["linear", "loglog", "plot", "profile", "scaling", "semilogy", "size", "work"]
 
-_HOME = {"linear": "solution", "loglog": "convergence", "scaling": "ranks", "semilogy": "iterations"}
+_HOME = {
+    **{"linear": "solution", "loglog": "convergence", "scaling": "ranks", "semilogy": "iterations"},
+    **{"size": "growth", "work": "steps", "profile": "steps"},
+}
 
 
 def __getattr__(name: str) -> Any:

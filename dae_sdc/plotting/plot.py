@@ -1,4 +1,4 @@
-"""Draw a result file: a solution over time, an order study, errors against sweeps, or a study of scaling.
+"""Draw a result file: a solution over time, an order study, errors against sweeps, or a study of times.
 
 Example: dae-sdc plot loglog conv.npy -o conv.png
 """
@@ -14,7 +14,13 @@ from pathlib import Path
 
 from dae_sdc.errors import InputError, ResultFileError
 
-KINDS = {"linear": "solution", "loglog": "convergence", "semilogy": "iterations", "scaling": "bench"}
+STUDIES = ("scaling", "size", "work", "profile")
+"""Studies of ``bench`` that have a picture, of the same name."""
+
+KINDS = {
+    **{"linear": "solution", "loglog": "convergence", "semilogy": "iterations"},
+    **dict.fromkeys(STUDIES, "bench"),
+}
 """Kinds of picture, and the kind of result each one draws."""
 
 # Without these dates, the same result gives the same file.
@@ -33,7 +39,8 @@ def plot(
     ----------
     kind : str
         "linear" for a solution over time, "loglog" for errors against the time step, "semilogy" for
-        errors and residuals against sweeps, "scaling" for the study of this name of ``bench``.
+        errors and residuals against sweeps, "scaling", "size", "work" and "profile" for the studies of these
+        names of ``bench``.
     path : path-like
         The ``.npy`` file of the result.
     out : path-like, optional
@@ -76,10 +83,10 @@ def plot(
     from dae_sdc.run.results import COLUMNS, load, replacing
 
     result = load(path)
-    # Of the studies of bench, one has a picture.
-    drawable = result.kind != "bench" or result.parameters.get("study") == "scaling"
-    if result.kind != KINDS[kind] or not drawable:
-        fitting = [name for name, drawn in KINDS.items() if drawn == result.kind and drawable]
+    fitting = [name for name, drawn in KINDS.items() if drawn == result.kind]
+    if result.kind == "bench":
+        fitting = [name for name in fitting if name == result.parameters.get("study")]
+    if kind not in fitting:
         advice = f"use `dae-sdc plot {fitting[0]} {path}`" if fitting else "read it with numpy.load"
         raise InputError(f"{path} holds '{result.kind}' data, which '{kind}' does not draw; {advice}")
     lacking = [name for name in COLUMNS.get(result.kind, ()) if name not in (result.data.dtype.names or ())]
@@ -105,6 +112,14 @@ def plot(
             from dae_sdc.plotting.ranks import scaling
 
             figure = scaling(result)
+        elif kind == "size":
+            from dae_sdc.plotting.growth import size
+
+            figure = size(result)
+        elif kind in ("work", "profile"):
+            from dae_sdc.plotting import steps
+
+            figure = steps.work(result) if kind == "work" else steps.profile(result)
         else:
             from dae_sdc.plotting.iterations import semilogy
 
@@ -128,11 +143,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "kind",
         choices=list(KINDS),
         help="linear: solution over time, loglog: error against dt, semilogy: error against sweeps, "
-        "scaling: times and speed-up against ranks",
+        "scaling: times and speed-up against ranks, size: time and memory against unknowns, "
+        "work: time of a step by problem, profile: its parts",
     )
-    parser.add_argument(
-        "file", metavar="FILE.npy", help="result of solve, convergence, iterations or bench scaling"
-    )
+    parser.add_argument("file", metavar="FILE.npy", help="result of solve, convergence, iterations or bench")
     parser.add_argument(
         "-o",
         "--out",

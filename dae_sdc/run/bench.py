@@ -1,9 +1,11 @@
-"""Compare with other implementations of the same method, and one rank with several, in turn in one run.
+"""Time the same work in several ways that take turns: other implementations, backends, sizes, ranks.
 
 Example: dae-sdc bench upstream --out upstream.npy
 
-``dae-sdc bench scaling`` measures how sweeps get faster on ranks of MPI, which it starts itself, and predicts
-what more ranks bring.
+``upstream`` compares with pySDC.projects.DAE. ``work`` times a step and a sweep by problem, sweeper, Q_Delta
+and backend, ``profile`` the parts of a step. ``size`` measures time and memory against the number of
+unknowns, and compares with IDA at equal accuracy. ``scaling`` measures how sweeps get faster on ranks of MPI,
+which it starts itself, and predicts what more ranks bring.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from __future__ import annotations
 import argparse
 import gc
 import importlib
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,13 +26,17 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
 
+from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
+from dae_sdc.run.profile import profile, report as report_profile
 from dae_sdc.run.results import Result, check_target, command_line
-from dae_sdc.run.scaling import REPETITIONS, report, scaling
-from dae_sdc.run.solve import QUIET
+from dae_sdc.run.scaling import report as report_scaling, scaling
+from dae_sdc.run.sizes import report as report_size, size
+from dae_sdc.run.solve import INITIAL_SWEEPS, QUIET
+from dae_sdc.run.work import report as report_work, work
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 RESTOL = 1e-9
@@ -140,16 +147,19 @@ def _controller(
     qdelta: str,
     restol: float = RESTOL,
     newton_tol: float = NEWTON_TOL,
+    own: Mapping[str, Any] | None = None,
+    hooks: Sequence[type[Any]] = (),
 ) -> Any:
     description = {
         "problem_class": problem,
         "problem_params": {"newton_tol": newton_tol, **params},
         "sweeper_class": sweeper,
-        "sweeper_params": {"num_nodes": nodes, "quad_type": "RADAU-RIGHT", "QI": qdelta},
+        "sweeper_params": {"num_nodes": nodes, "quad_type": "RADAU-RIGHT", "QI": qdelta, **(own or {})},
         "level_params": {"dt": case.dt, "restol": restol},
         "step_params": {"maxiter": MAXITER},
     }
-    return controller_nonMPI(num_procs=1, controller_params={"logger_level": QUIET}, description=description)
+    controller_params = {"logger_level": QUIET, "hook_class": list(hooks)}
+    return controller_nonMPI(num_procs=1, controller_params=controller_params, description=description)
 
 
 def _upstream_class(folder: str, module: str, name: str) -> Any:
@@ -162,9 +172,16 @@ def _upstream_class(folder: str, module: str, name: str) -> Any:
         ) from error
 
 
+def _ours(case: Case, nodes: int, qdelta: str, hooks: Sequence[type[Any]] = ()) -> Any:
+    """A controller of this package, with the sweeps of a step in its prediction as ``solve`` has them."""
+    cls, sweeper = PROBLEMS[case.problem], SWEEPERS[case.sweeper]
+    own = {"initial_sweeps": INITIAL_SWEEPS}
+    return _controller(cls, dict(case.params), sweeper, case, nodes, qdelta, own=own, hooks=hooks)
+
+
 def _pair(case: Case, nodes: int, qdelta: str) -> tuple[_Run, _Run]:
     cls = PROBLEMS[case.problem]
-    ours = _controller(cls, dict(case.params), SWEEPERS[case.sweeper], case, nodes, qdelta)
+    ours = _ours(case, nodes, qdelta)
     theirs = _controller(
         _upstream_class("problems", case.module, cls.__name__),
         {},
@@ -180,6 +197,14 @@ def _pair(case: Case, nodes: int, qdelta: str) -> tuple[_Run, _Run]:
         return np.concatenate([plain[0][:n_diff], plain[1][: n - n_diff]]) if plain.ndim == 2 else plain
 
     return _Run(ours, packed), _Run(theirs, packed)
+
+
+def _count_work(case: Case, nodes: int, qdelta: str, u0: Any, t0: float, t_end: float) -> tuple[float, float]:
+    """Sweeps and residual evaluations a step of this package."""
+    controller = _ours(case, nodes, qdelta, hooks=[StepRecord])
+    controller.run(u0=u0, t0=t0, Tend=t_end)
+    rows = next(hook for hook in controller.hooks if isinstance(hook, StepRecord)).rows
+    return sum(row["sweeps"] for row in rows) / len(rows), sum(row["rhs"] for row in rows) / len(rows)
 
 
 def _count_evaluations(run: _Run, u0: Any, t0: float, t_end: float) -> int:
@@ -203,32 +228,30 @@ def _sweeps(stats: Mapping[Any, Any]) -> float:
     return float(sum(counts) / len(counts))
 
 
-STUDIES = ("upstream", "scaling")
-
-
 def bench(
     study: str = "upstream",
     *,
-    repetitions: int | None = None,
-    nodes: int | None = None,
-    qdelta: str | None = None,
-    problems: Sequence[str] | None = None,
-    sizes: Sequence[int] | None = None,
-    ranks: int | None = None,
     out: str | Path | None = None,
     progress: bool = False,
+    **given: Any,
 ) -> Result:
     """Time the same work in different ways that take turns.
 
     Parameters
     ----------
     study : str
-        "upstream": here and in ``pySDC.projects.DAE``, see :func:`upstream`; "scaling": on one rank and on
-        several, see :func:`dae_sdc.run.scaling.scaling`.
-    repetitions, nodes, qdelta, problems, out, progress : optional
-        As for both of these.
-    sizes, ranks : optional
-        As for the second.
+        "upstream": here and in ``pySDC.projects.DAE``, see :func:`upstream`; "work": compiled and with NumPy,
+        see :func:`dae_sdc.run.work.work`; "profile": the parts of a step, see
+        :func:`dae_sdc.run.profile.profile`; "size": more and more unknowns, and against IDA, see
+        :func:`dae_sdc.run.sizes.size`; "scaling": on one rank and on several, see
+        :func:`dae_sdc.run.scaling.scaling`.
+    out : str or Path, optional
+        File to save the result to.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+    **given
+        Arguments of the study, of which None stands for its own choice: repetitions, nodes, qdelta, problems,
+        sizes, ranks, sweepers, linear_solvers, accuracies.
 
     Returns
     -------
@@ -242,20 +265,18 @@ def bench(
     """
     if study not in STUDIES:
         raise InputError(unknown("bench study", study, STUDIES))
-    given: dict[str, Any] = {
-        "repetitions": repetitions,
-        "nodes": nodes,
-        "qdelta": qdelta,
-        "problems": problems,
-    }
-    given |= {"sizes": sizes, "ranks": ranks}
     used = {name: value for name, value in given.items() if value is not None}
-    if study == "scaling":
-        return scaling(**used, out=out, progress=progress)
-    idle = [name for name in ("sizes", "ranks") if name in used]
+    taken = inspect.signature(STUDIES[study]).parameters
+    idle = [name for name in used if name not in taken]
+    for name in idle:
+        if not any(name in inspect.signature(other).parameters for other in STUDIES.values()):
+            raise InputError(unknown("option of bench", name, [name for name in taken if name != "progress"]))
     if idle:
-        raise InputError(f"{' and '.join(idle)} have no effect on 'bench upstream'; leave them away")
-    return upstream(**used, out=out, progress=progress)
+        does = "have" if len(idle) > 1 else "has"
+        away = "them" if len(idle) > 1 else "it"
+        raise InputError(f"{' and '.join(idle)} {does} no effect on 'bench {study}'; leave {away} away")
+    result: Result = STUDIES[study](**used, out=out, progress=progress)
+    return result
 
 
 def upstream(
@@ -337,11 +358,12 @@ def _compare(case: Case, nodes: int, qdelta: str, repetitions: int, bar: Any) ->
     t_end = t0 + (case.steps - 0.5) * case.dt
     theirs_u0 = theirs.problem.u_exact(t0)
     ours_u0 = ours.problem.state(theirs.values(theirs_u0))
-    rhs = _count_evaluations(ours, ours_u0, t0, t_end) / case.steps
+    sweeps, rhs = _count_work(case, nodes, qdelta, ours_u0, t0, t_end)
+    ours(ours_u0, t0, t_end)
     rhs_upstream = _count_evaluations(theirs, theirs_u0, t0, t_end) / case.steps
     times = []
     for _ in range(repetitions):
-        time, end, stats = ours(ours_u0, t0, t_end)
+        time, end, _ = ours(ours_u0, t0, t_end)
         time_upstream, end_upstream, stats_upstream = theirs(theirs_u0, t0, t_end)
         times.append((time / case.steps, time_upstream / case.steps))
         bar.update(1)
@@ -361,7 +383,7 @@ def _compare(case: Case, nodes: int, qdelta: str, repetitions: int, bar: Any) ->
         median(upstream for _, upstream in times),
         median(ratios),
         min(ratios),
-        _sweeps(stats),
+        sweeps,
         _sweeps(stats_upstream),
         rhs,
         rhs_upstream,
@@ -375,40 +397,50 @@ def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
     return float((np.abs(first - second) / (1.0 + np.abs(second))).max())
 
 
+STUDIES: Mapping[str, Callable[..., Result]] = {
+    **{"upstream": upstream, "work": work, "profile": profile, "size": size, "scaling": scaling}
+}
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc bench``."""
+    """Arguments of ``dae-sdc bench``; each study has its own choice for what is not given."""
     parser.add_argument(
         "study",
         nargs="?",
         default="upstream",
-        help="upstream: against pySDC.projects.DAE; scaling: on one and more ranks of MPI",
+        help="upstream: against pySDC.projects.DAE; work: a step by problem, sweeper and backend; profile: "
+        "its parts; size: many unknowns, and against IDA; scaling: on one and more ranks of MPI",
     )
-    parser.add_argument("--problems", help="names of problems, separated by commas (all)")
-    parser.add_argument(
-        "--repetitions",
-        type=int,
-        help=f"runs of each side in turn ({LEAST_REPETITIONS} for upstream, {REPETITIONS} for scaling)",
-    )
-    options.add(parser, "nodes qdelta sizes ranks out")
+    parser.add_argument("--problems", help="names of problems, separated by commas")
+    parser.add_argument("--repetitions", type=int, help="runs of each kind in turn (5, for profile 25)")
+    options.add(parser, "nodes qdelta sizes accuracies ranks sweepers-of-study linear-solvers out")
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc bench``."""
-    names = ("repetitions", "nodes", "qdelta", "sizes", "ranks")
-    result = bench(
-        args.study,
-        problems=args.problems.split(",") if args.problems else None,
-        out=args.out,
-        progress=True,
-        **{name: getattr(args, name) for name in names},
-    )
-    if args.study == "scaling":
-        print(report(result))
-    else:
-        _print_upstream(result)
+    names = ("repetitions", "nodes", "qdelta", "sizes", "ranks", "accuracies")
+    given = {name: getattr(args, name) for name in names}
+    given |= {"problems": args.problems.split(",") if args.problems else None}
+    given |= {"linear_solvers": args.linear_solver}
+    if args.study == "work":
+        given |= {"sweepers": args.sweeper, "qdelta": args.qdelta.split(",") if args.qdelta else None}
+    elif args.sweeper is not None:
+        given |= {"sweeper": ",".join(args.sweeper)}
+    result = bench(args.study, out=args.out, progress=True, **given)
+    print_report(result)
     if args.out:
         print(f"written to {args.out}")
     return 0
+
+
+def print_report(result: Result) -> None:
+    """Print the table of a result of :func:`bench`."""
+    reports = {"work": report_work, "profile": report_profile, "size": report_size, "scaling": report_scaling}
+    study = result.parameters["study"]
+    if study in reports:
+        print(reports[study](result))
+    else:
+        _print_upstream(result)
 
 
 def _print_upstream(result: Result) -> None:

@@ -10,7 +10,7 @@ import gc
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from statistics import median
@@ -138,9 +138,25 @@ class Run:
         Q_Delta.
     comm : TimedComm, optional
         Its ranks share the nodes; a serial run if not given.
+    settings : mapping, optional
+        Further arguments of :func:`dae_sdc.run.description.describe`.
+    hooks : sequence of type
+        pySDC hooks besides its own.
+    by_node : bool
+        Whether to measure what the solves at each node take, where every node has matrices of its own.
     """
 
-    def __init__(self, work: Work, nodes: int, qdelta: str, comm: TimedComm | None = None) -> None:
+    def __init__(
+        self,
+        work: Work,
+        nodes: int,
+        qdelta: str,
+        comm: TimedComm | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        hooks: Sequence[type[Any]] = (RequireConvergence,),
+        by_node: bool = True,
+    ) -> None:
         self.work, self.comm = work, comm
         setup = describe(
             work.problem,
@@ -150,11 +166,12 @@ class Run:
             restol=work.restol,
             parallel=None if comm is None else "nodes",
             problem_params=work.params,
+            **(settings or {}),
         )
         description = setup.with_step(work.dt)
         if comm is not None:
             description["sweeper_params"]["comm"] = comm
-        params = {**CONTROLLER, "hook_class": [RequireConvergence]}
+        params = {**CONTROLLER, "hook_class": list(hooks)}
         self.controller = controller_nonMPI(1, params, description)
         self.problem = setup.problem
         t0 = setup.problem.interval[0]
@@ -164,8 +181,9 @@ class Run:
         self.u0, _ = self.controller.run(u0=first, t0=t0, Tend=t0 + (work.warm - 0.5) * work.dt)
         sweep = self.controller.MS[0].levels[0].sweep
         self.at_node = [0.0] * nodes
-        if len({id(newton) for newton in sweep._newtons.values()}) == len(sweep._newtons):
-            for m, newton in sweep._newtons.items():
+        newtons = sweep.solver.newtons
+        if by_node and len(set(map(id, newtons.values()))) == len(newtons):
+            for m, newton in newtons.items():
                 newton.solve = self._timed(newton.solve, m)
         self()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,13 @@ from numba.extending import overload, register_jitable
 
 from dae_sdc.dae import iteration, machine, machine_newton
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.machine_newton import MachineNodes
+from dae_sdc.dae.machine_newton import INNER, MachineNodes
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.triangular import TriangularFactors, triangular_factors
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.solvers import Place, PythonNodes
-from dae_sdc.sweepers.sweep import Continuation
+from dae_sdc.sweepers.sweep import Continuation, Rows, SweepArrays
 
 _U, _DU, _P, _TAU = machine_newton.U, machine_newton.DU, machine_newton.P, machine_newton.TAU
 
@@ -28,46 +29,62 @@ MOST_KEPT, ROOM = 64, 2_000_000
 """Largest number of matrices kept at a time, and entries they may have beyond one matrix a node."""
 
 
-@overload(sweep.multiply)
-def _multiply(matrix: Any, rows: Any, out: Any) -> Any:
-    def implementation(matrix: Any, rows: Any, out: Any) -> Any:
-        for m in range(len(matrix)):
-            for i in range(out.shape[1]):
-                out[m, i] = 0.0
-            for j in range(len(rows)):
-                for i in range(out.shape[1]):
-                    out[m, i] += matrix[m, j] * rows[j, i]
+@overload(sweep.row, jit_options=INNER)
+def _row(rows: Any, m: Any) -> Any:
+    def implementation(rows: Any, m: Any) -> Any:
+        return rows.place + 8 * rows.stride * m
 
     return implementation
 
 
-@overload(sweep.add_multiple)
-def _add_multiple(factor: Any, row: Any, out: Any) -> Any:
-    def implementation(factor: Any, row: Any, out: Any) -> Any:
-        for i in range(len(out)):
-            out[i] += factor * row[i]
+@overload(sweep.entry, jit_options=INNER)
+def _entry(matrix: Any, i: Any, j: Any) -> Any:
+    def implementation(matrix: Any, i: Any, j: Any) -> Any:
+        return machine_newton.doubles(matrix.place)[matrix.stride * i + j]
 
     return implementation
 
 
-@overload(sweep.in_order)
+@overload(sweep.set_row, jit_options=INNER)
+def _set_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
+    def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
+        target, source = machine_newton.doubles(to), machine_newton.doubles(values)
+        for i in range(first, last):
+            target[i] = factor * source[i]
+
+    return implementation
+
+
+@overload(sweep.add_to_row, jit_options=INNER)
+def _add_to_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
+    def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
+        target, source = machine_newton.doubles(to), machine_newton.doubles(values)
+        for i in range(first, last):
+            target[i] += factor * source[i]
+
+    return implementation
+
+
+@overload(sweep.combine, jit_options=INNER)
+def _combine(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
+    def implementation(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
+        for m in range(size):
+            sweep.set_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, 0), sweep.row(rows, 0))
+            for j in range(1, count):
+                sweep.add_to_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, j), sweep.row(rows, j))
+
+    return implementation
+
+
+@overload(sweep.in_order, jit_options=INNER)
 def _in_order(numbers: Any) -> Any:
     def implementation(numbers: Any) -> Any:
-        return numbers
+        return machine_newton.doubles(numbers)
 
     return implementation
 
 
-@overload(sweep.copy_row)
-def _copy_row(row: Any, out: Any) -> Any:
-    def implementation(row: Any, out: Any) -> Any:
-        for i in range(len(out)):
-            out[i] = row[i]
-
-    return implementation
-
-
-@overload(sweep.begin_sweep)
+@overload(sweep.begin_sweep, jit_options=INNER)
 def _begin_sweep(solver: Any, number: Any) -> Any:
     def implementation(solver: Any, number: Any) -> Any:
         places = machine_newton.integers(solver.places)
@@ -77,7 +94,7 @@ def _begin_sweep(solver: Any, number: Any) -> Any:
     return implementation
 
 
-@overload(sweep.solve_at)
+@overload(sweep.solve_at, jit_options=INNER)
 def _solve_at(solver: Any, m: Any) -> Any:
     def implementation(solver: Any, m: Any) -> Any:
         return machine_newton.solve_at_node(solver, m)
@@ -85,22 +102,22 @@ def _solve_at(solver: Any, m: Any) -> Any:
     return implementation
 
 
-@overload(sweep.measure)
+@overload(sweep.measure, jit_options=INNER)
 def _measure(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
     def implementation(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
         places = machine_newton.integers(solver.places)
+        value, out = machine_newton.doubles(places[machine_newton.VALUE]), machine_newton.doubles(norms)
         for m in range(low, high):
-            u = (a.mixed if a.keeps else a.u)[m].ctypes.data
-            machine_newton.residual_of_node(places, m, u, machine_newton.row_at(places, machine_newton.DU, m))
-            norms[m] = machine_newton.largest_of(
-                machine_newton.doubles(places[machine_newton.VALUE]), 0, places[machine_newton.N]
-            )
+            u = sweep.row(a.mixed, m) if a.keeps else sweep.row(a.u, m)
+            machine_newton.residual_of_node(places, m, u, sweep.row(a.du, m))
+            out[m] = machine_newton.largest_of(value, 0, a.n)
 
     return implementation
 
 
 for _function in (
     sweep.integrate,
+    sweep.put_integrated,
     sweep.continue_polynomial,
     sweep.right_sides,
     sweep.guide_point,
@@ -110,35 +127,34 @@ for _function in (
     sweep.residual_norms,
     sweep.residual,
     sweep.solve_nodes,
-    sweep.sweeps,
 ):
-    register_jitable(_function)
+    register_jitable(**INNER)(_function)
 
 
-def _entries(digest: int) -> tuple[Any, Any]:
-    """The two compiled functions, kept on disk under a digest of their sources."""
+def _entry_point(function: Any) -> Any:
+    """A compiled function that Python calls; kept on disk under a name that changes with its sources."""
+    digest = machine_newton.digest_of(iteration, machine, machine_newton, sweep, sys.modules[__name__])
+    named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
+    named.__qualname__ = f"{function.__qualname__}-{digest:08x}"
+    compiled = njit(cache=True, error_model="numpy")(named)
 
-    @njit(cache=True)
-    def sweep_all(
-        a: Any, solver: Any, last: Any, guide: Any, norms: Any, counted: Any, tolerance: Any, only_last: Any
-    ) -> Any:
-        if digest < 0:
-            return 0, 0, 0.0
-        number, most, low = counted
-        return sweep.sweeps(a, solver, last, guide, norms, number, most, low, tolerance, only_last)
+    def first(*arguments: Any) -> Any:
+        with machine_newton.lightly_optimized():
+            return compiled(*arguments)
 
-    @njit(cache=True)
-    def solve_some(a: Any, solver: Any, low: Any, high: Any) -> Any:
-        if digest < 0:
-            return low
-        return sweep.solve_nodes(a, solver, low, high)
-
-    return sweep_all, solve_some
+    return compiled, first
 
 
-_sweep_all, _solve_some = _entries(
-    machine_newton.digest_of(iteration, machine, machine_newton, sweep, sys.modules[__name__])
-)
+(_sweep_all, _first_sweep), (_solve_some, _first_solve) = map(_entry_point, (sweep.sweeps, sweep.solve_nodes))
+
+
+def rows_of(array: Vector) -> Rows:
+    """Where the rows of an array are; of one row if it is a vector."""
+    return Rows(address(array), array.strides[0] // 8)
+
+
+_NOWHERE = Rows(0, 0)
+_NO_POLYNOMIAL = Continuation(False, 0, _NOWHERE, _NOWHERE, _NOWHERE)
 
 
 class CompiledNodes(PythonNodes):
@@ -221,6 +237,9 @@ class CompiledNodes(PythonNodes):
         self._p: Vector | None = None
         self._limits: tuple[float, float, int] | None = None
         self._times: Vector | None = None
+        self._of_step_size: Vector | None = None
+        self._matrix: Vector | None = None
+        self._norms: Vector | None = None
 
     def solve_at(self, m: int) -> bool:
         """See :class:`PythonNodes`."""
@@ -266,8 +285,22 @@ class CompiledNodes(PythonNodes):
         """See :class:`PythonNodes`."""
         self.place = place
         a, places = place.arrays, self._places
-        first = address(a.u)
-        places[_U], places[_DU] = first, first + 8 * self.problem.n
+        if a.dt_q is not self._of_step_size:
+            self._of_step_size = a.dt_q
+            fixed = (a.right_side, a.mixed, a.dt_q, a.dt_delta)
+            self._fixed = tuple(rows_of(array) for array in fixed)
+        first, stride = address(a.u), a.u.strides[0] // 8
+        second = first + 8 * a.n
+        self._a = SweepArrays(
+            Rows(first, stride),
+            Rows(second, stride),
+            address(a.start),
+            Rows(address(a.integral), a.n_integrated),
+            *self._fixed,
+            rows_of(a.tau) if a.has_tau else _NOWHERE,
+            *a[9:],
+        )
+        places[_U], places[_DU] = first, second
         p = self.problem.packed_parameters
         if p is not self._p:
             self._p, places[_P] = p, address(p)
@@ -312,10 +345,10 @@ class CompiledNodes(PythonNodes):
 
     def solve(self, low: int, high: int) -> None:
         """See :class:`PythonNodes`."""
-        a = self.place.arrays
-        low = max(low, a.first)
+        low = max(low, self._a.first)
         while low < high:
-            low = _solve_some(a, self.nodes, low, high)
+            run = _solve_some if _solve_some.signatures else _first_solve
+            low = run(self._a, self.nodes, low, high)
             if low < high:
                 self.solve_at(low)
                 low += 1
@@ -331,20 +364,28 @@ class CompiledNodes(PythonNodes):
         only_last: bool,
     ) -> tuple[int, float]:
         """See :class:`PythonNodes`."""
-        a, guide, low, done = self.place.arrays, self.place.guide, 0, 0
+        a, low, done = self._a, 0, 0
+        polynomial = _NO_POLYNOMIAL
+        if last.wanted:
+            if last.matrix is not self._matrix:
+                self._matrix, self._matrix_rows = last.matrix, rows_of(last.matrix)
+            known = self._matrix_rows, rows_of(last.value), rows_of(last.derivative)
+            polynomial = Continuation(True, last.nodes, *known)
+        if norms is not self._norms:
+            self._norms, self._norms_at = norms, address(norms)
+            self._guide = rows_of(self.place.guide)
         try:
             while True:
-                counted = (number + done, most - done, low)
-                more, low, value = _sweep_all(
-                    a, self.nodes, last, guide, norms, counted, tolerance, only_last
-                )
+                counted = (number + done, most - done, low, tolerance, only_last)
+                run = _sweep_all if _sweep_all.signatures else _first_sweep
+                more, low, value = run(a, self.nodes, polynomial, self._guide, self._norms_at, *counted)
                 done += more
-                if low == len(a.u):
+                if low == a.num_nodes:
                     return done, value
                 super().begin_sweep(number + done)
                 self.solve_at(low)
                 low += 1
-                last = last._replace(wanted=False)
+                polynomial = polynomial._replace(wanted=False)
         finally:
             self._count()
 

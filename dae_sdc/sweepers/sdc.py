@@ -219,8 +219,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
             raise InputError(
                 f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel, and one of "
-                f"the linear solvers {', '.join(COMPILED_SOLVERS)}; {type(problem).__name__} has {given} kernels "
-                f"and linear_solver='{problem.linear_solver}'"
+                f"the linear solvers {', '.join(COMPILED_SOLVERS)}; {type(problem).__name__} has {given} "
+                f"kernels and linear_solver='{problem.linear_solver}'"
             )
         return PythonNodes(problem, k, owned, self._diagonal)
 
@@ -336,7 +336,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         last = L.u[0].polynomial
         matrix = last.continuation(L.time, L.dt, self._node_tuple)
-        continuation = Continuation(True, matrix, last.value, last.derivative)
+        continuation = Continuation(True, len(last.nodes), matrix, last.value, last.derivative)
         if self._first_solved == 0 and self.params.initial_sweeps > 0 and self._alone():
             self._continuation = continuation
         else:
@@ -411,6 +411,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._dt_delta,
             self._right_side if tau is None else tau,
             tau is not None,
+            self.coll.num_nodes,
+            len(self._start_values),
             self._n_integrated,
             self._diagonal,
             self._keeps,
@@ -559,7 +561,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _nothing(self) -> Continuation:
         """Values are in place already."""
-        return Continuation(False, self._dt_q, self._now.u, self._now.du)
+        return Continuation(False, 0, self._dt_q, self._now.u, self._now.du)
 
     def _sweep(self, most: int) -> None:
         """Turn the values before a sweep into those after it."""
@@ -648,7 +650,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if self._norms_known:
             value = self._residual_now
         else:
-            value = residual(self._norms(), kind[0] == "l")
+            norms = self._norms()
+            value = residual(norms, len(norms), kind[0] == "l")
             if kind.endswith("rel"):
                 value = value / abs(L.u[0]) if L.u[0].any() else np.inf
         if value == np.inf and self._sweeps:

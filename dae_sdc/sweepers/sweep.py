@@ -17,11 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from dae_sdc.dae.state import Vector
-
 
 class SweepArrays(NamedTuple):
-    """What a sweep works on.
+    """What a sweep works on; compiled code gets a :class:`Rows` in place of every array.
 
     Parameters
     ----------
@@ -41,8 +39,8 @@ class SweepArrays(NamedTuple):
         What a finer level adds to the integral.
     has_tau : bool
         Whether it does.
-    n_integrated : int
-        k.
+    num_nodes, n, n_integrated : int
+        M, n and k.
     diagonal : bool
         Whether Q_Delta is.
     keeps : bool
@@ -51,41 +49,86 @@ class SweepArrays(NamedTuple):
         First node that is solved for.
     """
 
-    u: Vector
-    du: Vector
-    start: Vector
-    integral: Vector
-    right_side: Vector
-    mixed: Vector
-    dt_q: Vector
-    dt_delta: Vector
-    tau: Vector
+    u: Any
+    du: Any
+    start: Any
+    integral: Any
+    right_side: Any
+    mixed: Any
+    dt_q: Any
+    dt_delta: Any
+    tau: Any
     has_tau: bool
+    num_nodes: int
+    n: int
     n_integrated: int
     diagonal: bool
     keeps: bool
     first: int
 
 
-def multiply(matrix: Vector, rows: Vector, out: Vector) -> None:
-    """``out`` = matrix times rows."""
-    np.matmul(matrix, rows, out=out)
+class Rows(NamedTuple):
+    """Where compiled code finds the rows of an array.
+
+    Parameters
+    ----------
+    place : int
+        Address of the first number.
+    stride : int
+        Numbers from one row to the next.
+    """
+
+    place: int
+    stride: int
 
 
-def add_multiple(factor: float, row: Vector, out: Vector) -> None:
-    """``out`` += factor times row."""
+class Continuation(NamedTuple):
+    """The polynomial of the last step, continued to the nodes.
+
+    Parameters
+    ----------
+    wanted : bool
+        Whether it is to be taken; the rest is then of meaning.
+    nodes : int
+        Number M' of the nodes of the last step.
+    matrix : ndarray, shape (M, M')
+        From the nodes of the last step to those of this.
+    value, derivative : ndarray, shape (M', n)
+        u and u' at the nodes of the last step.
+    """
+
+    wanted: bool
+    nodes: int
+    matrix: Any
+    value: Any
+    derivative: Any
+
+
+def row(rows: Any, m: int) -> Any:
+    """Row m."""
+    return rows[m]
+
+
+def entry(matrix: Any, i: int, j: int) -> float:
+    """Entry i, j of a matrix."""
+    value: float = matrix[i, j]
+    return value
+
+
+def set_row(to: Any, first: int, last: int, factor: float, values: Any) -> None:
+    """Entries ``first`` to ``last`` - 1 of a row = factor times those of another."""
+    np.multiply(values[first:last], factor, out=to[first:last])
+
+
+def add_to_row(to: Any, first: int, last: int, factor: float, values: Any) -> None:
+    """Entries ``first`` to ``last`` - 1 of a row += factor times those of another."""
     # In place, at a third of the time of NumPy's product and sum.
-    daxpy(row, out, a=factor)
+    daxpy(values[first:last], to[first:last], a=factor)
 
 
-def in_order(numbers: Vector) -> Any:
-    """The numbers one by one."""
-    return numbers.tolist()
-
-
-def copy_row(row: Vector, out: Vector) -> None:
-    """``out`` = row."""
-    out[:] = row
+def combine(matrix: Any, count: int, rows: Any, to: Any, size: int, first: int, last: int) -> None:
+    """Entries ``first`` to ``last`` - 1 of ``size`` rows = matrix times those of ``count`` rows."""
+    np.matmul(matrix, rows[:, first:last], out=to[:, first:last])
 
 
 def begin_sweep(solver: Any, number: int) -> None:
@@ -99,77 +142,62 @@ def solve_at(solver: Any, m: int) -> bool:
     return solved
 
 
-def measure(solver: Any, a: SweepArrays, low: int, high: int, norms: Vector) -> None:
+def measure(solver: Any, a: SweepArrays, low: int, high: int, norms: Any) -> None:
     """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1, at ``mixed`` or ``u``, into ``norms``."""
     solver.measure(low, high, norms)
 
 
 def integrate(a: SweepArrays) -> None:
     """Make ``integral`` current."""
-    multiply(a.dt_q, a.du[:, : a.n_integrated], a.integral)
+    k = a.n_integrated
+    combine(a.dt_q, a.num_nodes, a.du, a.integral, a.num_nodes, 0, k)
     if a.has_tau:
-        for m in range(len(a.tau)):
-            add_multiple(1.0, a.tau[m], a.integral[m])
+        for m in range(a.num_nodes):
+            add_to_row(row(a.integral, m), 0, k, 1.0, row(a.tau, m))
 
 
-class Continuation(NamedTuple):
-    """The polynomial of the last step, continued to the nodes.
-
-    Parameters
-    ----------
-    wanted : bool
-        Whether it is to be taken; the rest is then of meaning.
-    matrix : ndarray, shape (M, M')
-        From the nodes of the last step to those of this.
-    value, derivative : ndarray, shape (M', n)
-        u and u' at the nodes of the last step.
-    """
-
-    wanted: bool
-    matrix: Vector
-    value: Vector
-    derivative: Vector
+def put_integrated(a: SweepArrays, m: int, to: Any) -> None:
+    """u_0 + dt sum_j q_mj U_j."""
+    set_row(to, 0, a.n_integrated, 1.0, a.start)
+    add_to_row(to, 0, a.n_integrated, 1.0, row(a.integral, m))
 
 
 def continue_polynomial(a: SweepArrays, last: Continuation) -> None:
     """Take the polynomial of the last step for the first guess."""
-    k = a.n_integrated
-    multiply(last.matrix, last.derivative[:, :k], a.du[:, :k])
-    if k < a.u.shape[1]:
-        multiply(last.matrix, last.value[:, k:], a.u[:, k:])
+    combine(last.matrix, last.nodes, last.derivative, a.du, a.num_nodes, 0, a.n_integrated)
+    if a.n_integrated < a.n:
+        combine(last.matrix, last.nodes, last.value, a.u, a.num_nodes, a.n_integrated, a.n)
     integrate(a)
-    for m in range(len(a.u)):
-        copy_row(a.start[:k], a.u[m, :k])
-        add_multiple(1.0, a.integral[m], a.u[m, :k])
+    for m in range(a.num_nodes):
+        put_integrated(a, m, row(a.u, m))
 
 
-def right_sides(a: SweepArrays, du: Vector, integral: Vector, low: int, high: int) -> None:
+def right_sides(a: SweepArrays, du: Any, integral: Any, low: int, high: int) -> None:
     """r at nodes ``low`` to ``high`` - 1 from the derivatives before the sweep and their integral."""
     k = a.n_integrated
     for m in range(low, high):
-        row = a.right_side[m]
-        copy_row(integral[m], row)
-        add_multiple(1.0, a.start[:k], row)
+        to = row(a.right_side, m)
+        set_row(to, 0, k, 1.0, row(integral, m))
+        add_to_row(to, 0, k, 1.0, a.start)
         for j in range(m if a.diagonal else 0, m + 1):
-            add_multiple(-a.dt_delta[m, j], du[j, :k], row)
+            add_to_row(to, 0, k, -entry(a.dt_delta, m, j), row(du, j))
 
 
-def guide_point(a: SweepArrays, u: Vector, du: Vector, integral: Vector, out: Vector) -> None:
+def guide_point(a: SweepArrays, u: Any, du: Any, integral: Any, out: Any) -> None:
     """Where all nodes of a diagonal sweep may take a Jacobian: the first node as the last sweep left it."""
     k = a.n_integrated
-    copy_row(u[a.first], out[0])
-    copy_row(du[a.first], out[1])
-    copy_row(a.start[:k], out[0, :k])
-    add_multiple(1.0, integral[a.first], out[0, :k])
+    set_row(row(out, 0), k, a.n, 1.0, row(u, a.first))
+    set_row(row(out, 1), 0, a.n, 1.0, row(du, a.first))
+    set_row(row(out, 0), 0, k, 1.0, a.start)
+    add_to_row(row(out, 0), 0, k, 1.0, row(integral, a.first))
 
 
 def collect(a: SweepArrays, m: int) -> None:
     """The value of node m from r_m and the derivatives there are."""
-    k = a.n_integrated
-    row = a.u[m, :k]
-    copy_row(a.right_side[m], row)
+    to = row(a.u, m)
+    set_row(to, 0, a.n_integrated, 1.0, row(a.right_side, m))
     for j in range(m if a.diagonal else 0, m + 1):
-        add_multiple(a.dt_delta[m, j], a.du[j, :k], row)
+        add_to_row(to, 0, a.n_integrated, entry(a.dt_delta, m, j), row(a.du, j))
 
 
 def solve_nodes(a: SweepArrays, solver: Any, low: int, high: int) -> int:
@@ -183,52 +211,56 @@ def solve_nodes(a: SweepArrays, solver: Any, low: int, high: int) -> int:
 
 def finish(a: SweepArrays) -> None:
     """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
-    k = a.n_integrated
     integrate(a)
     if a.keeps and not a.diagonal:
         return
-    for m in range(len(a.u)):
+    for m in range(a.num_nodes):
         if a.keeps:
             # The same arithmetic for the nodes of this process and for those of others.
             collect(a, m)
         else:
-            copy_row(a.start[:k], a.u[m, :k])
-            add_multiple(1.0, a.integral[m], a.u[m, :k])
+            put_integrated(a, m, row(a.u, m))
 
 
-def residual_norms(a: SweepArrays, solver: Any, low: int, high: int, norms: Vector) -> None:
+def place_measured(a: SweepArrays, low: int, high: int) -> None:
+    """Put u_0 + dt sum_j q_mj U_j where residuals are measured."""
+    for m in range(low, high):
+        if a.keeps:
+            set_row(row(a.mixed, m), a.n_integrated, a.n, 1.0, row(a.u, m))
+            put_integrated(a, m, row(a.mixed, m))
+        else:
+            put_integrated(a, m, row(a.u, m))
+
+
+def residual_norms(a: SweepArrays, solver: Any, low: int, high: int, norms: Any) -> None:
     """Residuals of nodes ``low`` to ``high`` - 1, with ``integral`` current, into ``norms``."""
     place_measured(a, low, high)
     measure(solver, a, low, high, norms)
 
 
-def place_measured(a: SweepArrays, low: int, high: int) -> None:
-    """Put u_0 + dt sum_j q_mj U_j where residuals are measured."""
-    k = a.n_integrated
-    for m in range(low, high):
-        row = (a.mixed if a.keeps else a.u)[m]
-        if a.keeps:
-            copy_row(a.u[m, k:], row[k:])
-        copy_row(a.start[:k], row[:k])
-        add_multiple(1.0, a.integral[m], row[:k])
-
-
-def residual(norms: Any, only_last: bool) -> float:
+def residual(norms: Any, count: int, only_last: bool) -> float:
     """The residual of a step from those of its nodes; infinite where one is not finite."""
     value = 0.0
-    for norm in norms:
+    for m in range(count):
+        norm = norms[m]
         if not norm < np.inf:
             return np.inf
-        value = norm if only_last else max(value, norm)
+        if only_last or norm > value:
+            value = norm
     return value
+
+
+def in_order(numbers: Any) -> Any:
+    """The numbers of a row, to be read one by one."""
+    return numbers.tolist()
 
 
 def sweeps(
     a: SweepArrays,
     solver: Any,
     last: Continuation,
-    guide: Vector,
-    norms: Vector,
+    guide: Any,
+    norms: Any,
     number: int,
     most: int,
     low: int,
@@ -267,7 +299,7 @@ def sweeps(
     value : float
         Residual after the last; infinite before the first.
     """
-    end = len(a.u)
+    end = a.num_nodes
     done = 0
     value = np.inf
     if last.wanted:
@@ -285,7 +317,7 @@ def sweeps(
         finish(a)
         residual_norms(a, solver, 0, end, norms)
         done += 1
-        value = residual(in_order(norms), only_last)
+        value = residual(in_order(norms), end, only_last)
         if value <= tolerance or not value < np.inf:
             break
     return done, end, value

@@ -1,0 +1,193 @@
+"""IDA of SUNDIALS on problems of this package, through scikit-sundae, with the settings that suit it."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import math
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dae_sdc.dae.kernels import machine
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import InputError
+
+MODULE = "sksundae"
+
+SETTINGS = {"linsolver": "sparse", "max_order": 5, "max_num_steps": 1_000_000, "calc_initcond": None}
+"""What IDA is given besides residual, Jacobian, sparsity, algebraic_idx and tolerances.
+
+``max_num_steps`` bounds the steps to the next output, and the end is the only one."""
+
+LOOSEST, TIGHTEST = -2.0, -14.0
+"""Range in which a tolerance is searched for, as powers of ten."""
+
+STRIDE = 0.5
+"""Distance in powers of ten of the tolerances that are tried before the bisection."""
+
+HALVINGS = 4
+
+
+def installed() -> bool:
+    """Whether scikit-sundae is."""
+    return importlib.util.find_spec(MODULE) is not None
+
+
+@dataclass
+class Outcome:
+    """What a run of IDA gave.
+
+    Parameters
+    ----------
+    time : float
+        Seconds of the integration, its set-up included.
+    end : ndarray, shape (n,)
+        Value at the end.
+    success : bool
+        Whether it came there.
+    rhs, jacobian : int
+        Evaluations of the residual and of the Jacobian.
+    """
+
+    time: float
+    end: NDArray[np.float64]
+    success: bool
+    rhs: int
+    jacobian: int
+
+
+class Ida:
+    """IDA with a sparse direct solver (SuperLU_MT), the exact Jacobian and a consistent start.
+
+    Residual and Jacobian are written into IDA's arrays by the kernels of the problem where it gives them, by
+    its methods otherwise. Nothing is stored on the way.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        With ``sparsity``, ``jacobian``, ``u_exact`` and ``du_exact``.
+    t0, t_end : float
+        Start and end.
+    """
+
+    def __init__(self, problem: ProblemDAE, t0: float, t_end: float) -> None:
+        if not installed():
+            raise InputError("comparing with IDA needs scikit-sundae: pip install 'dae_sdc[bench]'")
+        self.problem, self.t0, self.t_end = problem, t0, t_end
+        self.start = np.array(problem.u_exact(t0)), np.array(problem.du_exact(t0))
+        self.exact = np.array(problem.u_exact(t_end))
+        self.residual, self.jacobian = callbacks(problem)
+
+    def solver(self, tolerance: float) -> Any:
+        """A new integrator."""
+        problem = self.problem
+        with warnings.catch_warnings():
+            # It says that the exact Jacobian takes the place of one by differences.
+            warnings.simplefilter("ignore", UserWarning)
+            return importlib.import_module(MODULE).ida.IDA(
+                self.residual,
+                jacfn=self.jacobian,
+                sparsity=problem.sparsity,
+                algebraic_idx=np.arange(problem.n_diff, problem.n),
+                rtol=tolerance,
+                atol=tolerance,
+                **SETTINGS,
+            )
+
+    def run(self, tolerance: float) -> Outcome:
+        """Integrate with rtol = atol = ``tolerance``; what makes a new integrator is not timed."""
+        solver = self.solver(tolerance)
+        tic = perf_counter()
+        solver.init_step(self.t0, *self.start)
+        found = solver.step(self.t_end, method="normal", tstop=self.t_end)
+        time = perf_counter() - tic
+        return Outcome(time, np.array(found.y), bool(found.success), int(found.nfev), int(found.njev))
+
+    def count_steps(self, tolerance: float) -> int:
+        """Number of steps of such a run."""
+        solver = self.solver(tolerance)
+        solver.init_step(self.t0, *self.start)
+        steps, time = 0, self.t0
+        while time < self.t_end:
+            found = solver.step(self.t_end, method="onestep", tstop=self.t_end)
+            if not found.success:
+                break
+            time = float(found.t)
+            steps += 1
+        return steps
+
+    def error(self, tolerance: float) -> float:
+        """Largest error at the end; infinite for a run that fails."""
+        found = self.run(tolerance)
+        return float(np.abs(found.end - self.exact).max()) if found.success else math.inf
+
+
+def callbacks(problem: ProblemDAE) -> tuple[Callable[..., None], Callable[..., None]]:
+    """Residual and Jacobian in the form that scikit-sundae takes.
+
+    IDA's Jacobian is dF/du + cj dF/du', here it is dF/du' + c dF/du: the same with c = 1 / cj, times cj.
+    """
+    n_diff = problem.n_diff
+    kernels = problem.kernels
+    if kernels is not None and kernels.jacobian:
+        code, p = machine(), problem.packed_parameters
+        at, slope_at = kernels.residual, kernels.jacobian
+
+        def residual(t: float, y: Vector, yp: Vector, res: Vector) -> None:
+            code.residual_at(at, t, y, yp, p, res)
+
+        def jacobian(t: float, y: Vector, yp: Vector, res: Vector, cj: float, JJ: Vector) -> None:
+            code.jacobian_at(slope_at, t, y, yp, 1.0 / cj, p, JJ)
+            JJ *= cj
+
+        return residual, jacobian
+    given: Callable[..., Any] = problem.jacobian
+
+    def evaluated(t: float, y: Vector, yp: Vector, res: Vector) -> None:
+        res[:] = problem.eval_f(attach(y, n_diff), attach(yp, n_diff), t)
+
+    def linearized(t: float, y: Vector, yp: Vector, res: Vector, cj: float, JJ: Vector) -> None:
+        np.multiply(given(attach(y, n_diff), attach(yp, n_diff), t, 1.0 / cj).data, cj, out=JJ)
+
+    return evaluated, linearized
+
+
+def loosest(error_at: Callable[[float], float], target: float) -> float:
+    """The loosest tolerance that is accurate enough.
+
+    Tolerances are tried from loose to tight, half a power of ten apart, until the error is at most
+    ``target``; between the last two, bisection in the logarithm follows. The error need not fall with the
+    tolerance everywhere: the first that is small enough counts.
+
+    Parameters
+    ----------
+    error_at : callable
+        Gives the error with a tolerance.
+    target : float
+        Largest error.
+
+    Returns
+    -------
+    float
+        A tolerance whose error is at most ``target``; NaN if there is none down to 1e-14.
+    """
+    power = LOOSEST
+    while not error_at(10.0**power) <= target:
+        power -= STRIDE
+        if power < TIGHTEST:
+            return math.nan
+    tight, loose = power, power if power == LOOSEST else power + STRIDE
+    for _ in range(HALVINGS):
+        middle = 0.5 * (tight + loose)
+        if error_at(10.0**middle) <= target:
+            tight = middle
+        else:
+            loose = middle
+    return math.pow(10.0, tight)

@@ -1,0 +1,529 @@
+"""The studies of steps, their parts and sizes: what they count, sum up, fit, draw and refuse.
+
+No measured time is asserted.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from dae_sdc.cli import main
+from dae_sdc.errors import InputError, RemoteError, ResultFileError
+from dae_sdc.plotting import plot, profile as draw_profile, size as draw_size, work as draw_work
+from dae_sdc.run import cold, ida, sizes
+from dae_sdc.run.bench import STUDIES, bench
+from dae_sdc.run.clock import Clock, cost
+from dae_sdc.run.profile import CALLS, LEFT, PARTS, STEP, profile, repeated, report as report_profile
+from dae_sdc.run.repeated import STEPS, Steps, distance, steps_of
+from dae_sdc.run.results import Result, load
+from dae_sdc.run.sizes import COLUMNS, exponents, numbers_of_steps, report as report_size, size
+from dae_sdc.run.work import report as report_work, work
+
+with_ida = pytest.mark.skipif(not ida.installed(), reason="needs scikit-sundae")
+
+
+# --- timers
+
+
+class Time:
+    """A clock that goes on by what the code under test does, and by nothing else."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Worker:
+    """Something with nested calls."""
+
+    def __init__(self, time: Time) -> None:
+        self.time = time
+
+    def outer(self) -> str:
+        self.time.now += 1.0
+        self.inner()
+        self.time.now += 2.0
+        self.inner()
+        return "done"
+
+    def inner(self) -> None:
+        self.time.now += 10.0
+
+    def failing(self) -> None:
+        self.time.now += 4.0
+        raise ValueError("on purpose")
+
+
+@pytest.fixture
+def time(monkeypatch: pytest.MonkeyPatch) -> Time:
+    cost()  # with real timers
+    time = Time()
+    module = sys.modules["dae_sdc.run.clock"]
+    monkeypatch.setattr(module, "perf_counter", time)
+    monkeypatch.setattr(module, "cost", lambda: (0.0, 0.0))
+    return time
+
+
+def test_a_part_is_timed_without_the_parts_inside_it(time: Time) -> None:
+    worker = Worker(time)
+    with Clock() as clock:
+        clock.time(worker, "outer", "outside")
+        clock.time(worker, "inner", "inside")
+        assert worker.outer() == "done"
+    assert clock.times() == {"outside": 3.0, "inside": 20.0}
+    assert clock.calls == {"outside": 1, "inside": 2}
+    assert clock.number == 3
+    assert not {"outer", "inner"} & set(vars(worker)), "the timers are still there"
+
+
+def test_what_timers_cost_is_taken_off_where_it_is_spent(time: Time, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["dae_sdc.run.clock"], "cost", lambda: (0.125, 0.25))
+    worker = Worker(time)
+    with Clock() as clock:
+        clock.time(worker, "outer", "outside")
+        clock.time(worker, "inner", "inside")
+        worker.outer()
+    assert clock.times() == {"outside": 3.0 - 0.125 - 2 * 0.25, "inside": 20.0 - 2 * 0.125}
+    assert clock.times(1.125) == {"outside": 3.0 - 0.125 - 2 * 1.0, "inside": 20.0 - 2 * 0.125}
+
+
+def test_a_call_that_fails_is_timed_and_timers_of_classes_are_taken_away(time: Time) -> None:
+    original = Worker.failing
+    with pytest.raises(ValueError, match="on purpose"), Clock() as clock:
+        clock.time(Worker, "failing", "failing")
+        Worker(time).failing()
+    assert clock.times() == {"failing": 4.0}
+    assert Worker.failing is original
+
+
+def test_timers_cost_something() -> None:
+    inside, outside = cost()
+    assert inside >= 0.0 and outside >= 0.0
+    assert inside + outside > 0.0
+    assert cost() == (inside, outside)
+    assert repeated(lambda: None) > 0.0
+
+
+# --- steps
+
+
+@pytest.fixture(scope="module")
+def steps(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    out = tmp_path_factory.mktemp("work") / "work.npy"
+    names = ["simple", "problematic-f", "transmission-line"]
+    sweepers = ["semi-implicit", "fully-implicit"]
+    found = work(problems=names, sweepers=sweepers, sizes=[20], qdelta="LU", repetitions=1, out=out)
+    assert load(out).data.tobytes() == found.data.tobytes()
+    return load(out)
+
+
+def test_every_sweeper_that_takes_a_problem_has_a_row_for_each_backend(steps: Result) -> None:
+    data, about = steps.data, steps.parameters
+    assert steps.kind == "bench" and about["study"] == "work" and about["complete"]
+    rows = {(str(r["problem"]), str(r["sweeper"]), str(r["backend"])) for r in data}
+    for problem, sweeper in [
+        *[("simple", name) for name in ("semi-implicit", "fully-implicit")],
+        *[("transmission-line", name) for name in ("semi-implicit", "fully-implicit")],
+        ("problematic-f", "fully-implicit"),
+    ]:
+        assert (problem, sweeper, "numpy") in rows
+    assert ("simple", "semi-implicit", "compiled") in rows
+    assert not any(row[:2] == ("problematic-f", "semi-implicit") for row in rows)
+    assert any("problematic-f, semi-implicit" in text for text in about["left_out"])
+    assert set(data["n"][data["problem"] == "transmission-line"].tolist()) == {20}
+
+
+def test_backends_do_the_same_work_and_end_at_the_same_values(steps: Result) -> None:
+    data = steps.data
+    compiled = data[data["backend"] == "compiled"]
+    assert len(compiled)
+    assert (compiled["difference"] < 1e-8).all()
+    assert (compiled["ratio"] > 0.0).all()
+    assert np.isnan(data["ratio"][data["backend"] == "numpy"]).all()
+    for row in compiled:
+        same = (data["problem"] == row["problem"]) & (data["sweeper"] == row["sweeper"])
+        other = data[same & (data["backend"] == "numpy")][0]
+        assert row["sweeps"] == pytest.approx(other["sweeps"], abs=1.0)
+    for name in ("time", "time_sweep", "sweeps", "iterations", "rhs", "newton"):
+        assert (data[name] > 0.0).all(), name
+    assert (data["sweeps"] >= data["iterations"]).all()
+    assert (data["rhs"] >= data["newton"]).all()
+    assert (data["steps"] == STEPS).all()
+
+
+def test_the_table_of_steps_has_a_line_for_each_row(steps: Result) -> None:
+    text = report_work(steps)
+    lines = text.splitlines()
+    assert len(lines) == 3 + len(steps.data) + len(steps.parameters["left_out"])
+    assert "left out: problematic-f, semi-implicit" in text
+    assert "0.1 ms" in text and "0.05 s" in text
+    assert max(len(line) for line in lines[: 2 + len(steps.data)]) < 160
+
+
+def test_steps_are_repeated_from_the_same_state() -> None:
+    run = Steps(steps_of("simple", {}, "semi-implicit", 1e-9), 3, "LU")
+    first, second = run(), run()
+    assert distance(first.end, second.end) < 1e-9
+    counts = run.work_of_a_step()
+    assert counts["sweeps"] >= counts["iterations"] > 0.0
+    assert run.time_in_the_sweeper() > 0.0
+    assert "predict" not in vars(run.level.sweep) and "post_step" not in vars(run.record)
+    other = Steps(steps_of("simple", {}, "semi-implicit", 1e-9), 3, "MIN-SR-S")
+    other.begin_as(run)
+    assert distance(other().end, first.end) < 1e-8
+
+
+def test_what_was_finished_before_an_interrupt_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module: Any = sys.modules["dae_sdc.run.work"]
+    original, calls = module._measure, iter([True, False])
+
+    def once(*args: Any) -> None:
+        if not next(calls):
+            raise KeyboardInterrupt
+        original(*args)
+
+    monkeypatch.setattr(module, "_measure", once)
+    with pytest.raises(KeyboardInterrupt):
+        work(
+            problems=["simple"],
+            sweepers=["semi-implicit"],
+            qdelta=["LU", "MIN-SR-S"],
+            repetitions=1,
+            out=tmp_path / "w",
+        )
+    kept = load(tmp_path / "w")
+    assert set(kept.data["qdelta"].tolist()) == {"LU"}
+    assert not kept.parameters["complete"]
+
+
+# --- parts of a step
+
+
+@pytest.fixture(scope="module")
+def parts(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    out = tmp_path_factory.mktemp("profile") / "profile.npy"
+    profile(problems=["simple", "transmission-line"], sizes=[40], repetitions=2, out=out)
+    return load(out)
+
+
+def by_backend(result: Result) -> Iterator[Any]:
+    for problem, backend in dict.fromkeys((str(r["problem"]), str(r["backend"])) for r in result.data):
+        yield result.data[(result.data["problem"] == problem) & (result.data["backend"] == backend)]
+
+
+def test_the_parts_add_up_to_the_step(parts: Result) -> None:
+    assert parts.parameters["complete"] and not parts.parameters["left_out"]
+    seen = set()
+    for rows in by_backend(parts):
+        whole = rows[rows["part"] == STEP]
+        top = rows[(rows["part"] != STEP) & (rows["inside"] == "")]
+        assert len(whole) == 1
+        assert set(top["part"].tolist()) <= set(PARTS)
+        assert top["time"].sum() == pytest.approx(whole["time"][0], rel=1e-12)
+        assert top["share"].sum() == pytest.approx(1.0, rel=1e-12)
+        assert top["part"].tolist()[-1] == LEFT
+        for name in ("controller", "hooks", "convergence controllers", "sweeper, Python"):
+            assert top["calls"][top["part"] == name][0] > 0.0
+        inside = rows[rows["inside"] != ""]
+        assert set(inside["inside"].tolist()) <= {CALLS}
+        assert bool(len(inside)) == (CALLS in top["part"])
+        assert (inside["time"] >= 0.0).all()
+        seen.add((str(rows["problem"][0]), str(rows["backend"][0])))
+    assert {("simple", "compiled"), ("simple", "numpy"), ("transmission-line", "numpy")} <= seen
+
+
+def test_the_table_of_parts_says_what_is_left_over(parts: Result) -> None:
+    text = report_profile(parts)
+    for word in (STEP, "controller", LEFT, "of these, equations", "the timers themselves", "n=40, numpy"):
+        assert word in text
+
+
+# --- sizes
+
+
+@pytest.fixture(scope="module")
+def sizes_result(tmp_path_factory: pytest.TempPathFactory) -> Result:
+    out = tmp_path_factory.mktemp("size") / "size.npy"
+    found = size(sizes=[10, 20], linear_solvers=["auto"], accuracies=[1e-4], repetitions=1, out=out)
+    assert load(out).data.tobytes() == found.data.tobytes()
+    return load(out)
+
+
+def test_a_size_has_times_memory_and_error(sizes_result: Result) -> None:
+    rows = sizes_result.data[sizes_result.data["source"] == "step"]
+    assert rows["n"].tolist() == [10, 20]
+    for name in ("time", "time_cold", "memory", "memory_before", "sweeps", "rhs", "newton", "factorization"):
+        assert (rows[name] > 0.0).all(), name
+    assert (rows["memory"] >= rows["memory_before"]).all()
+    assert (rows["error"] < 1e-5).all()
+    growth = np.log(rows["time"][1] / rows["time"][0]) / np.log(2.0)
+    assert math.isnan(rows["exponent"][0]) and rows["exponent"][1] == pytest.approx(growth)
+    assert sizes_result.parameters["exponents"]["auto"] == pytest.approx(growth)
+
+
+def test_a_cold_start_that_fails_leaves_the_rest_of_its_row(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(asked: dict[str, Any]) -> dict[str, Any]:
+        raise RemoteError("on purpose")
+
+    monkeypatch.setattr(sizes, "in_a_new_process", fail)
+    found = size(sizes=[10], linear_solvers=["superlu", "dense"], accuracies=[], repetitions=2)
+    assert found.data["solver"].tolist() == ["superlu", "dense"]
+    assert (found.data["time"] > 0.0).all() and np.isnan(found.data["memory"]).all()
+    assert found.parameters["left_out"] == [
+        f"a cold start of {solver}, n=10: on purpose" for solver in ("superlu", "dense")
+    ]
+    assert "on purpose" in report_size(found)
+
+
+@with_ida
+def test_ida_is_as_accurate_with_the_loosest_tolerance(sizes_result: Result) -> None:
+    rows = sizes_result.data[sizes_result.data["source"] == "accuracy"]
+    ours, theirs = rows[rows["solver"] == "dae_sdc"], rows[rows["solver"] == "ida"]
+    assert len(ours) == len(theirs) == 4  # two sizes with three and with five nodes
+    assert (ours["error"] <= ours["accuracy"]).all()
+    assert (theirs["error"] <= ours["error"]).all()
+    for name in ("steps", "rhs", "jacobian", "time_run", "tolerance"):
+        assert (theirs[name] > 0.0).all() and (ours[name] > 0.0).all(), name
+    assert (theirs["ratio"] > 0.0).all() and np.isnan(ours["ratio"]).all()
+    text = report_size(sizes_result)
+    assert "linsolver=sparse" in text and "ida/ours" in text and "jacfn=exact" in text
+
+
+def test_exponents_are_those_of_the_times() -> None:
+    names = [name for name, _ in COLUMNS]
+    blank = dict.fromkeys(names, math.nan)
+    rows = []
+    for solver, exponent in (("superlu", 1.25), ("dense", 3.0)):
+        for n in (10, 100, 1000):
+            row = {**blank, "source": "step", "solver": solver, "n": n, "time": 1e-6 * n**exponent}
+            rows.append(tuple(row[name] for name in names))
+    rows.append(tuple({**blank, "source": "step", "solver": "klu", "n": 10, "time": 1.0}[n] for n in names))
+    rows.append(tuple({**blank, "source": "accuracy", "solver": "ida", "n": 10}[n] for n in names))
+    found = exponents(rows)
+    assert set(found) == {"superlu", "dense"}
+    assert found["superlu"] == pytest.approx(1.25) and found["dense"] == pytest.approx(3.0)
+
+
+def test_numbers_of_steps_grow_by_about_a_quarter() -> None:
+    numbers = list(numbers_of_steps(100))
+    assert numbers[:9] == [2, 3, 4, 5, 6, 8, 10, 12, 14]
+    assert numbers == sorted(set(numbers)) and numbers[-1] == 96
+    assert max(b / a for a, b in pairwise(numbers[3:])) < 1.35
+
+
+def test_the_search_finds_the_loosest_tolerance() -> None:
+    tried = []
+
+    def error(tolerance: float) -> float:
+        tried.append(tolerance)
+        return 10.0 * tolerance if tolerance < 1e-3 else math.inf  # what is too loose fails
+
+    found = ida.loosest(error, 1e-6)
+    step = ida.STRIDE / 2**ida.HALVINGS
+    assert 1e-7 * 10**-step <= found <= 1e-7 * (1.0 + 1e-12)
+    assert min(tried) >= 1e-8
+    assert ida.loosest(lambda tolerance: tolerance, 1.0) == pytest.approx(10.0**ida.LOOSEST)
+    assert math.isnan(ida.loosest(lambda tolerance: 1.0, 1e-6))
+    assert math.isnan(ida.loosest(lambda tolerance: math.nan, 1e-6))
+
+
+@pytest.mark.parametrize("name", ["transmission-line", "one-transistor"])
+def test_ida_gets_the_residual_and_its_exact_jacobian(name: str) -> None:
+    problem = ds.PROBLEMS[name](sections=3) if name == "transmission-line" else ds.PROBLEMS[name]()
+    residual, jacobian = ida.callbacks(problem)
+    t, cj = problem.interval[0], 7.0
+    y, yp = np.array(problem.u_exact(t)), np.array(problem.du_exact(t))
+    for array in (y, yp):
+        array.setflags(write=False)  # as IDA's are
+    out = np.empty(problem.n)
+    residual(t, y, yp, out)
+    expected = problem.eval_f(problem.state(y), problem.state(yp), t)
+    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-14)
+    pattern = problem.sparsity
+    data = np.empty((problem.n, problem.n) if pattern is None else pattern.nnz)
+    if pattern is None and problem.kernels is None:
+        pytest.skip("IDA is compared on sparse problems")
+    jacobian(t, y, yp, out, cj, data)
+    given = problem.jacobian(problem.state(y), problem.state(yp), t, 1.0 / cj)
+    entries = given if pattern is None else given.data
+    np.testing.assert_allclose(data, cj * np.asarray(entries), rtol=1e-12, atol=1e-14)
+
+
+@with_ida
+def test_ida_solves_the_line() -> None:
+    problem = ds.PROBLEMS["transmission-line"](sections=5)
+    solver = ida.Ida(problem, *problem.interval)
+    assert solver.error(1e-10) < 1e-6 < solver.error(1e-3)
+    assert solver.count_steps(1e-8) > solver.count_steps(1e-4) > 1
+    outcome = solver.run(1e-6)
+    assert outcome.success and outcome.rhs > 10 and outcome.jacobian > 0
+
+
+def test_without_scikit_sundae_the_comparison_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ida, "MODULE", "no_such_module")
+    monkeypatch.setattr(sizes, "_grow", lambda *_: None)
+    found = size(sizes=[10], linear_solvers=["auto"], repetitions=1)
+    assert not len(found.data)
+    assert "scikit-sundae is not installed" in report_size(found)
+    with pytest.raises(InputError, match=r"pip install 'dae_sdc\[bench\]'"):
+        ida.Ida(ds.PROBLEMS["transmission-line"](sections=2), 0.0, 1.0)
+
+
+def test_an_accuracy_out_of_reach_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "_grow", lambda *_: None)
+    monkeypatch.setattr(sizes, "numbers_of_steps", lambda: [2, 3])
+    monkeypatch.setattr(ida, "installed", lambda: True)
+    found = size(sizes=[10], linear_solvers=["auto"], accuracies=[1e-12], repetitions=1)
+    assert not len(found.data)
+    assert all("has an error below 1e-12" in text for text in found.parameters["left_out"])
+
+
+# --- solves in a process of their own
+
+
+ASKED = {"problem": "simple", "params": {}, "t_end": 0.1, "dt": 0.05, "sweeper": "semi-implicit"}
+
+
+def test_a_new_process_solves_and_tells_its_memory() -> None:
+    big = np.ones(40_000_000)  # of which a new process must know nothing
+    found = cold.in_a_new_process(ASKED)
+    assert found["error"] < 1e-6 and found["sweeps"] > 0 and found["rhs"] > 0
+    assert found["memory"] >= found["memory_before"] > 1e6
+    if Path("/proc/self/status").exists():
+        assert found["memory"] < big.nbytes
+    assert cold.peak_memory() > 1e6
+
+
+def test_what_goes_wrong_in_a_new_process_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="unknown problem 'nothing'"):
+        cold.in_a_new_process({**ASKED, "problem": "nothing"})
+    with pytest.raises(RemoteError, match="ended after 1 iterations with residual"):
+        cold.in_a_new_process({**ASKED, "maxiter": 1, "restol": 1e-12})
+    fake = tmp_path / "python"
+    fake.write_text("#!/bin/sh\necho broken >&2\nexit 3\n")
+    fake.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(fake))
+    with pytest.raises(RemoteError, match="ended with code 3: broken"):
+        cold.in_a_new_process(ASKED)
+    fake.write_text("#!/bin/sh\nexec sleep 60\n")
+    with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
+        cold.in_a_new_process(ASKED, patience=0.2)
+
+
+# --- pictures
+
+
+def test_pictures_of_the_three_studies(
+    steps: Result, parts: Result, sizes_result: Result, tmp_path: Path
+) -> None:
+    figure = draw_work(steps)
+    (axes,) = figure.axes
+    lines = len({(str(r["problem"]), str(r["sweeper"])) for r in steps.data})
+    assert len(axes.get_yticks()) == lines
+    assert axes.get_title() == "LU" and "ms" in axes.get_xlabel()
+    figure = draw_profile(parts)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["simple, n=3", "transmission-line, n=40"]
+    for axes in figure.axes:
+        assert len(axes.patches) > 6
+    figure = draw_size(sizes_result)
+    assert len(figure.axes) == (3 if ida.installed() else 2)
+    for axes in figure.axes:
+        assert axes.get_xlabel() == "unknowns n" and axes.get_ylabel() and len(axes.lines) >= 2
+    for name, result in (("work", steps), ("profile", parts), ("size", sizes_result)):
+        path = result.save(tmp_path / name)
+        assert plot(name, path).read_bytes()[:4] == b"\x89PNG"
+        with pytest.raises(InputError, match=f"use `dae-sdc plot {name}"):
+            plot("scaling", path)
+
+
+@pytest.mark.parametrize("study", ["work", "profile", "size"])
+def test_a_picture_needs_its_columns(study: str, tmp_path: Path) -> None:
+    data = np.zeros(1, dtype=[("n", "i8")])
+    with pytest.raises(ResultFileError, match="lacks the columns"):
+        plot(study, Result("bench", data, {}, {"study": study}).save(tmp_path / "c"))
+
+
+# --- what is refused
+
+
+@pytest.mark.parametrize(
+    ("study", "given", "says"),
+    [
+        ("work", {"problems": ["nothing"]}, "unknown problem 'nothing'"),
+        ("work", {"problems": []}, "at least one problem"),
+        ("work", {"sweepers": ["radau-iia-5"]}, "unknown SDC sweeper 'radau-iia-5'"),
+        ("work", {"qdelta": []}, "at least one Q_Delta"),
+        ("work", {"repetitions": 0}, "repetitions must be"),
+        ("work", {"sizes": [0]}, "number of unknowns must be"),
+        ("work", {"ranks": 2}, "ranks has no effect on 'bench work'"),
+        ("work", {"out": "/nowhere/x.npy"}, "does not exist"),
+        ("profile", {"problems": ["nothing"]}, "unknown problem 'nothing'"),
+        ("profile", {"nodes": 0}, "nodes must be"),
+        ("profile", {"accuracies": [1.0]}, "accuracies has no effect on 'bench profile'"),
+        ("size", {"sizes": []}, "at least one number of unknowns"),
+        ("size", {"sizes": [1.5]}, "number of unknowns must be"),
+        ("size", {"linear_solvers": ["qr"]}, "unknown linear solver 'qr'"),
+        ("size", {"accuracies": [-1.0]}, "an accuracy must be positive"),
+        ("size", {"accuracies": ["small"]}, "an accuracy must be"),
+        ("size", {"problems": ["simple"]}, "problems has no effect on 'bench size'"),
+        ("upstream", {"sizes": [1], "ranks": 2}, "sizes and ranks have no effect on 'bench upstream'"),
+        ("upstream", {"colour": 1}, "unknown option of bench 'colour'"),
+        ("nothing", {}, "unknown bench study 'nothing'"),
+    ],
+)
+def test_what_cannot_be_measured_is_refused_at_once(study: str, given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        bench(study, **given)
+
+
+def test_a_linear_solver_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sizes, "NEEDS", {"klu": ("no_such_module", "klu")})
+    assert "klu" not in sizes.available()
+    with pytest.raises(InputError, match=r"needs no_such_module: pip install 'dae_sdc\[klu\]'"):
+        size(linear_solvers=["klu"])
+
+
+def test_the_commands_print_and_save(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "steps.npy"
+    command = [
+        "bench",
+        "work",
+        "--problems",
+        "simple",
+        "--sweeper",
+        "semi-implicit",
+        "--qdelta",
+        "LU,MIN-SR-S",
+    ]
+    assert main([*command, "--repetitions", "1", "--out", str(out)]) == 0
+    assert "us/sweep" in capsys.readouterr().out
+    assert set(load(out).data["qdelta"].tolist()) == {"LU", "MIN-SR-S"}
+    assert main(["bench", "profile", "--problems", "simple", "--repetitions", "1"]) == 0
+    assert LEFT in capsys.readouterr().out
+    assert main(["bench", "work", "--linear-solver", "dense"]) == 2
+    assert "linear_solvers has no effect on 'bench work'" in capsys.readouterr().err
+
+
+def test_the_scripts_name_studies_and_a_directory_for_results(checkout: Path) -> None:
+    folder = checkout / "benchmarks"
+    text = (folder / "README.md").read_text(encoding="utf-8")
+    scripts = sorted(folder.glob("*.py"))
+    assert [path.stem for path in scripts] == ["size", "upstream", "work"]
+    for path in scripts:
+        code = path.read_text(encoding="utf-8")
+        compile(code, str(path), "exec")
+        assert path.stem in STUDIES and f'"{path.stem}"' in code
+        assert f"`{path.name}`" in text
