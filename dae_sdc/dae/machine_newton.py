@@ -25,7 +25,7 @@ from dae_sdc.dae import iteration, machine, triangular
 from dae_sdc.dae.iteration import ROUND_OFF
 from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.machine import call_jacobian, call_residual
-from dae_sdc.dae.triangular import TriangularFactors, solve_triangular
+from dae_sdc.dae.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
 
 INNER = {
     "no_cfunc_wrapper": True,
@@ -90,13 +90,18 @@ class Places(IntEnum):
     SOLVE_AT = 41  # addresses of the two functions of this module
     RENEW = 42  # 0 where compiled code cannot factorise
     SUBSTITUTE = 43  # how to solve with sparse factors; 0 with dense ones
-    TRIANGLES = 44  # addresses of the parts of the sparse factors, integers, (S, 10)
-    WORK = 45  # (n,)
+    TRIANGLES = 44  # addresses of the parts of the sparse factors, integers, (S, 10); the first 0 without
+    WORK = 45  # (3 n,)
     NODE_U = 46  # of the node that is solved for: its rows, slot, place of its age, number
     NODE_DU = 47
     SLOT = 48
     AGE_AT = 49
     NODE = 50
+    ENTRIES = 51  # numbers in a matrix
+    REFACTORIZE = 52  # how to factorise a sparse matrix
+    PATTERNS = 53  # addresses of the parts of the row patterns, integers, (S, 3)
+    ENTRY_DATA = 54  # a sparse matrix, (ENTRIES,)
+    RENEWED = 55  # whether the factors are newer than those of Python, integers, (S,)
 
 
 class Sizes(IntEnum):
@@ -161,6 +166,11 @@ class Sizes(IntEnum):
     SLOT,
     AGE_AT,
     NODE,
+    ENTRIES,
+    REFACTORIZE,
+    PATTERNS,
+    ENTRY_DATA,
+    RENEWED,
 ) = (int(place) for place in Places)
 (TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC) = (int(i) for i in Sizes)
 
@@ -366,7 +376,7 @@ def _largest_residual(work: Any) -> Any:
 def _at_round_off(work: Any) -> Any:
     def implementation(work: Any) -> Any:
         places = integers(work.places)
-        if places[MASSES] == 0:  # Python knows it
+        if places[SUBSTITUTE] != 0:  # Python knows it
             return False
         residual_of_node(places, places[NODE], places[NODE_U], places[NODE_DU])
         n, value, u, du = places[N], doubles(places[VALUE]), doubles(places[NODE_U]), doubles(places[NODE_DU])
@@ -419,13 +429,13 @@ def _newest_age(work: Any) -> Any:
 def linearize_at(places: Any, time: Any, u_at: Any, du_at: Any, slot: Any) -> Any:
     """Both halves of the Jacobian at a point into a slot."""
     places[JACOBIANS] += 1
-    n = places[N]
-    mass_at, stiffness_at = places[MASSES] + 8 * n * n * slot, places[STIFFNESSES] + 8 * n * n * slot
+    size = places[ENTRIES]
+    mass_at, stiffness_at = places[MASSES] + 8 * size * slot, places[STIFFNESSES] + 8 * size * slot
     for c in range(2):
         out = mass_at if c == 0 else stiffness_at
         call_jacobian(places[JACOBIAN], time, u_at, du_at, float(c), places[P], out)
     mass, stiffness = doubles(mass_at), doubles(stiffness_at)
-    for i in range(n * n):
+    for i in range(size):
         stiffness[i] -= mass[i]
 
 
@@ -454,12 +464,14 @@ def _factor(work: Any) -> Any:
                 linearize_at(places, time, guide, guide + 8 * n, source)
                 places[GUIDE_KNOWN] = 1
             newest[places[AGE_AT]] = source
-        mass, from_mass = doubles(places[MASSES]), n * n * source
-        stiffness, to = doubles(places[STIFFNESSES]), n * n * slot
+        mass, stiffness, size = doubles(places[MASSES]), doubles(places[STIFFNESSES]), places[ENTRIES]
+        to = size * slot
         if source != slot:
-            for i in range(n * n):
-                mass[to + i] = mass[from_mass + i]
-                stiffness[to + i] = stiffness[from_mass + i]
+            for i in range(size):
+                mass[to + i] = mass[size * source + i]
+                stiffness[to + i] = stiffness[size * source + i]
+        if places[REFACTORIZE] != 0:
+            return _answer_of_3(places[REFACTORIZE], (work.places, work.sizes, slot)) != 0
         factors_at, c = places[FACTORS] + 8 * to, doubles(places[COEFFICIENTS])[places[NODE]]
         factors = doubles(factors_at)
         places[FACTORIZATIONS] += 1
@@ -512,7 +524,7 @@ def begin_solve(work: Any, m: Any) -> Any:
         doubles(places[AGES])[m] += 1.0
 
 
-for _function in (iteration.factorize_anew, iteration.iterate, solve_triangular):
+for _function in (iteration.factorize_anew, iteration.iterate, solve_triangular, refactorize):
     register_jitable(**INNER)(_function)
 
 
@@ -589,35 +601,60 @@ def solver_functions() -> tuple[Any, Any]:
         return _compile_solver(digest_of(iteration, machine, sys.modules[__name__]))
 
 
-def _compile_substitution(digest: int) -> Any:
-    """The C function that solves with sparse factors, in place of ``DELTA``."""
+@register_jitable(**INNER)
+def sparse_factors(places: Any, slot: Any) -> Any:
+    """The sparse factors in a slot."""
+    parts = integers(places[TRIANGLES] + 8 * 10 * slot)
+    return TriangularFactors(
+        doubles(parts[0]),
+        short_integers(parts[1]),
+        short_integers(parts[2]),
+        doubles(parts[3]),
+        short_integers(parts[4]),
+        short_integers(parts[5]),
+        doubles(parts[6]),
+        short_integers(parts[7]),
+        short_integers(parts[8]),
+        doubles(parts[9]),
+        places[N],
+    )
 
-    @cfunc(types.int64(types.int64, types.int64, types.int64), cache=True, error_model="numpy")
+
+def _compile_sparse(digest: int) -> tuple[Any, Any]:
+    """C functions that solve with sparse factors, in place of ``DELTA``, and that make them."""
+    options: Any = {"cache": True, "error_model": "numpy"}
+
+    @cfunc(types.int64(types.int64, types.int64, types.int64), **options)
     def substitute(places: Any, sizes: Any, slot: Any) -> Any:
         if digest < 0:
             return 0
         row = integers(places)
-        parts = integers(row[TRIANGLES] + 8 * 10 * slot)
-        factors = TriangularFactors(
-            doubles(parts[0]),
-            short_integers(parts[1]),
-            short_integers(parts[2]),
-            doubles(parts[3]),
-            short_integers(parts[4]),
-            short_integers(parts[5]),
-            doubles(parts[6]),
-            short_integers(parts[7]),
-            short_integers(parts[8]),
-            doubles(parts[9]),
-            row[N],
-        )
-        solve_triangular(factors, doubles(row[DELTA]), doubles(row[DELTA]), doubles(row[WORK]))
+        delta = doubles(row[DELTA])
+        solve_triangular(sparse_factors(row, slot), delta, delta, doubles(row[WORK]))
         return 1
 
-    return substitute
+    @cfunc(types.int64(types.int64, types.int64, types.int64), **options)
+    def refactorize_at(places: Any, sizes: Any, slot: Any) -> Any:
+        if digest < 0:
+            return 0
+        row = integers(places)
+        size, c = row[ENTRIES], doubles(row[COEFFICIENTS])[row[NODE]]
+        if integers(row[TRIANGLES])[10 * slot] == 0 or (not c > 0.0 and row[N_INTEGRATED] < row[N]):
+            return 0
+        mass, stiffness = doubles(row[MASSES] + 8 * size * slot), doubles(row[STIFFNESSES] + 8 * size * slot)
+        data = doubles(row[ENTRY_DATA])
+        for i in range(size):
+            data[i] = mass[i] + c * stiffness[i]
+        parts = integers(row[PATTERNS] + 8 * 3 * slot)
+        pattern = RowPattern(short_integers(parts[0]), short_integers(parts[1]), short_integers(parts[2]))
+        row[FACTORIZATIONS] += 1
+        integers(row[RENEWED])[slot] = 1
+        return 1 if refactorize(pattern, sparse_factors(row, slot), data, doubles(row[WORK])) == 0 else 0
+
+    return substitute, refactorize_at
 
 
 @functools.cache
-def substitution() -> Any:
-    """What stands at ``SUBSTITUTE``, compiled when it is first asked for."""
-    return _compile_substitution(digest_of(triangular, machine, sys.modules[__name__]))
+def sparse_functions() -> tuple[Any, Any]:
+    """What stands at ``SUBSTITUTE`` and ``REFACTORIZE``, compiled when it is first asked for."""
+    return _compile_sparse(digest_of(triangular, machine, sys.modules[__name__]))

@@ -149,9 +149,11 @@ class ModifiedNewton:
         """All matrices that are kept."""
         return list(self._kept.values())
 
-    def forget(self) -> None:
-        """Keep no matrices."""
-        self._kept.clear()
+    def forget(self, *keys: Any) -> None:
+        """Keep no matrices of these keys, or none at all, and no linearisation to make one of."""
+        self._linearization = None
+        for key in keys or list(self._kept):
+            self._kept.pop(key, None)
 
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""

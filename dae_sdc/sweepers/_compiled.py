@@ -10,19 +10,19 @@ import numpy as np
 from numba import njit
 from numba.extending import overload, register_jitable
 
-from dae_sdc.dae import iteration, machine, machine_newton
+from dae_sdc.dae import iteration, machine, machine_newton as mn
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.machine_newton import INNER, MachineNodes
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.dae.triangular import TriangularFactors, triangular_factors
+from dae_sdc.dae.triangular import RowPattern, TriangularFactors, copy_for, row_pattern, triangular_factors
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.sweep import Continuation, Rows, SweepArrays
 
-_U, _DU, _P, _TAU = machine_newton.U, machine_newton.DU, machine_newton.P, machine_newton.TAU
+_U, _DU, _P, _TAU = mn.U, mn.DU, mn.P, mn.TAU
 
-MOST_ENTRIES = 30
+MOST_ENTRIES = 100
 """Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
 
 MOST_KEPT, ROOM = 64, 2_000_000
@@ -40,7 +40,7 @@ def _row(rows: Any, m: Any) -> Any:
 @overload(sweep.entry, jit_options=INNER)
 def _entry(matrix: Any, i: Any, j: Any) -> Any:
     def implementation(matrix: Any, i: Any, j: Any) -> Any:
-        return machine_newton.doubles(matrix.place)[matrix.stride * i + j]
+        return mn.doubles(matrix.place)[matrix.stride * i + j]
 
     return implementation
 
@@ -48,7 +48,7 @@ def _entry(matrix: Any, i: Any, j: Any) -> Any:
 @overload(sweep.set_row, jit_options=INNER)
 def _set_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
     def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-        target, source = machine_newton.doubles(to), machine_newton.doubles(values)
+        target, source = mn.doubles(to), mn.doubles(values)
         for i in range(first, last):
             target[i] = factor * source[i]
 
@@ -58,7 +58,7 @@ def _set_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
 @overload(sweep.add_to_row, jit_options=INNER)
 def _add_to_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
     def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-        target, source = machine_newton.doubles(to), machine_newton.doubles(values)
+        target, source = mn.doubles(to), mn.doubles(values)
         for i in range(first, last):
             target[i] += factor * source[i]
 
@@ -79,7 +79,7 @@ def _combine(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any,
 @overload(sweep.in_order, jit_options=INNER)
 def _in_order(numbers: Any) -> Any:
     def implementation(numbers: Any) -> Any:
-        return machine_newton.doubles(numbers)
+        return mn.doubles(numbers)
 
     return implementation
 
@@ -87,9 +87,9 @@ def _in_order(numbers: Any) -> Any:
 @overload(sweep.begin_sweep, jit_options=INNER)
 def _begin_sweep(solver: Any, number: Any) -> Any:
     def implementation(solver: Any, number: Any) -> Any:
-        places = machine_newton.integers(solver.places)
-        places[machine_newton.GUIDE_KNOWN] = 0
-        places[machine_newton.TRUST] = 1 if number > 0 else 0
+        places = mn.integers(solver.places)
+        places[mn.GUIDE_KNOWN] = 0
+        places[mn.TRUST] = 1 if number > 0 else 0
 
     return implementation
 
@@ -97,7 +97,7 @@ def _begin_sweep(solver: Any, number: Any) -> Any:
 @overload(sweep.solve_at, jit_options=INNER)
 def _solve_at(solver: Any, m: Any) -> Any:
     def implementation(solver: Any, m: Any) -> Any:
-        return machine_newton.solve_at_node(solver, m)
+        return mn.solve_at_node(solver, m)
 
     return implementation
 
@@ -105,12 +105,12 @@ def _solve_at(solver: Any, m: Any) -> Any:
 @overload(sweep.measure, jit_options=INNER)
 def _measure(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
     def implementation(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
-        places = machine_newton.integers(solver.places)
-        value, out = machine_newton.doubles(places[machine_newton.VALUE]), machine_newton.doubles(norms)
+        places = mn.integers(solver.places)
+        value, out = mn.doubles(places[mn.VALUE]), mn.doubles(norms)
         for m in range(low, high):
             u = sweep.row(a.mixed, m) if a.keeps else sweep.row(a.u, m)
-            machine_newton.residual_of_node(places, m, u, sweep.row(a.du, m))
-            out[m] = machine_newton.largest_of(value, 0, a.n)
+            mn.residual_of_node(places, m, u, sweep.row(a.du, m))
+            out[m] = mn.largest_of(value, 0, a.n)
 
     return implementation
 
@@ -133,13 +133,13 @@ for _function in (
 
 def _entry_point(function: Any) -> Any:
     """A compiled function that Python calls; kept on disk under a name that changes with its sources."""
-    digest = machine_newton.digest_of(iteration, machine, machine_newton, sweep, sys.modules[__name__])
+    digest = mn.digest_of(iteration, machine, mn, sweep, sys.modules[__name__])
     named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
     named.__qualname__ = f"{function.__qualname__}-{digest:08x}"
     compiled = njit(cache=True, error_model="numpy")(named)
 
     def first(*arguments: Any) -> Any:
-        with machine_newton.lightly_optimized():
+        with mn.lightly_optimized():
             return compiled(*arguments)
 
     return compiled, first
@@ -165,75 +165,57 @@ class CompiledNodes(PythonNodes):
     Parameters
     ----------
     problem : ProblemDAE
-        The equations, with kernels and a dense Jacobian.
+        The equations, with kernels.
     n_integrated, owned, diagonal
         As for :class:`PythonNodes`.
     num_nodes : int
         M.
+    entries : int
+        Numbers in a matrix as the kernel of the Jacobian writes it.
     """
 
     compiled = True
 
     def __init__(
-        self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
+        self,
+        problem: ProblemDAE,
+        n_integrated: int,
+        owned: range,
+        diagonal: bool,
+        num_nodes: int,
+        entries: int,
     ) -> None:
         super().__init__(problem, n_integrated, owned, diagonal)
         kernels = problem.kernels
         assert kernels is not None
         n = problem.n
-        self._sparse = problem.sparsity is not None and problem.linear_solver != "dense"
-        if problem.sparsity is None and problem.linear_solver == "superlu":
-            self._sparse = True
-        kept = MOST_KEPT if self._sparse else max(num_nodes, min(MOST_KEPT, ROOM // (n * n)))
+        self._capacity = kept = max(num_nodes, min(MOST_KEPT, ROOM // entries))
         self._slots: dict[Any, int] = {}
         self._slots_of: Vector | None = None
+        # With a row for each slot; those of the Jacobians have one for the guide besides.
         self._kept: dict[str, Any] = {
             "KEPT": np.full((kept, 4), -1.0),
-            "AGES": np.zeros(num_nodes),
-            "NEWEST": np.full(num_nodes, -1),
+            "MASSES": np.empty((kept + 1, entries)),
+            "STIFFNESSES": np.empty((kept + 1, entries)),
         }
-        small = np.array([n, 1, 0], dtype=np.int32)
+        self._ages: dict[str, Any] = {"AGES": np.zeros(num_nodes), "NEWEST": np.full(num_nodes, -1)}
         self._buffers: dict[str, Any] = {
             "VALUE": np.empty(n),
             "DELTA": np.empty(n),
             "SAVED": np.empty((2, n)),
             "SLOTS": np.zeros(num_nodes, dtype=np.int64),
-            "LAPACK_N": small[0:],
-            "LAPACK_ONE": small[1:],
-            "LAPACK_INFO": small[2:],
-            "LETTER": np.frombuffer(b"N", dtype=np.int8).copy(),
         }
-        places = self._places = np.zeros(len(machine_newton.Places), dtype=np.int64)
-        solve_at, factorize_at = machine_newton.solver_functions()
-        places[machine_newton.SOLVE_AT] = solve_at.address
-        # Sparse matrices are factorised in Python, and compiled code takes over what there is.
-        self._exported: dict[int, tuple[Any, Any]] = {}
-        if self._sparse:
-            self._kept["TRIANGLES"] = np.zeros((kept, len(TriangularFactors._fields) - 1), dtype=np.int64)
-            self._buffers["WORK"] = np.empty(n)
-            places[machine_newton.SUBSTITUTE] = machine_newton.substitution().address
-        else:
-            self._kept |= {
-                "FACTORS": np.empty((kept, n, n)),
-                "PIVOTS": np.empty((kept, n), dtype=np.int32),
-                "MASSES": np.empty((kept + 1, n, n)),
-                "STIFFNESSES": np.empty((kept + 1, n, n)),
-            }
-            places[machine_newton.RENEW] = factorize_at.address
-            places[machine_newton.GETRF] = machine_newton.lapack("dgetrf")
-            places[machine_newton.GETRS] = machine_newton.lapack("dgetrs")
-        for name, array in (self._kept | self._buffers).items():
-            places[machine_newton.Places[name]] = address(array)
-        places[machine_newton.RESIDUAL], places[machine_newton.JACOBIAN] = kernels.residual, kernels.jacobian
-        places[machine_newton.N], places[machine_newton.N_INTEGRATED] = n, n_integrated
-        places[machine_newton.CAPACITY], places[machine_newton.SPLIT] = kept, problem.n_diff
-        places[machine_newton.GUIDED] = diagonal
-        self._counts = places[machine_newton.RHS : machine_newton.SOLVES + 1]
+        places = self._places = np.zeros(len(mn.Places), dtype=np.int64)
+        solve_at, factorize_at = mn.solver_functions()
+        places[mn.SOLVE_AT], places[mn.RENEW] = solve_at.address, factorize_at.address
+        places[mn.RESIDUAL], places[mn.JACOBIAN] = kernels.residual, kernels.jacobian
+        places[mn.N], places[mn.N_INTEGRATED], places[mn.ENTRIES] = n, n_integrated, entries
+        places[mn.CAPACITY], places[mn.SPLIT], places[mn.GUIDED] = kept, problem.n_diff, diagonal
+        self._counts = places[mn.RHS : mn.SOLVES + 1]
         self._counters = [problem.work_counters[name] for name in COUNTERS]
-        self._sizes = np.zeros(len(machine_newton.Sizes))
+        self._sizes = np.zeros(len(mn.Sizes))
         self.nodes = MachineNodes(address(places), address(self._sizes))
-        self._remembered: dict[str, Any] = {}
-        self._remembered_exports: dict[int, tuple[Any, Any]] = {}
+        self._remembered: list[tuple[Any, Any]] = []
         self._p: Vector | None = None
         self._limits: tuple[float, float, int] | None = None
         self._times: Vector | None = None
@@ -241,45 +223,15 @@ class CompiledNodes(PythonNodes):
         self._matrix: Vector | None = None
         self._norms: Vector | None = None
 
-    def solve_at(self, m: int) -> bool:
-        """See :class:`PythonNodes`."""
-        super().solve_at(m)
-        if self._sparse:
-            self._export(m)
-        return True
-
-    def _export(self, m: int) -> None:
-        """Let compiled code solve with the sparse factors that node m has now."""
-        self._places[machine_newton.SPLIT] = self.system.split
-        matrix, slot = self.newtons[m].matrix_in_use, int(self._buffers["SLOTS"][m])
-        known = self._exported.get(slot)
-        if known is not None and known[0] is matrix.factors:
-            return
-        assert matrix.factors is not None
-        kept = self._kept["KEPT"][slot]
-        if matrix.factors.entries > MOST_ENTRIES * self.problem.n:
-            kept[iteration.AGE] = -1.0
-            return
-        parts = triangular_factors(matrix.factors)
-        self._exported[slot] = matrix.factors, parts
-        self._kept["TRIANGLES"][slot] = [address(part) for part in parts[:-1]]
-        # From now on both see what either finds out of the matrix.
-        kept[:] = matrix.numbers
-        matrix.numbers = kept
+    def _tell_places(self) -> None:
+        """Let compiled code know where the arrays are."""
+        for name, array in (self._kept | self._ages | self._buffers).items():
+            self._places[mn.Places[name]] = address(array)
 
     def __reduce__(self) -> Any:
-        # A copy has its arrays elsewhere.
-        made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._kept["AGES"]))
-        # Sparse factors cannot be copied, and are made again.
-        return type(self), made, None if self._sparse else (self._kept, self._slots, self._slots_of)
-
-    def __setstate__(self, state: Any) -> None:
-        kept, slots, slots_of = state
-        for name, array in kept.items():
-            self._kept[name][:] = array
-        self._slots.update(slots)
-        if slots_of is not None:
-            self._assign(slots_of)
+        # A copy has its arrays elsewhere, and makes its matrices again.
+        made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._ages["AGES"]))
+        return type(self), made
 
     def prepare(self, place: Place) -> None:
         """See :class:`PythonNodes`."""
@@ -306,19 +258,19 @@ class CompiledNodes(PythonNodes):
             self._p, places[_P] = p, address(p)
         if place.tau[0] is not None:
             self._tau = np.array(place.tau)
-            places[machine_newton.TAU] = address(self._tau)
+            places[mn.TAU] = address(self._tau)
         else:
             places[_TAU] = 0
         if place.coefficients is not self._slots_of:
             self._assign(place.coefficients)
         if place.limits != self._limits or place.times is not self._times:
             self._limits, self._times = place.limits, place.times
-            self._sizes[machine_newton.TOLERANCE] = place.limits[0]
-            self._sizes[machine_newton.RESIDUAL_TOLERANCE] = place.limits[1]
-            places[machine_newton.MAXITER] = place.limits[2]
+            self._sizes[mn.TOLERANCE] = place.limits[0]
+            self._sizes[mn.RESIDUAL_TOLERANCE] = place.limits[1]
+            places[mn.MAXITER] = place.limits[2]
             # These arrays are the same from step to step.
-            places[machine_newton.STRIDE], places[machine_newton.FIRST] = a.u.strides[0] // 8, a.first
-            places[machine_newton.TIMES], places[machine_newton.GUIDE] = (
+            places[mn.STRIDE], places[mn.FIRST] = a.u.strides[0] // 8, a.first
+            places[mn.TIMES], places[mn.GUIDE] = (
                 address(place.times),
                 address(place.guide),
             )
@@ -326,22 +278,23 @@ class CompiledNodes(PythonNodes):
     def _assign(self, coefficients: Vector) -> None:
         """Say where the matrices of the nodes are kept: by coefficient, and by node if each has its own."""
         keys = [(m if self.diagonal else -1, c) for m, c in enumerate(coefficients.tolist())]
-        if len(self._slots.keys() | set(keys)) > len(self._kept["KEPT"]):
-            self._slots.clear()
-            self._kept["KEPT"][:] = -1.0
-            self._kept["NEWEST"][:] = -1
-            self._exported.clear()
-            for newton in self.newtons.values():
-                newton.forget()
+        if len(self._slots.keys() | set(keys)) > self._capacity:
+            self.forget()
         self._buffers["SLOTS"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
-        self._places[machine_newton.COEFFICIENTS] = address(coefficients)
+        self._places[mn.COEFFICIENTS] = address(coefficients)
         self._slots_of = coefficients
+
+    def forget(self) -> None:
+        """Keep no matrices."""
+        self._slots.clear()
+        self._kept["KEPT"][:] = -1.0
+        self._ages["NEWEST"][:] = -1
 
     def begin_sweep(self, number: int) -> None:
         """See :class:`PythonNodes`."""
         super().begin_sweep(number)
-        self._places[machine_newton.GUIDE_KNOWN] = 0
-        self._places[machine_newton.TRUST] = number > 0
+        self._places[mn.GUIDE_KNOWN] = 0
+        self._places[mn.TRUST] = number > 0
 
     def solve(self, low: int, high: int) -> None:
         """See :class:`PythonNodes`."""
@@ -395,36 +348,151 @@ class CompiledNodes(PythonNodes):
             counter.niter += count
         self._counts.fill(0)
 
+    def _memory(self) -> list[Any]:
+        """The arrays that hold what is known of matrices, as far as they are in use."""
+        used = len(self._slots)
+        return [*(array[:used] for array in self._kept.values()), *self._ages.values()]
+
     def remember(self) -> None:
         """See :class:`PythonNodes`."""
         super().remember()
-        self._remembered = {name: array.copy() for name, array in self._kept.items()}
-        self._remembered_exports = self._exported.copy()
+        self._remembered = [(array, array.copy()) for array in self._memory()]
 
     def recall(self) -> None:
         """See :class:`PythonNodes`."""
         super().recall()
-        for name, array in self._remembered.items():
-            self._kept[name][:] = array
-        if not self._sparse:
-            return
-        self._exported = self._remembered_exports
-        for newton in self.newtons.values():
-            for matrix in newton.kept_matrices():
-                for slot, (factors, _) in self._exported.items():
-                    if matrix.factors is factors:
-                        matrix.numbers = self._kept["KEPT"][slot]
+        for array, values in self._remembered:
+            array[:] = values
+
+
+class DenseNodes(CompiledNodes):
+    """With LU factors by LAPACK; see :class:`CompiledNodes`."""
+
+    def __init__(
+        self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
+    ) -> None:
+        n = problem.n
+        super().__init__(problem, n_integrated, owned, diagonal, num_nodes, n * n)
+        self._kept["FACTORS"] = np.empty((self._capacity, n, n))
+        self._kept["PIVOTS"] = np.empty((self._capacity, n), dtype=np.int32)
+        small = np.array([n, 1, 0], dtype=np.int32)
+        self._buffers |= {
+            "LAPACK_N": small[0:],
+            "LAPACK_ONE": small[1:],
+            "LAPACK_INFO": small[2:],
+            "LETTER": np.frombuffer(b"N", dtype=np.int8).copy(),
+        }
+        self._places[mn.GETRF], self._places[mn.GETRS] = mn.lapack("dgetrf"), mn.lapack("dgetrs")
+        self._tell_places()
 
     def magnitude(self, m: int) -> float:
         """See :class:`PythonNodes`."""
-        if self._sparse:
-            return super().magnitude(m)
-        a, slot = self.place.arrays, self._buffers["SLOTS"][m]
+        a, slot, n = self.place.arrays, self._buffers["SLOTS"][m], self.problem.n
         if self._kept["KEPT"][slot, iteration.AGE] < 0.0:
             return super().magnitude(m)
-        mass, stiffness = self._kept["MASSES"][slot], self._kept["STIFFNESSES"][slot]
-        scale = np.abs(mass) @ np.abs(a.du[m]) + np.abs(stiffness) @ np.abs(a.u[m])
+        mass, stiffness = (np.abs(self._kept[name][slot]) for name in ("MASSES", "STIFFNESSES"))
+        scale = mass.reshape(n, n) @ np.abs(a.du[m]) + stiffness.reshape(n, n) @ np.abs(a.u[m])
         return float(scale.max())
+
+
+class SparseNodes(CompiledNodes):
+    """With LU factors of sparse matrices; see :class:`CompiledNodes`.
+
+    SuperLU chooses the pivots, in Python. From then on compiled code factorises and solves with the same
+    order of rows and columns, until a pivot gets too small. Factors that are rather full stay with SuperLU,
+    which works on blocks.
+    """
+
+    def __init__(
+        self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
+    ) -> None:
+        entries = int(problem.sparsity.nnz)
+        super().__init__(problem, n_integrated, owned, diagonal, num_nodes, entries)
+        kept = self._capacity
+        self._kept["TRIANGLES"] = np.zeros((kept, len(TriangularFactors._fields) - 1), dtype=np.int64)
+        self._kept["PATTERNS"] = np.zeros((kept, len(RowPattern._fields)), dtype=np.int64)
+        self._kept["RENEWED"] = np.zeros(kept, dtype=np.int64)
+        self._buffers["WORK"] = np.empty(3 * problem.n)
+        self._buffers["ENTRY_DATA"] = np.empty(entries)
+        substitute, refactorize_at = mn.sparse_functions()
+        self._places[mn.SUBSTITUTE] = substitute.address
+        self._places[mn.REFACTORIZE] = refactorize_at.address
+        # What stands in a slot, and the factors of Python it was made of.
+        self._factors: dict[int, tuple[TriangularFactors, RowPattern, Any]] = {}
+        self._tell_places()
+
+    def solve_at(self, m: int) -> bool:
+        """See :class:`PythonNodes`."""
+        slot = int(self._buffers["SLOTS"][m])
+        newton = self.newtons[m]
+        if self._kept["RENEWED"][slot]:
+            newton.forget(self._places_key(m))
+        super().solve_at(m)
+        self._places[mn.SPLIT] = self.system.split
+        self._take_over(slot, newton.matrix_in_use)
+        return True
+
+    def _places_key(self, m: int) -> float:
+        """Under which key Python keeps the matrix of node m."""
+        return float(self.place.coefficients[m])
+
+    def _take_over(self, slot: int, matrix: Any) -> None:
+        """Let compiled code solve with the factors that Python has now."""
+        known = self._factors.get(slot)
+        if known is None or known[2] is not matrix.factors or self._kept["RENEWED"][slot]:
+            if matrix.factors.entries > MOST_ENTRIES * self.problem.n:
+                self._kept["KEPT"][slot, iteration.AGE] = -1.0
+                return
+            made = matrix.linearization.iteration_matrix(1.0, self.problem.n)
+            factors = triangular_factors(matrix.factors, made)
+            self._put(slot, factors, row_pattern(factors, made), matrix.factors)
+        # From now on both see what either finds out of the matrix.
+        self._kept["KEPT"][slot] = matrix.numbers
+        matrix.numbers = self._kept["KEPT"][slot]
+        for other in self._slots.values():
+            if other not in self._factors:
+                factors, pattern, _ = self._factors[slot]
+                self._put(other, copy_for(factors), pattern, None)
+
+    def _put(self, slot: int, factors: TriangularFactors, pattern: RowPattern, origin: Any) -> None:
+        self._factors[slot] = factors, pattern, origin
+        self._kept["TRIANGLES"][slot] = [address(part) for part in factors[:-1]]
+        self._kept["PATTERNS"][slot] = [address(part) for part in pattern]
+        self._kept["RENEWED"][slot] = 0
+
+    def forget(self) -> None:
+        """See :class:`CompiledNodes`."""
+        super().forget()
+        self._kept["TRIANGLES"][:] = 0
+        self._factors.clear()
+        for newton in self.newtons.values():
+            newton.forget()
+
+    def remember(self) -> None:
+        """See :class:`CompiledNodes`."""
+        super().remember()
+        self._remembered_factors = self._factors.copy()
+        for factors, _, _ in self._factors.values():
+            numbers = (factors.lower_data, factors.upper_data, factors.inverse)
+            self._remembered += [(array, array.copy()) for array in numbers]
+
+    def recall(self) -> None:
+        """See :class:`CompiledNodes`."""
+        super().recall()
+        self._factors = self._remembered_factors
+        for newton in self.newtons.values():
+            for matrix in newton.kept_matrices():
+                for slot, (_, _, origin) in self._factors.items():
+                    if matrix.factors is origin:
+                        matrix.numbers = self._kept["KEPT"][slot]
+
+
+def compiled_nodes(
+    problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
+) -> CompiledNodes:
+    """The compiled solves that suit the Jacobian of a problem."""
+    kind = DenseNodes if problem.sparsity is None else SparseNodes
+    return kind(problem, n_integrated, owned, diagonal, num_nodes)
 
 
 def address(array: Any) -> int:

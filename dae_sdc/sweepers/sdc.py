@@ -48,7 +48,6 @@ INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
 
 BACKENDS = ("compiled", "numpy")
-COMPILED_SOLVERS = ("auto", "dense", "superlu")
 
 SETTLED = 3
 """Sweeps from a cold start after which another step of the same block may continue the polynomial of this."""
@@ -211,15 +210,16 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         backend = self.params.backend
         kernels = None if backend == "numpy" else problem.kernels
         owned, k, M = self.nodes.owned, self._n_integrated, self.coll.num_nodes
-        if kernels is not None and kernels.jacobian and problem.linear_solver in COMPILED_SOLVERS:
+        solvers = ("auto", "dense" if problem.sparsity is None else "superlu")
+        if kernels is not None and kernels.jacobian and problem.linear_solver in solvers:
             module: Any = importlib.import_module("dae_sdc.sweepers._compiled")
-            made: PythonNodes = module.CompiledNodes(problem, k, owned, self._diagonal, M)
+            made: PythonNodes = module.compiled_nodes(problem, k, owned, self._diagonal, M)
             return made
         if backend == "compiled":
             given = 0 if kernels is None else 1 + (kernels.jacobian != 0)
             raise InputError(
                 f"backend='compiled' needs a problem with residual_kernel and jacobian_kernel, and one of "
-                f"the linear solvers {', '.join(COMPILED_SOLVERS)}; {type(problem).__name__} has {given} "
+                f"the linear solvers {', '.join(solvers)}; {type(problem).__name__} has {given} "
                 f"kernels and linear_solver='{problem.linear_solver}'"
             )
         return PythonNodes(problem, k, owned, self._diagonal)
