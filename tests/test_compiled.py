@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from typing import Any
 
-import dill
 import numpy as np
 import pytest
-from pySDC.core.hooks import Hooks
 from pySDC.core.step import Step
 
-from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.errors import InputError, NewtonError
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.errors import InputError
 from dae_sdc.run.description import describe
-from dae_sdc.run.solve import INITIAL_SWEEPS, solve
-from dae_sdc.sweepers.collocation import QUADRATURES
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 
 EPS = float(np.finfo(float).eps)
-SDC = sorted(
-    name for name, sweeper in SWEEPERS.items() if issubclass(sweeper, SpectralDeferredCorrectionDAE)
-)
+SDC = sorted(name for name, sweeper in SWEEPERS.items() if issubclass(sweeper, SpectralDeferredCorrectionDAE))
 WITH_KERNELS = sorted(name for name, cls in PROBLEMS.items() if cls.residual_kernel and cls.jacobian_kernel)
 SMALL = {"transmission-line": {"sections": 6}, "navier-stokes": {"cells": 3}}
 
@@ -48,7 +39,7 @@ def sweep(L: Any) -> None:
 
 
 def sensitivity(L: Any) -> float:
-    """How much rounding in F may move u and U: the norm of the inverse of the node matrices, times F's terms."""
+    """How much rounding in F may move u and U: the inverse of the node matrices times the terms of F."""
     P, worst = L.prob, 0.0
     for m, c in enumerate(np.diagonal(L.sweep.QI[1:, 1:]) * L.dt):
         if c > 0.0:

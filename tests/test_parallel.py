@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from itertools import chain, pairwise
@@ -372,7 +373,9 @@ def test_one_process_of_a_parallel_run_needs_no_launcher(mpirun: Launcher) -> No
     done = alone(*SOLVE, "--parallel", "nodes", "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S")
     serial = alone(*SOLVE, "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S")
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == serial.stdout
+    # A serial step does not measure the residual of its first guess.
+    evaluations = re.compile(r"\d+ residual evaluations")
+    assert evaluations.sub("", done.stdout) == evaluations.sub("", serial.stdout)
 
 
 def test_a_launcher_of_another_mpi_is_noticed(mpirun: Launcher) -> None:

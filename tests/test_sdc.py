@@ -208,11 +208,13 @@ def test_a_sweep_multiplies_once_by_q(
     L.sweep.predict()
     calls: list[Vector] = []
 
-    def spy(matrix: Vector, rows: Vector, out: Vector) -> None:
-        calls.append(matrix)
-        np.matmul(matrix, rows, out=out)
+    combine = sweep_functions.combine
 
-    monkeypatch.setattr(sweep_functions, "multiply", spy)
+    def spy(matrix: Vector, *arguments: Any) -> None:
+        calls.append(matrix)
+        combine(matrix, *arguments)
+
+    monkeypatch.setattr(sweep_functions, "combine", spy)
     for number in range(5):
         calls.clear()
         sweep(L)

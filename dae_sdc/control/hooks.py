@@ -250,8 +250,9 @@ def unconverged(step: Any) -> ConvergenceError | None:
         return None
     if step.status.get("at_round_off") or residual <= ROUND_OFF * L.sweep.residual_scale():
         return None
+    iterations = getattr(L.sweep, "initial_sweeps", 0) + step.status.iter
     return ConvergenceError(
         f"the sweeps of the step from t={L.time:.6g} with dt={L.dt:.3g} ended after "
-        f"{step.status.iter} iterations with residual {residual:.1e} above restol={restol:.1e}; "
+        f"{iterations} iterations with residual {residual:.1e} above restol={restol:.1e}; "
         f"reduce dt, raise maxiter, or use another Q_Delta"
     )

@@ -118,7 +118,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             # Other equations than those of the class above, whose kernels are therefore not its own.
             cls.residual_kernel = None
         if "jacobian_kernel" in own:
-            cls.jacobian = _compiled_jacobian(own["jacobian_kernel"])  # type: ignore[attr-defined]
+            cls.jacobian = _compiled_jacobian(own["jacobian_kernel"])
         elif "jacobian" in own or cls.residual_kernel is None:
             cls.jacobian_kernel = None
         if "eval_f" in cls.__dict__:

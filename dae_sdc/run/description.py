@@ -62,6 +62,12 @@ class Setup:
         cls: type[Any] = given[0] if isinstance(given, list) else given
         return cls
 
+    @property
+    def most_sweeps(self) -> int:
+        """Iterations a step may take, with the sweeps that belong to its prediction."""
+        initial = self.description["sweeper_params"].get("initial_sweeps", 0)
+        return int(self.description["step_params"]["maxiter"] + initial)
+
     def with_step(self, dt: float) -> dict[str, Any]:
         """A description of its own for a controller with step size ``dt``; pySDC changes what it is given."""
         parts = {k: dict(v) if isinstance(v, dict) else v for k, v in self.description.items()}

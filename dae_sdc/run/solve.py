@@ -177,8 +177,11 @@ def solve(
 def _sweep_at_once(setup: Setup, hooks: Sequence[type[Any]]) -> None:
     """Let the sweeps of a step belong to its prediction, which costs no iterations of the controller."""
     watched = any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION)
-    if not watched and issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE):
-        setup.description["sweeper_params"].setdefault("initial_sweeps", INITIAL_SWEEPS)
+    single = setup.parallel is None and not isinstance(setup.description["sweeper_class"], list)
+    sweeps = issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE)
+    if single and sweeps and not watched and setup.description["level_params"]["restol"] > 0.0:
+        setup.description["sweeper_params"]["initial_sweeps"] = INITIAL_SWEEPS
+        setup.description["step_params"]["maxiter"] -= INITIAL_SWEEPS
 
 
 @dataclass
@@ -325,7 +328,7 @@ class _Run:
                 "units": list(problem.units),
                 "time_unit": problem.time_unit,
                 "restol": setup.description["level_params"]["restol"],
-                "maxiter": setup.description["step_params"]["maxiter"],
+                "maxiter": setup.most_sweeps,
                 "problem_params": {name: _plain(value) for name, value in problem.params.items()},
                 "parallel": setup.parallel or "",
                 "ranks": self.team.size,

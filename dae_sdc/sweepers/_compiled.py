@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import sys
-from types import FunctionType
+from enum import IntEnum
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.triangular import RowPattern, TriangularFactors, copy_for, row_pattern, triangular_factors
 from dae_sdc.sweepers import sweep
+from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.sweep import Continuation, Rows, SweepArrays
 
@@ -120,6 +122,7 @@ for _function in (
     sweep.put_integrated,
     sweep.continue_polynomial,
     sweep.right_sides,
+    sweep.start_sweep,
     sweep.guide_point,
     sweep.collect,
     sweep.finish,
@@ -127,34 +130,194 @@ for _function in (
     sweep.residual_norms,
     sweep.residual,
     sweep.solve_nodes,
+    sweep.sweeps,
 ):
     register_jitable(**INNER)(_function)
 
 
-def _entry_point(function: Any) -> Any:
-    """A compiled function that Python calls; kept on disk under a name that changes with its sources."""
-    digest = mn.digest_of(iteration, machine, mn, sweep, sys.modules[__name__])
-    named = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__)
-    named.__qualname__ = f"{function.__qualname__}-{digest:08x}"
-    compiled = njit(cache=True, error_model="numpy")(named)
+class Where(IntEnum):
+    """What the entries of the row of integers are that Python hands to compiled sweeps.
 
-    def first(*arguments: Any) -> Any:
+    Of an array the address of its first number stands here, and after it the numbers from one row to the
+    next. One row instead of tuples, because numba takes a microsecond for each tuple it is given.
+    """
+
+    U = 0
+    DU = 2
+    INTEGRAL = 4
+    RIGHT_SIDE = 6
+    MIXED = 8
+    DT_Q = 10
+    DT_DELTA = 12
+    TAU = 14
+    GUIDE = 16
+    MATRIX = 18
+    VALUE = 20
+    DERIVATIVE = 22
+    START = 24  # of one row
+    NORMS = 25
+    PLACES = 26
+    SIZES = 27
+    HAS_TAU = 28  # numbers from here on
+    NUM_NODES = 29
+    N = 30
+    N_INTEGRATED = 31
+    DIAGONAL = 32
+    KEEPS = 33
+    FIRST = 34
+    WANTED = 35
+    NODES = 36
+    BEFORE_U = 37  # arrays again: the values before a sweep, where they are not those it changes
+    BEFORE_DU = 39
+    BEFORE_INTEGRAL = 41
+    LENGTH = 43
+
+
+# numba takes numbers from the module, not from a class.
+_INTEGRAL, _RIGHT_SIDE, _MIXED, _DT_Q = (
+    Where.INTEGRAL.value,
+    Where.RIGHT_SIDE.value,
+    Where.MIXED.value,
+    Where.DT_Q.value,
+)
+_DT_DELTA, _TAU_AT, _GUIDE_AT, _MATRIX = (
+    Where.DT_DELTA.value,
+    Where.TAU.value,
+    Where.GUIDE.value,
+    Where.MATRIX.value,
+)
+_VALUE, _DERIVATIVE, _START, _NORMS = (
+    Where.VALUE.value,
+    Where.DERIVATIVE.value,
+    Where.START.value,
+    Where.NORMS.value,
+)
+_PLACES, _SIZES, _HAS_TAU, _NODES = (
+    Where.PLACES.value,
+    Where.SIZES.value,
+    Where.HAS_TAU.value,
+    Where.NODES.value,
+)
+_NUM_NODES, _N, _K, _DIAGONAL = (
+    Where.NUM_NODES.value,
+    Where.N.value,
+    Where.N_INTEGRATED.value,
+    Where.DIAGONAL.value,
+)
+_KEEPS, _FIRST, _WANTED, _BEFORE = (
+    Where.KEEPS.value,
+    Where.FIRST.value,
+    Where.WANTED.value,
+    Where.BEFORE_U.value,
+)
+
+
+@register_jitable(**INNER)
+def rows_at(where: Any, i: Any) -> Any:
+    """The array that stands in two entries of a row of integers."""
+    return Rows(where[i], where[i + 1])
+
+
+@register_jitable(**INNER)
+def arrays_at(where: Any) -> Any:
+    """What a sweep works on."""
+    return SweepArrays(
+        rows_at(where, 0),
+        rows_at(where, 2),
+        where[_START],
+        rows_at(where, _INTEGRAL),
+        rows_at(where, _RIGHT_SIDE),
+        rows_at(where, _MIXED),
+        rows_at(where, _DT_Q),
+        rows_at(where, _DT_DELTA),
+        rows_at(where, _TAU_AT),
+        where[_HAS_TAU] != 0,
+        where[_NUM_NODES],
+        where[_N],
+        where[_K],
+        where[_DIAGONAL] != 0,
+        where[_KEEPS] != 0,
+        where[_FIRST],
+    )
+
+
+@register_jitable(**INNER)
+def polynomial_at(where: Any) -> Any:
+    """Where the values come from."""
+    known = rows_at(where, _MATRIX), rows_at(where, _VALUE), rows_at(where, _DERIVATIVE)
+    return Continuation(where[_WANTED], where[_NODES], known[0], known[1], known[2])
+
+
+def _entry(function: Any) -> Any:
+    """A compiled function that Python calls.
+
+    It is kept on disk under a name that changes with its sources, and not optimised itself, so that what it
+    calls is not compiled into it a second time.
+    """
+    digest = mn.digest_of(iteration, machine, mn, sweep, sys.modules[__name__])
+    function.__qualname__ = f"{function.__name__}-{digest:08x}"
+    compiled = njit(cache=True, error_model="numpy", _dbg_optnone=True)(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        if compiled.signatures:
+            return compiled(*arguments)
         with mn.lightly_optimized():
             return compiled(*arguments)
 
-    return compiled, first
+    return call
 
 
-(_sweep_all, _first_sweep), (_solve_some, _first_solve) = map(_entry_point, (sweep.sweeps, sweep.solve_nodes))
+@_entry
+def _sweeps(place: Any, number: Any, most: Any, low: Any, tolerance: Any, only_last: Any, value: Any) -> Any:
+    where = mn.integers(place)
+    solver = MachineNodes(where[_PLACES], where[_SIZES])
+    guide, last = rows_at(where, _GUIDE_AT), polynomial_at(where)
+    counted = (number, most, low, tolerance, only_last)
+    done, reached, residual = sweep.sweeps(arrays_at(where), solver, last, guide, where[_NORMS], *counted)
+    mn.doubles(value)[0] = residual
+    return done * where[_NUM_NODES] + done + reached
 
 
-def rows_of(array: Vector) -> Rows:
-    """Where the rows of an array are; of one row if it is a vector."""
-    return Rows(address(array), array.strides[0] // 8)
+@_entry
+def _solve_nodes(place: Any, low: Any, high: Any) -> Any:
+    where = mn.integers(place)
+    return sweep.solve_nodes(arrays_at(where), MachineNodes(where[_PLACES], where[_SIZES]), low, high)
 
 
-_NOWHERE = Rows(0, 0)
-_NO_POLYNOMIAL = Continuation(False, 0, _NOWHERE, _NOWHERE, _NOWHERE)
+# The parts of a sweep that waits for other processes.
+
+
+@_entry
+def _integrate(place: Any) -> Any:
+    sweep.integrate(arrays_at(mn.integers(place)))
+
+
+@_entry
+def _finish(place: Any) -> Any:
+    sweep.finish(arrays_at(mn.integers(place)))
+
+
+@_entry
+def _continue_polynomial(place: Any) -> Any:
+    where = mn.integers(place)
+    sweep.continue_polynomial(arrays_at(where), polynomial_at(where))
+
+
+@_entry
+def _start_sweep(place: Any, number: Any, low: Any, high: Any) -> Any:
+    where = mn.integers(place)
+    solver = MachineNodes(where[_PLACES], where[_SIZES])
+    u, du, integral = rows_at(where, _BEFORE), rows_at(where, _BEFORE + 2), rows_at(where, _BEFORE + 4)
+    guide = rows_at(where, _GUIDE_AT)
+    sweep.start_sweep(arrays_at(where), solver, u, du, integral, guide, number, low, high)
+
+
+@_entry
+def _residual_norms(place: Any, low: Any, high: Any) -> Any:
+    where = mn.integers(place)
+    solver = MachineNodes(where[_PLACES], where[_SIZES])
+    sweep.residual_norms(arrays_at(where), solver, low, high, where[_NORMS])
 
 
 class CompiledNodes(PythonNodes):
@@ -214,7 +377,13 @@ class CompiledNodes(PythonNodes):
         self._counts = places[mn.RHS : mn.SOLVES + 1]
         self._counters = [problem.work_counters[name] for name in COUNTERS]
         self._sizes = np.zeros(len(mn.Sizes))
-        self.nodes = MachineNodes(address(places), address(self._sizes))
+        self._where, self._value = np.zeros(Where.LENGTH, dtype=np.int64), np.empty(1)
+        self._where_at, self._value_at = address(self._where), address(self._value)
+        self._where[_PLACES], self._where[_SIZES] = address(places), address(self._sizes)
+        self._u: Vector | None = None
+        self._last_u: Vector | None = None
+        self._start: Vector | None = None
+        self._last_first = 0
         self._remembered: list[tuple[Any, Any]] = []
         self._p: Vector | None = None
         self._limits: tuple[float, float, int] | None = None
@@ -229,30 +398,40 @@ class CompiledNodes(PythonNodes):
             self._places[mn.Places[name]] = address(array)
 
     def __reduce__(self) -> Any:
-        # A copy has its arrays elsewhere, and makes its matrices again.
+        # A copy has its arrays elsewhere.
         made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._ages["AGES"]))
-        return type(self), made
+        return type(self), made, (self._slots, self._memory(), self.newtons, int(self._places[mn.SPLIT]))
+
+    def __setstate__(self, state: Any) -> None:
+        self._slots, memory, self.newtons, self._places[mn.SPLIT] = state
+        for array, values in zip(self._memory(), memory, strict=True):
+            array[:] = values
 
     def prepare(self, place: Place) -> None:
         """See :class:`PythonNodes`."""
         self.place = place
-        a, places = place.arrays, self._places
+        a, places, where = place.arrays, self._places, self._where
         if a.dt_q is not self._of_step_size:
             self._of_step_size = a.dt_q
-            fixed = (a.right_side, a.mixed, a.dt_q, a.dt_delta)
-            self._fixed = tuple(rows_of(array) for array in fixed)
-        first, stride = address(a.u), a.u.strides[0] // 8
-        second = first + 8 * a.n
-        self._a = SweepArrays(
-            Rows(first, stride),
-            Rows(second, stride),
-            address(a.start),
-            Rows(address(a.integral), a.n_integrated),
-            *self._fixed,
-            rows_of(a.tau) if a.has_tau else _NOWHERE,
-            *a[9:],
-        )
-        places[_U], places[_DU] = first, second
+            for name in ("right_side", "mixed", "dt_q", "dt_delta"):
+                self._tell(Where[name.upper()], getattr(a, name))
+            self._tell(Where.GUIDE, place.guide)
+            where[_NUM_NODES], where[_N], where[_K] = a.num_nodes, a.n, a.n_integrated
+            where[_DIAGONAL], where[_FIRST] = a.diagonal, a.first
+            where[1] = where[3] = a.u.strides[0] // 8
+            where[_INTEGRAL + 1] = a.n_integrated
+        if a.u is not self._u:
+            self._last_u, self._last_first = self._u, int(where[0])
+            self._u = a.u
+            first = address(a.u)
+            where[0], where[2] = first, first + 8 * a.n
+            where[_INTEGRAL] = address(a.integral)
+            places[_U], places[_DU] = first, first + 8 * a.n
+        if a.start is not self._start:
+            self._start, where[_START] = a.start, address(a.start)
+        where[_KEEPS], where[_HAS_TAU] = a.keeps, a.has_tau
+        if a.has_tau:
+            self._tell(Where.TAU, a.tau)
         p = self.problem.packed_parameters
         if p is not self._p:
             self._p, places[_P] = p, address(p)
@@ -296,16 +475,66 @@ class CompiledNodes(PythonNodes):
         self._places[mn.GUIDE_KNOWN] = 0
         self._places[mn.TRUST] = number > 0
 
+    def integrate(self) -> None:
+        """See :class:`PythonNodes`."""
+        _integrate(self._where_at)
+
+    def continue_polynomial(self, last: Continuation) -> None:
+        """See :class:`PythonNodes`."""
+        self._locate(last)
+        _continue_polynomial(self._where_at)
+
+    def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
+        """See :class:`PythonNodes`."""
+        super().begin_sweep(number)
+        self._tell(Where.BEFORE_U, before.u)
+        self._tell(Where.BEFORE_DU, before.du)
+        self._tell(Where.BEFORE_INTEGRAL, before.integral)
+        _start_sweep(self._where_at, number, low, high)
+
+    def finish(self) -> None:
+        """See :class:`PythonNodes`."""
+        _finish(self._where_at)
+
+    def norms(self, low: int, high: int, norms: Vector) -> None:
+        """See :class:`PythonNodes`."""
+        self._take_norms(norms)
+        _residual_norms(self._where_at, low, high)
+        self._count()
+
     def solve(self, low: int, high: int) -> None:
         """See :class:`PythonNodes`."""
-        low = max(low, self._a.first)
+        low = max(low, self.place.arrays.first)
         while low < high:
-            run = _solve_some if _solve_some.signatures else _first_solve
-            low = run(self._a, self.nodes, low, high)
+            low = _solve_nodes(self._where_at, low, high)
             if low < high:
                 self.solve_at(low)
                 low += 1
         self._count()
+
+    def _tell(self, entry: int, array: Any) -> None:
+        """Let compiled sweeps know where the rows of an array are."""
+        self._where[entry], self._where[entry + 1] = address(array), array.strides[0] // 8
+
+    def _take_norms(self, norms: Vector) -> None:
+        if norms is not self._norms:
+            self._norms, self._where[_NORMS] = norms, address(norms)
+
+    def _locate(self, last: Continuation) -> None:
+        where = self._where
+        where[_WANTED] = last.wanted
+        if last.wanted != sweep.CONTINUE:
+            return
+        where[_NODES] = last.nodes
+        if last.matrix is not self._matrix:
+            self._matrix = last.matrix
+            self._tell(Where.MATRIX, last.matrix)
+        if last.value is self._last_u:
+            where[_VALUE], where[_DERIVATIVE] = self._last_first, self._last_first + 8 * where[_N]
+            where[_VALUE + 1] = where[_DERIVATIVE + 1] = where[1]
+        else:
+            self._tell(Where.VALUE, last.value)
+            self._tell(Where.DERIVATIVE, last.derivative)
 
     def sweeps(
         self,
@@ -317,28 +546,20 @@ class CompiledNodes(PythonNodes):
         only_last: bool,
     ) -> tuple[int, float]:
         """See :class:`PythonNodes`."""
-        a, low, done = self._a, 0, 0
-        polynomial = _NO_POLYNOMIAL
-        if last.wanted:
-            if last.matrix is not self._matrix:
-                self._matrix, self._matrix_rows = last.matrix, rows_of(last.matrix)
-            known = self._matrix_rows, rows_of(last.value), rows_of(last.derivative)
-            polynomial = Continuation(True, last.nodes, *known)
-        if norms is not self._norms:
-            self._norms, self._norms_at = norms, address(norms)
-            self._guide = rows_of(self.place.guide)
+        low, done, M = 0, 0, self.place.arrays.num_nodes
+        self._locate(last)
+        self._take_norms(norms)
         try:
             while True:
                 counted = (number + done, most - done, low, tolerance, only_last)
-                run = _sweep_all if _sweep_all.signatures else _first_sweep
-                more, low, value = run(a, self.nodes, polynomial, self._guide, self._norms_at, *counted)
+                more, low = divmod(_sweeps(self._where_at, *counted, self._value_at), M + 1)
                 done += more
-                if low == a.num_nodes:
-                    return done, value
+                if low == M:
+                    return done, float(self._value[0])
                 super().begin_sweep(number + done)
                 self.solve_at(low)
                 low += 1
-                polynomial = polynomial._replace(wanted=False)
+                self._where[_WANTED] = sweep.NOTHING
         finally:
             self._count()
 
@@ -356,11 +577,14 @@ class CompiledNodes(PythonNodes):
     def remember(self) -> None:
         """See :class:`PythonNodes`."""
         super().remember()
+        self._remembered_slots = self._slots.copy()
         self._remembered = [(array, array.copy()) for array in self._memory()]
 
     def recall(self) -> None:
         """See :class:`PythonNodes`."""
         super().recall()
+        self._kept["KEPT"][len(self._remembered_slots) :] = -1.0
+        self._slots, self._slots_of = self._remembered_slots.copy(), None
         for array, values in self._remembered:
             array[:] = values
 
@@ -449,7 +673,8 @@ class SparseNodes(CompiledNodes):
         # From now on both see what either finds out of the matrix.
         self._kept["KEPT"][slot] = matrix.numbers
         matrix.numbers = self._kept["KEPT"][slot]
-        for other in self._slots.values():
+        # Where the nodes are solved in turn; others depend on their own past alone.
+        for other in () if self.diagonal else self._slots.values():
             if other not in self._factors:
                 factors, pattern, _ = self._factors[slot]
                 self._put(other, copy_for(factors), pattern, None)
@@ -459,6 +684,10 @@ class SparseNodes(CompiledNodes):
         self._kept["TRIANGLES"][slot] = [address(part) for part in factors[:-1]]
         self._kept["PATTERNS"][slot] = [address(part) for part in pattern]
         self._kept["RENEWED"][slot] = 0
+
+    def __reduce__(self) -> Any:
+        # Factors of SuperLU cannot be copied; the matrices are made again.
+        return super().__reduce__()[:2]
 
     def forget(self) -> None:
         """See :class:`CompiledNodes`."""

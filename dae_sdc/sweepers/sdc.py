@@ -29,17 +29,7 @@ from dae_sdc.sweepers.nodes import (
 )
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
-from dae_sdc.sweepers.sweep import (
-    Continuation,
-    SweepArrays,
-    continue_polynomial,
-    finish,
-    guide_point,
-    integrate,
-    place_measured,
-    residual,
-    right_sides,
-)
+from dae_sdc.sweepers.sweep import CONTINUE, INTEGRATE, NOTHING, Continuation, SweepArrays, residual
 
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
 """Every sweeper by its name."""
@@ -336,11 +326,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         last = L.u[0].polynomial
         matrix = last.continuation(L.time, L.dt, self._node_tuple)
-        continuation = Continuation(True, len(last.nodes), matrix, last.value, last.derivative)
+        continuation = Continuation(CONTINUE, len(last.nodes), matrix, last.value, last.derivative)
         if self._first_solved == 0 and self.params.initial_sweeps > 0 and self._alone():
             self._continuation = continuation
         else:
-            continue_polynomial(self._arrays(self._now), continuation)
+            self.solver.prepare(self._place(self._now))
+            self.solver.continue_polynomial(continuation)
         self._now.integral_known = True
 
     def _begin_at(self, u0: MeshDAE) -> None:
@@ -394,7 +385,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._integrate_stages(self._now)
 
     def _integrate_stages(self, stages: Stages) -> None:
-        integrate(self._arrays(stages))
+        self.solver.prepare(self._place(stages))
+        self.solver.integrate()
         stages.integral_known = True
 
     def _arrays(self, stages: Stages) -> SweepArrays:
@@ -533,7 +525,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._take_coefficients()
         if L.dt != self._dt:
             self._scale()
-        self._integrate()
         guarded = self._diagonal and self._sweeps == 0
         if guarded:
             self.solver.remember()
@@ -561,7 +552,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _nothing(self) -> Continuation:
         """Values are in place already."""
-        return Continuation(False, 0, self._dt_q, self._now.u, self._now.du)
+        wanted = NOTHING if self._now.integral_known else INTEGRATE
+        return Continuation(wanted, 0, self._dt_q, self._now.u, self._now.du)
 
     def _sweep(self, most: int) -> None:
         """Turn the values before a sweep into those after it."""
@@ -598,20 +590,17 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _solve_nodes(self, stages: Stages) -> None:
         """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
         self._integrate()
-        before, owned = self._now, self.nodes.owned
-        place = self._place(stages)
-        self.solver.prepare(place)
-        self.solver.begin_sweep(self._sweeps)
-        if self._diagonal:
-            guide_point(place.arrays, before.u, before.du, before.integral, self._guide)
+        owned = self.nodes.owned
+        self.solver.prepare(self._place(stages))
         # What the nodes keep in the end needs those of all.
         needed = range(self.coll.num_nodes) if self._keeps else owned
-        right_sides(place.arrays, before.du, before.integral, needed.start, needed.stop)
+        self.solver.start_sweep(self._now, self._sweeps, needed.start, needed.stop)
         self.solver.solve(owned.start, owned.stop)
 
     def _finish(self, stages: Stages) -> None:
         """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
-        finish(self._arrays(stages))
+        self.solver.prepare(self._place(stages))
+        self.solver.finish()
         stages.integral_known = True
 
     def compute_residual(self, stage: str = "") -> None:
@@ -710,16 +699,14 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             known: list[float] = self._norms_of_nodes.tolist()
             return known
         self._integrate()
-        place = self._place(self._now)
-        self.solver.prepare(place)
-        place_measured(place.arrays, own.start, own.stop)
+        self.solver.prepare(self._place(self._now))
         if self.coupled:
-            residuals = self.solver.residuals(own.start, own.stop)
+            residuals = self.solver.measured(own.start, own.stop)
             self._residuals[self._owned] = residuals
             self._residuals_known, self._residuals_shared = True, False
             norms: list[float] = np.abs(residuals).max(axis=1).tolist()
             return norms
-        self.solver.measure(own.start, own.stop, self._norms_of_nodes)
+        self.solver.norms(own.start, own.stop, self._norms_of_nodes)
         norms = self._norms_of_nodes[self._owned].tolist()
         return norms
 

@@ -13,7 +13,18 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers.nodes import Stages
-from dae_sdc.sweepers.sweep import Continuation, SweepArrays, residual_norms, solve_nodes, sweeps
+from dae_sdc.sweepers.sweep import (
+    Continuation,
+    SweepArrays,
+    continue_polynomial,
+    finish,
+    integrate,
+    place_measured,
+    residual_norms,
+    solve_nodes,
+    start_sweep,
+    sweeps,
+)
 
 
 class Place(NamedTuple):
@@ -80,6 +91,24 @@ class PythonNodes:
         """Look at the step to be solved."""
         self.place = place
 
+    def integrate(self) -> None:
+        """Make dt Q U current."""
+        integrate(self.place.arrays)
+
+    def continue_polynomial(self, last: Continuation) -> None:
+        """Take the polynomial of the last step for the first guess."""
+        continue_polynomial(self.place.arrays, last)
+
+    def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
+        """Prepare sweep ``number`` at nodes ``low`` to ``high`` - 1 from the values before it."""
+        place = self.place
+        values = (before.u, before.du, before.integral)
+        start_sweep(place.arrays, self, *values, place.guide, number, low, high)
+
+    def finish(self) -> None:
+        """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
+        finish(self.place.arrays)
+
     def solve(self, low: int, high: int) -> None:
         """Solve at nodes ``low`` to ``high`` - 1 in turn; raises as :meth:`ModifiedNewton.solve` does."""
         solve_nodes(self.place.arrays, self, low, high)
@@ -109,6 +138,11 @@ class PythonNodes:
         a, guide = self.place.arrays, self.place.guide
         done, _, value = sweeps(a, self, last, guide, norms, number, most, 0, tolerance, only_last)
         return done, value
+
+    def measured(self, low: int, high: int) -> Vector:
+        """F - tau at nodes ``low`` to ``high`` - 1 with u_0 + dt sum_j q_mj U_j, a row a node."""
+        place_measured(self.place.arrays, low, high)
+        return self.residuals(low, high)
 
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""
@@ -156,7 +190,7 @@ class PythonNodes:
             norms[m] = largest(value)
 
     def residuals(self, low: int, high: int) -> Vector:
-        """F - tau at nodes ``low`` to ``high`` - 1, a new array with a row a node."""
+        """F - tau at nodes ``low`` to ``high`` - 1 where residuals are measured, a new array."""
         place = self.place
         a = place.arrays
         values = (a.mixed if a.keeps else a.u)[low:high]

@@ -82,13 +82,18 @@ class Rows(NamedTuple):
     stride: int
 
 
+NOTHING, INTEGRATE, CONTINUE = 0, 1, 2
+"""What is to be done before a sweep: nothing, as values and integral are in place; to integrate; to continue
+the polynomial of the last step."""
+
+
 class Continuation(NamedTuple):
-    """The polynomial of the last step, continued to the nodes.
+    """The polynomial of the last step, to be continued to the nodes.
 
     Parameters
     ----------
-    wanted : bool
-        Whether it is to be taken; the rest is then of meaning.
+    wanted : int
+        :data:`NOTHING`, :data:`INTEGRATE` or :data:`CONTINUE`; the rest is of meaning for the last.
     nodes : int
         Number M' of the nodes of the last step.
     matrix : ndarray, shape (M, M')
@@ -97,7 +102,7 @@ class Continuation(NamedTuple):
         u and u' at the nodes of the last step.
     """
 
-    wanted: bool
+    wanted: int
     nodes: int
     matrix: Any
     value: Any
@@ -192,6 +197,24 @@ def guide_point(a: SweepArrays, u: Any, du: Any, integral: Any, out: Any) -> Non
     add_to_row(row(out, 0), 0, k, 1.0, row(integral, a.first))
 
 
+def start_sweep(
+    a: SweepArrays,
+    solver: Any,
+    u: Any,
+    du: Any,
+    integral: Any,
+    guide: Any,
+    number: int,
+    low: int,
+    high: int,
+) -> None:
+    """Prepare sweep ``number`` at nodes ``low`` to ``high`` - 1 from the values before it."""
+    begin_sweep(solver, number)
+    if a.diagonal:
+        guide_point(a, u, du, integral, guide)
+    right_sides(a, du, integral, low, high)
+
+
 def collect(a: SweepArrays, m: int) -> None:
     """The value of node m from r_m and the derivatives there are."""
     to = row(a.u, m)
@@ -272,9 +295,9 @@ def sweeps(
     Parameters
     ----------
     a : SweepArrays
-        Values before and after, with ``integral`` current.
+        Values before and after.
     last : Continuation
-        Where the values before come from, unless they are in place.
+        Where the values before come from, unless they are in place with ``integral`` current.
     solver : object
         Solves at the nodes.
     guide : ndarray, shape (2, n)
@@ -302,14 +325,13 @@ def sweeps(
     end = a.num_nodes
     done = 0
     value = np.inf
-    if last.wanted:
+    if last.wanted == CONTINUE:
         continue_polynomial(a, last)
+    elif last.wanted == INTEGRATE:
+        integrate(a)
     while done < most:
         if low == 0:
-            begin_sweep(solver, number + done)
-            if a.diagonal:
-                guide_point(a, a.u, a.du, a.integral, guide)
-            right_sides(a, a.du, a.integral, 0, end)
+            start_sweep(a, solver, a.u, a.du, a.integral, guide, number + done, 0, end)
         reached = solve_nodes(a, solver, low, end)
         if reached < end:
             return done, reached, value
