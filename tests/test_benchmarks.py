@@ -19,13 +19,14 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError, RemoteError, ResultFileError
 from dae_sdc.plotting import plot, profile as draw_profile, size as draw_size, work as draw_work
-from dae_sdc.run import cold, ida, sizes
+from dae_sdc.run import cold, ida, sizes, start_up
 from dae_sdc.run.bench import STUDIES, bench
 from dae_sdc.run.clock import Clock, cost
 from dae_sdc.run.profile import CALLS, LEFT, PARTS, STEP, profile, repeated, report as report_profile
 from dae_sdc.run.repeated import STEPS, Steps, distance, steps_of
 from dae_sdc.run.results import Result, load
 from dae_sdc.run.sizes import COLUMNS, exponents, numbers_of_steps, report as report_size, size
+from dae_sdc.run.start_up import CHILD, in_a_fresh_process, report as report_start, start
 from dae_sdc.run.work import report as report_work, work
 
 with_ida = pytest.mark.skipif(not ida.installed(), reason="needs scikit-sundae")
@@ -423,6 +424,112 @@ def test_what_goes_wrong_in_a_new_process_is_told(monkeypatch: pytest.MonkeyPatc
         cold.in_a_new_process(ASKED, patience=0.2)
 
 
+# --- the first call in a fresh process
+
+
+class Starts:
+    """Stands for fresh processes: keeps what they were asked for, and tells numbers in place of times."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[list[str], Path, bool]] = []
+
+    def __call__(self, problems: list[str], cache: str) -> list[list[float]]:
+        folder = Path(cache)
+        self.asked.append((problems, folder, any(folder.iterdir())))
+        (folder / "compiled").touch()
+        base = float(len(self.asked))
+        return [[base, base + 0.25, 10.0 * base, base + 0.5] for _ in problems]
+
+
+@pytest.fixture
+def starts(monkeypatch: pytest.MonkeyPatch) -> Starts:
+    made = Starts()
+    monkeypatch.setattr(start_up, "in_a_fresh_process", made)
+    return made
+
+
+def test_every_pair_of_processes_has_a_cache_of_its_own(starts: Starts, tmp_path: Path) -> None:
+    found = start(problems=["simple", "pendulum"], repetitions=2, out=tmp_path / "start")
+    uncounted, *counted = starts.asked
+    assert uncounted[0] == ["simple", "pendulum"] and not uncounted[2]
+    assert [problems for problems, _, _ in counted] == 4 * [["simple"]] + 4 * [["pendulum"]]
+    assert [filled for _, _, filled in counted] == 4 * [False, True]
+    folders = [folder for _, folder, _ in counted]
+    assert folders[::2] == folders[1::2] and len({uncounted[1], *folders}) == 5
+    assert not any(folder.exists() for folder in folders)
+    kept = load(tmp_path / "start")
+    assert kept.data.tobytes() == found.data.tobytes()
+    about = kept.parameters
+    assert kept.kind == "bench" and about["study"] == "start" and about["complete"]
+    assert not about["left_out"] and about["repetitions"] == 2
+    assert {kept.units[name] for name in kept.data.dtype.names[2:]} == {"s"}
+
+
+def test_starts_are_summed_up_by_problem_and_cache(starts: Starts) -> None:
+    data = start(problems=["simple"], repetitions=3).data
+    assert data["problem"].tolist() == ["simple", "simple"] and data["cache"].tolist() == ["cold", "warm"]
+    # The processes that count are the second to the seventh.
+    assert data["import_pysdc"].tolist() == [4.0, 5.0]
+    assert data["import_dae_sdc"].tolist() == [4.25, 5.25]
+    assert data["first"].tolist() == [40.0, 50.0] and data["first_least"].tolist() == [20.0, 30.0]
+    assert data["second"].tolist() == [4.5, 5.5]
+
+
+def test_a_start_that_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(problems: list[str], cache: str) -> list[list[float]]:
+        if "pendulum" in problems:
+            raise RemoteError("on purpose")
+        return [[1.0, 2.0, 3.0, 4.0]]
+
+    monkeypatch.setattr(start_up, "in_a_fresh_process", fail)
+    found = start(problems=["pendulum", "simple"], repetitions=2)
+    assert found.data["problem"].tolist() == ["simple", "simple"]
+    assert found.parameters["left_out"] == [
+        "the process that is not counted: on purpose",
+        "pendulum, cold: on purpose",
+    ]
+    assert "left out: pendulum, cold: on purpose" in report_start(found)
+
+
+def test_the_command_prints_a_line_for_each_cache(
+    starts: Starts, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "start.npy"
+    assert main(["bench", "start", "--problems", "simple", "--repetitions", "1", "--out", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[1] for line in lines if line.startswith("simple")] == ["cold", "warm"]
+    assert load(out).data["cache"].tolist() == ["cold", "warm"]
+    assert main(["bench", "start", "--sweeper", "semi-implicit"]) == 2
+    assert "has no effect on 'bench start'" in capsys.readouterr().err
+
+
+def test_a_fresh_process_imports_and_solves_twice() -> None:
+    (times,) = in_a_fresh_process(["simple"], None)  # with the cache as it is: to compile takes long
+    assert len(times) == len(start_up.TIMES) and min(times) > 0.0
+    with pytest.raises(RemoteError, match=r"ended with code 1:.*unknown problem 'nothing'"):
+        in_a_fresh_process(["nothing"], None)
+
+
+def test_a_fresh_process_keeps_byte_code_and_has_the_cache_that_it_is_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PYTHONDONTWRITEBYTECODE", "1")
+    monkeypatch.setattr(
+        start_up,
+        "CHILD",
+        "import json, os, sys\n"
+        "names = 'NUMBA_CACHE_DIR', 'PYTHONDONTWRITEBYTECODE'\n"
+        "print(json.dumps([json.load(sys.stdin), *map(os.environ.get, names)]))",
+    )
+    found: Any = in_a_fresh_process(["a", "b"], tmp_path)
+    assert found == [["a", "b"], str(tmp_path), None]
+    monkeypatch.setattr(start_up, "CHILD", "import time; time.sleep(60)")
+    with pytest.raises(RemoteError, match=r"took more than 0\.2 s"):
+        in_a_fresh_process([], None, patience=0.2)
+    compile(CHILD, "<child>", "exec")
+    assert CHILD.index("import controller_nonMPI") < CHILD.index("import dae_sdc")
+
+
 # --- pictures
 
 
@@ -479,6 +586,11 @@ def test_a_picture_needs_its_columns(study: str, tmp_path: Path) -> None:
         ("size", {"accuracies": [-1.0]}, "an accuracy must be positive"),
         ("size", {"accuracies": ["small"]}, "an accuracy must be"),
         ("size", {"problems": ["simple"]}, "problems has no effect on 'bench size'"),
+        ("start", {"problems": ["nothing"]}, "unknown problem 'nothing'"),
+        ("start", {"problems": []}, "at least one problem"),
+        ("start", {"repetitions": 0}, "repetitions must be"),
+        ("start", {"nodes": 3}, "nodes has no effect on 'bench start'"),
+        ("start", {"out": "/nowhere/x.npy"}, "does not exist"),
         ("upstream", {"sizes": [1], "ranks": 2}, "sizes and ranks have no effect on 'bench upstream'"),
         ("upstream", {"colour": 1}, "unknown option of bench 'colour'"),
         ("nothing", {}, "unknown bench study 'nothing'"),
@@ -521,7 +633,7 @@ def test_the_scripts_name_studies_and_a_directory_for_results(checkout: Path) ->
     folder = checkout / "benchmarks"
     text = (folder / "README.md").read_text(encoding="utf-8")
     scripts = sorted(folder.glob("*.py"))
-    assert [path.stem for path in scripts] == ["size", "upstream", "work"]
+    assert [path.stem for path in scripts] == ["size", "start", "upstream", "work"]
     for path in scripts:
         code = path.read_text(encoding="utf-8")
         compile(code, str(path), "exec")

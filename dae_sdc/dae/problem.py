@@ -113,12 +113,14 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 raise InputError(
                     f"{cls.__qualname__} gives its equations twice, as eval_f and as residual_kernel"
                 )
-            cls.eval_f = _compiled_residual(own["residual_kernel"])  # type: ignore[method-assign]
+            given: Any = cls.residual_kernel
+            cls.eval_f = _compiled_residual(given)  # type: ignore[method-assign]
         elif "eval_f" in own:
             # Other equations than those of the class above, whose kernels are therefore not its own.
             cls.residual_kernel = None
         if "jacobian_kernel" in own:
-            cls.jacobian = _compiled_jacobian(own["jacobian_kernel"])
+            given = cls.jacobian_kernel
+            cls.jacobian = _compiled_jacobian(given)
         elif "jacobian" in own or cls.residual_kernel is None:
             cls.jacobian_kernel = None
         if "eval_f" in cls.__dict__:

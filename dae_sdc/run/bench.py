@@ -5,7 +5,8 @@ Example: dae-sdc bench upstream --out upstream.npy
 ``upstream`` compares with pySDC.projects.DAE. ``work`` times a step and a sweep by problem, sweeper, Q_Delta
 and backend, ``profile`` the parts of a step. ``size`` measures time and memory against the number of
 unknowns, and compares with IDA at equal accuracy. ``scaling`` measures how sweeps get faster on ranks of MPI,
-which it starts itself, and predicts what more ranks bring.
+which it starts itself, and predicts what more ranks bring. ``start`` times imports and the first solve in
+a fresh process, before and after numba has compiled.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.scaling import report as report_scaling, scaling
 from dae_sdc.run.sizes import report as report_size, size
 from dae_sdc.run.solve import INITIAL_SWEEPS, QUIET
+from dae_sdc.run.start_up import report as report_start, start
 from dae_sdc.run.work import report as report_work, work
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -244,7 +246,8 @@ def bench(
         see :func:`dae_sdc.run.work.work`; "profile": the parts of a step, see
         :func:`dae_sdc.run.profile.profile`; "size": more and more unknowns, and against IDA, see
         :func:`dae_sdc.run.sizes.size`; "scaling": on one rank and on several, see
-        :func:`dae_sdc.run.scaling.scaling`.
+        :func:`dae_sdc.run.scaling.scaling`; "start": the first call in a fresh process, see
+        :func:`dae_sdc.run.start_up.start`.
     out : str or Path, optional
         File to save the result to.
     progress : bool
@@ -398,7 +401,8 @@ def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 
 STUDIES: Mapping[str, Callable[..., Result]] = {
-    **{"upstream": upstream, "work": work, "profile": profile, "size": size, "scaling": scaling}
+    **{"upstream": upstream, "work": work, "profile": profile, "size": size, "scaling": scaling},
+    "start": start,
 }
 
 
@@ -409,10 +413,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         default="upstream",
         help="upstream: against pySDC.projects.DAE; work: a step by problem, sweeper and backend; profile: "
-        "its parts; size: many unknowns, and against IDA; scaling: on one and more ranks of MPI",
+        "its parts; size: many unknowns, and against IDA; scaling: on one and more ranks of MPI; start: the "
+        "first call in a fresh process",
     )
     parser.add_argument("--problems", help="names of problems, separated by commas")
-    parser.add_argument("--repetitions", type=int, help="runs of each kind in turn (5, for profile 25)")
+    parser.add_argument(
+        "--repetitions", type=int, help="runs of each kind in turn (5, for profile 25, for start 3)"
+    )
     options.add(parser, "nodes qdelta sizes accuracies ranks sweepers-of-study linear-solvers out")
 
 
@@ -436,6 +443,7 @@ def main(args: argparse.Namespace) -> int:
 def print_report(result: Result) -> None:
     """Print the table of a result of :func:`bench`."""
     reports = {"work": report_work, "profile": report_profile, "size": report_size, "scaling": report_scaling}
+    reports |= {"start": report_start}
     study = result.parameters["study"]
     if study in reports:
         print(reports[study](result))

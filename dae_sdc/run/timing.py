@@ -143,7 +143,7 @@ class Run:
     hooks : sequence of type
         pySDC hooks besides its own.
     by_node : bool
-        Whether to measure what the solves at each node take, where every node has matrices of its own.
+        Whether to measure what the solves at each node of a serial run take.
     """
 
     def __init__(
@@ -179,29 +179,36 @@ class Run:
         first = setup.problem.state(setup.problem.u_exact(t0))
         # The first sweeps factorise, and the first step has no polynomial to continue.
         self.u0, _ = self.controller.run(u0=first, t0=t0, Tend=t0 + (work.warm - 0.5) * work.dt)
-        sweep = self.controller.MS[0].levels[0].sweep
         self.at_node = [0.0] * nodes
-        newtons = sweep.solver.newtons
-        if by_node and len(set(map(id, newtons.values()))) == len(newtons):
-            for m, newton in newtons.items():
-                newton.solve = self._timed(newton.solve, m)
         self()
+        if by_node and comm is None:
+            # By steps of its own: those here must have the same past as those of several ranks.
+            other = Run(work, nodes, qdelta, settings=settings, hooks=hooks, by_node=False)
+            other._look_at_nodes()
+            self.at_node = other.at_node
 
-    def _timed(self, solve: Any, m: int) -> Any:
-        """The solve of node m, which adds up its process time."""
+    def _look_at_nodes(self) -> None:
+        """Do the steps once more, node by node, to see what each takes."""
+        sweep = self.controller.MS[0].levels[0].sweep
+        solve = sweep.solver.solve
 
-        def timed(system: Any) -> None:
-            cpu = process_time()
-            solve(system)
-            self.at_node[m] += process_time() - cpu
+        def timed(low: int, high: int) -> None:
+            for m in range(low, high):
+                cpu = process_time()
+                solve(m, m + 1)
+                self.at_node[m] += process_time() - cpu
 
-        return timed
+        # Several sweeps in one call would not come by here.
+        sweep._alone, sweep.solver.solve = lambda: False, timed
+        try:
+            self()
+        finally:
+            del sweep._alone, sweep.solver.solve
 
     def __call__(self) -> Timing:
         """The measured steps once more, from the same state."""
         calls = [] if self.comm is None else self.comm.calls
         calls.clear()
-        self.at_node[:] = [0.0] * len(self.at_node)
         before = self.controller.MS[0].levels[0].sweep._sweeps
         end = self.t0 + (self.work.steps - 0.5) * self.work.dt
         # As timeit does: a collection set off by what was done before must not be paid here.
@@ -256,7 +263,7 @@ class Timing:
     sweeps : list of int
         Sweeps of the step before the run and of its steps.
     at_node : list of float
-        Process time of the solves at each node.
+        Process time of the solves at each node, seen in a run of its own.
     end : ndarray, shape (n,)
         Value at the end.
     """

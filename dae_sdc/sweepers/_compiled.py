@@ -1,323 +1,26 @@
-"""Sweeps as one compiled call, for problems that give kernels. Importing this imports numba."""
+"""Solves and sweeps in compiled code, for problems that give kernels. Importing this imports numba."""
 
 from __future__ import annotations
 
-import functools
-import sys
-from enum import IntEnum
 from typing import Any
 
 import numpy as np
-from numba import njit
-from numba.extending import overload, register_jitable
 
-from dae_sdc.dae import iteration, machine, machine_newton as mn
+from dae_sdc.dae import iteration, machine_newton as mn
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.machine_newton import INNER, MachineNodes
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.triangular import RowPattern, TriangularFactors, copy_for, row_pattern, triangular_factors
-from dae_sdc.sweepers import sweep
+from dae_sdc.sweepers import _machine as compiled, sweep
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.solvers import Place, PythonNodes
-from dae_sdc.sweepers.sweep import Continuation, Rows, SweepArrays
-
-_U, _DU, _P, _TAU = mn.U, mn.DU, mn.P, mn.TAU
+from dae_sdc.sweepers.sweep import Continuation
 
 MOST_ENTRIES = 100
 """Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
 
 MOST_KEPT, ROOM = 64, 2_000_000
 """Largest number of matrices kept at a time, and entries they may have beyond one matrix a node."""
-
-
-@overload(sweep.row, jit_options=INNER)
-def _row(rows: Any, m: Any) -> Any:
-    def implementation(rows: Any, m: Any) -> Any:
-        return rows.place + 8 * rows.stride * m
-
-    return implementation
-
-
-@overload(sweep.entry, jit_options=INNER)
-def _entry(matrix: Any, i: Any, j: Any) -> Any:
-    def implementation(matrix: Any, i: Any, j: Any) -> Any:
-        return mn.doubles(matrix.place)[matrix.stride * i + j]
-
-    return implementation
-
-
-@overload(sweep.set_row, jit_options=INNER)
-def _set_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-    def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-        target, source = mn.doubles(to), mn.doubles(values)
-        for i in range(first, last):
-            target[i] = factor * source[i]
-
-    return implementation
-
-
-@overload(sweep.add_to_row, jit_options=INNER)
-def _add_to_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-    def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-        target, source = mn.doubles(to), mn.doubles(values)
-        for i in range(first, last):
-            target[i] += factor * source[i]
-
-    return implementation
-
-
-@overload(sweep.combine, jit_options=INNER)
-def _combine(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
-    def implementation(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
-        for m in range(size):
-            sweep.set_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, 0), sweep.row(rows, 0))
-            for j in range(1, count):
-                sweep.add_to_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, j), sweep.row(rows, j))
-
-    return implementation
-
-
-@overload(sweep.in_order, jit_options=INNER)
-def _in_order(numbers: Any) -> Any:
-    def implementation(numbers: Any) -> Any:
-        return mn.doubles(numbers)
-
-    return implementation
-
-
-@overload(sweep.begin_sweep, jit_options=INNER)
-def _begin_sweep(solver: Any, number: Any) -> Any:
-    def implementation(solver: Any, number: Any) -> Any:
-        places = mn.integers(solver.places)
-        places[mn.GUIDE_KNOWN] = 0
-        places[mn.TRUST] = 1 if number > 0 else 0
-
-    return implementation
-
-
-@overload(sweep.solve_at, jit_options=INNER)
-def _solve_at(solver: Any, m: Any) -> Any:
-    def implementation(solver: Any, m: Any) -> Any:
-        return mn.solve_at_node(solver, m)
-
-    return implementation
-
-
-@overload(sweep.measure, jit_options=INNER)
-def _measure(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
-    def implementation(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
-        places = mn.integers(solver.places)
-        value, out = mn.doubles(places[mn.VALUE]), mn.doubles(norms)
-        for m in range(low, high):
-            u = sweep.row(a.mixed, m) if a.keeps else sweep.row(a.u, m)
-            mn.residual_of_node(places, m, u, sweep.row(a.du, m))
-            out[m] = mn.largest_of(value, 0, a.n)
-
-    return implementation
-
-
-for _function in (
-    sweep.integrate,
-    sweep.put_integrated,
-    sweep.continue_polynomial,
-    sweep.right_sides,
-    sweep.start_sweep,
-    sweep.guide_point,
-    sweep.collect,
-    sweep.finish,
-    sweep.place_measured,
-    sweep.residual_norms,
-    sweep.residual,
-    sweep.solve_nodes,
-    sweep.sweeps,
-):
-    register_jitable(**INNER)(_function)
-
-
-class Where(IntEnum):
-    """What the entries of the row of integers are that Python hands to compiled sweeps.
-
-    Of an array the address of its first number stands here, and after it the numbers from one row to the
-    next. One row instead of tuples, because numba takes a microsecond for each tuple it is given.
-    """
-
-    U = 0
-    DU = 2
-    INTEGRAL = 4
-    RIGHT_SIDE = 6
-    MIXED = 8
-    DT_Q = 10
-    DT_DELTA = 12
-    TAU = 14
-    GUIDE = 16
-    MATRIX = 18
-    VALUE = 20
-    DERIVATIVE = 22
-    START = 24  # of one row
-    NORMS = 25
-    PLACES = 26
-    SIZES = 27
-    HAS_TAU = 28  # numbers from here on
-    NUM_NODES = 29
-    N = 30
-    N_INTEGRATED = 31
-    DIAGONAL = 32
-    KEEPS = 33
-    FIRST = 34
-    WANTED = 35
-    NODES = 36
-    BEFORE_U = 37  # arrays again: the values before a sweep, where they are not those it changes
-    BEFORE_DU = 39
-    BEFORE_INTEGRAL = 41
-    LENGTH = 43
-
-
-# numba takes numbers from the module, not from a class.
-_INTEGRAL, _RIGHT_SIDE, _MIXED, _DT_Q = (
-    Where.INTEGRAL.value,
-    Where.RIGHT_SIDE.value,
-    Where.MIXED.value,
-    Where.DT_Q.value,
-)
-_DT_DELTA, _TAU_AT, _GUIDE_AT, _MATRIX = (
-    Where.DT_DELTA.value,
-    Where.TAU.value,
-    Where.GUIDE.value,
-    Where.MATRIX.value,
-)
-_VALUE, _DERIVATIVE, _START, _NORMS = (
-    Where.VALUE.value,
-    Where.DERIVATIVE.value,
-    Where.START.value,
-    Where.NORMS.value,
-)
-_PLACES, _SIZES, _HAS_TAU, _NODES = (
-    Where.PLACES.value,
-    Where.SIZES.value,
-    Where.HAS_TAU.value,
-    Where.NODES.value,
-)
-_NUM_NODES, _N, _K, _DIAGONAL = (
-    Where.NUM_NODES.value,
-    Where.N.value,
-    Where.N_INTEGRATED.value,
-    Where.DIAGONAL.value,
-)
-_KEEPS, _FIRST, _WANTED, _BEFORE = (
-    Where.KEEPS.value,
-    Where.FIRST.value,
-    Where.WANTED.value,
-    Where.BEFORE_U.value,
-)
-
-
-@register_jitable(**INNER)
-def rows_at(where: Any, i: Any) -> Any:
-    """The array that stands in two entries of a row of integers."""
-    return Rows(where[i], where[i + 1])
-
-
-@register_jitable(**INNER)
-def arrays_at(where: Any) -> Any:
-    """What a sweep works on."""
-    return SweepArrays(
-        rows_at(where, 0),
-        rows_at(where, 2),
-        where[_START],
-        rows_at(where, _INTEGRAL),
-        rows_at(where, _RIGHT_SIDE),
-        rows_at(where, _MIXED),
-        rows_at(where, _DT_Q),
-        rows_at(where, _DT_DELTA),
-        rows_at(where, _TAU_AT),
-        where[_HAS_TAU] != 0,
-        where[_NUM_NODES],
-        where[_N],
-        where[_K],
-        where[_DIAGONAL] != 0,
-        where[_KEEPS] != 0,
-        where[_FIRST],
-    )
-
-
-@register_jitable(**INNER)
-def polynomial_at(where: Any) -> Any:
-    """Where the values come from."""
-    known = rows_at(where, _MATRIX), rows_at(where, _VALUE), rows_at(where, _DERIVATIVE)
-    return Continuation(where[_WANTED], where[_NODES], known[0], known[1], known[2])
-
-
-def _entry(function: Any) -> Any:
-    """A compiled function that Python calls.
-
-    It is kept on disk under a name that changes with its sources, and not optimised itself, so that what it
-    calls is not compiled into it a second time.
-    """
-    digest = mn.digest_of(iteration, machine, mn, sweep, sys.modules[__name__])
-    function.__qualname__ = f"{function.__name__}-{digest:08x}"
-    compiled = njit(cache=True, error_model="numpy", _dbg_optnone=True)(function)
-
-    @functools.wraps(function)
-    def call(*arguments: Any) -> Any:
-        if compiled.signatures:
-            return compiled(*arguments)
-        with mn.lightly_optimized():
-            return compiled(*arguments)
-
-    return call
-
-
-@_entry
-def _sweeps(place: Any, number: Any, most: Any, low: Any, tolerance: Any, only_last: Any, value: Any) -> Any:
-    where = mn.integers(place)
-    solver = MachineNodes(where[_PLACES], where[_SIZES])
-    guide, last = rows_at(where, _GUIDE_AT), polynomial_at(where)
-    counted = (number, most, low, tolerance, only_last)
-    done, reached, residual = sweep.sweeps(arrays_at(where), solver, last, guide, where[_NORMS], *counted)
-    mn.doubles(value)[0] = residual
-    return done * where[_NUM_NODES] + done + reached
-
-
-@_entry
-def _solve_nodes(place: Any, low: Any, high: Any) -> Any:
-    where = mn.integers(place)
-    return sweep.solve_nodes(arrays_at(where), MachineNodes(where[_PLACES], where[_SIZES]), low, high)
-
-
-# The parts of a sweep that waits for other processes.
-
-
-@_entry
-def _integrate(place: Any) -> Any:
-    sweep.integrate(arrays_at(mn.integers(place)))
-
-
-@_entry
-def _finish(place: Any) -> Any:
-    sweep.finish(arrays_at(mn.integers(place)))
-
-
-@_entry
-def _continue_polynomial(place: Any) -> Any:
-    where = mn.integers(place)
-    sweep.continue_polynomial(arrays_at(where), polynomial_at(where))
-
-
-@_entry
-def _start_sweep(place: Any, number: Any, low: Any, high: Any) -> Any:
-    where = mn.integers(place)
-    solver = MachineNodes(where[_PLACES], where[_SIZES])
-    u, du, integral = rows_at(where, _BEFORE), rows_at(where, _BEFORE + 2), rows_at(where, _BEFORE + 4)
-    guide = rows_at(where, _GUIDE_AT)
-    sweep.start_sweep(arrays_at(where), solver, u, du, integral, guide, number, low, high)
-
-
-@_entry
-def _residual_norms(place: Any, low: Any, high: Any) -> Any:
-    where = mn.integers(place)
-    solver = MachineNodes(where[_PLACES], where[_SIZES])
-    sweep.residual_norms(arrays_at(where), solver, low, high, where[_NORMS])
 
 
 class CompiledNodes(PythonNodes):
@@ -377,9 +80,9 @@ class CompiledNodes(PythonNodes):
         self._counts = places[mn.RHS : mn.SOLVES + 1]
         self._counters = [problem.work_counters[name] for name in COUNTERS]
         self._sizes = np.zeros(len(mn.Sizes))
-        self._where, self._value = np.zeros(Where.LENGTH, dtype=np.int64), np.empty(1)
+        self._where, self._value = np.zeros(compiled.Where.LENGTH, dtype=np.int64), np.empty(1)
         self._where_at, self._value_at = address(self._where), address(self._value)
-        self._where[_PLACES], self._where[_SIZES] = address(places), address(self._sizes)
+        self._where[compiled.PLACES], self._where[compiled.SIZES] = address(places), address(self._sizes)
         self._u: Vector | None = None
         self._last_u: Vector | None = None
         self._start: Vector | None = None
@@ -414,32 +117,36 @@ class CompiledNodes(PythonNodes):
         if a.dt_q is not self._of_step_size:
             self._of_step_size = a.dt_q
             for name in ("right_side", "mixed", "dt_q", "dt_delta"):
-                self._tell(Where[name.upper()], getattr(a, name))
-            self._tell(Where.GUIDE, place.guide)
-            where[_NUM_NODES], where[_N], where[_K] = a.num_nodes, a.n, a.n_integrated
-            where[_DIAGONAL], where[_FIRST] = a.diagonal, a.first
+                self._tell(compiled.Where[name.upper()], getattr(a, name))
+            self._tell(compiled.Where.GUIDE, place.guide)
+            where[compiled.NUM_NODES], where[compiled.N], where[compiled.N_INTEGRATED] = (
+                a.num_nodes,
+                a.n,
+                a.n_integrated,
+            )
+            where[compiled.DIAGONAL], where[compiled.FIRST] = a.diagonal, a.first
             where[1] = where[3] = a.u.strides[0] // 8
-            where[_INTEGRAL + 1] = a.n_integrated
+            where[compiled.INTEGRAL + 1] = a.n_integrated
         if a.u is not self._u:
             self._last_u, self._last_first = self._u, int(where[0])
             self._u = a.u
             first = address(a.u)
             where[0], where[2] = first, first + 8 * a.n
-            where[_INTEGRAL] = address(a.integral)
-            places[_U], places[_DU] = first, first + 8 * a.n
+            where[compiled.INTEGRAL] = address(a.integral)
+            places[mn.U], places[mn.DU] = first, first + 8 * a.n
         if a.start is not self._start:
-            self._start, where[_START] = a.start, address(a.start)
-        where[_KEEPS], where[_HAS_TAU] = a.keeps, a.has_tau
+            self._start, where[compiled.START] = a.start, address(a.start)
+        where[compiled.KEEPS], where[compiled.HAS_TAU] = a.keeps, a.has_tau
         if a.has_tau:
-            self._tell(Where.TAU, a.tau)
+            self._tell(compiled.Where.TAU, a.tau)
         p = self.problem.packed_parameters
         if p is not self._p:
-            self._p, places[_P] = p, address(p)
+            self._p, places[mn.P] = p, address(p)
         if place.tau[0] is not None:
             self._tau = np.array(place.tau)
             places[mn.TAU] = address(self._tau)
         else:
-            places[_TAU] = 0
+            places[mn.TAU] = 0
         if place.coefficients is not self._slots_of:
             self._assign(place.coefficients)
         if place.limits != self._limits or place.times is not self._times:
@@ -477,36 +184,36 @@ class CompiledNodes(PythonNodes):
 
     def integrate(self) -> None:
         """See :class:`PythonNodes`."""
-        _integrate(self._where_at)
+        compiled.integrate(self._where_at)
 
     def continue_polynomial(self, last: Continuation) -> None:
         """See :class:`PythonNodes`."""
         self._locate(last)
-        _continue_polynomial(self._where_at)
+        compiled.continue_polynomial(self._where_at)
 
     def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
         """See :class:`PythonNodes`."""
         super().begin_sweep(number)
-        self._tell(Where.BEFORE_U, before.u)
-        self._tell(Where.BEFORE_DU, before.du)
-        self._tell(Where.BEFORE_INTEGRAL, before.integral)
-        _start_sweep(self._where_at, number, low, high)
+        self._tell(compiled.Where.BEFORE_U, before.u)
+        self._tell(compiled.Where.BEFORE_DU, before.du)
+        self._tell(compiled.Where.BEFORE_INTEGRAL, before.integral)
+        compiled.start_sweep(self._where_at, number, low, high)
 
     def finish(self) -> None:
         """See :class:`PythonNodes`."""
-        _finish(self._where_at)
+        compiled.finish(self._where_at)
 
     def norms(self, low: int, high: int, norms: Vector) -> None:
         """See :class:`PythonNodes`."""
         self._take_norms(norms)
-        _residual_norms(self._where_at, low, high)
+        compiled.residual_norms(self._where_at, low, high)
         self._count()
 
     def solve(self, low: int, high: int) -> None:
         """See :class:`PythonNodes`."""
         low = max(low, self.place.arrays.first)
         while low < high:
-            low = _solve_nodes(self._where_at, low, high)
+            low = compiled.solve_nodes(self._where_at, low, high)
             if low < high:
                 self.solve_at(low)
                 low += 1
@@ -518,23 +225,26 @@ class CompiledNodes(PythonNodes):
 
     def _take_norms(self, norms: Vector) -> None:
         if norms is not self._norms:
-            self._norms, self._where[_NORMS] = norms, address(norms)
+            self._norms, self._where[compiled.NORMS] = norms, address(norms)
 
     def _locate(self, last: Continuation) -> None:
         where = self._where
-        where[_WANTED] = last.wanted
+        where[compiled.WANTED] = last.wanted
         if last.wanted != sweep.CONTINUE:
             return
-        where[_NODES] = last.nodes
+        where[compiled.NODES] = last.nodes
         if last.matrix is not self._matrix:
             self._matrix = last.matrix
-            self._tell(Where.MATRIX, last.matrix)
+            self._tell(compiled.Where.MATRIX, last.matrix)
         if last.value is self._last_u:
-            where[_VALUE], where[_DERIVATIVE] = self._last_first, self._last_first + 8 * where[_N]
-            where[_VALUE + 1] = where[_DERIVATIVE + 1] = where[1]
+            where[compiled.VALUE], where[compiled.DERIVATIVE] = (
+                self._last_first,
+                self._last_first + 8 * where[compiled.N],
+            )
+            where[compiled.VALUE + 1] = where[compiled.DERIVATIVE + 1] = where[1]
         else:
-            self._tell(Where.VALUE, last.value)
-            self._tell(Where.DERIVATIVE, last.derivative)
+            self._tell(compiled.Where.VALUE, last.value)
+            self._tell(compiled.Where.DERIVATIVE, last.derivative)
 
     def sweeps(
         self,
@@ -552,14 +262,14 @@ class CompiledNodes(PythonNodes):
         try:
             while True:
                 counted = (number + done, most - done, low, tolerance, only_last)
-                more, low = divmod(_sweeps(self._where_at, *counted, self._value_at), M + 1)
+                more, low = divmod(compiled.sweeps(self._where_at, *counted, self._value_at), M + 1)
                 done += more
                 if low == M:
                     return done, float(self._value[0])
                 super().begin_sweep(number + done)
                 self.solve_at(low)
                 low += 1
-                self._where[_WANTED] = sweep.NOTHING
+                self._where[compiled.WANTED] = sweep.NOTHING
         finally:
             self._count()
 

@@ -1,0 +1,308 @@
+"""Sweeps on memory: the operations of :mod:`dae_sdc.sweepers.sweep`, compiled. This imports numba."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from enum import IntEnum
+from typing import Any
+
+from numba import njit
+from numba.extending import overload, register_jitable
+
+from dae_sdc.dae import iteration, machine, machine_newton as mn
+from dae_sdc.dae.machine_newton import INNER, MachineNodes
+from dae_sdc.sweepers import sweep
+from dae_sdc.sweepers.sweep import Continuation, Rows, SweepArrays
+
+
+@overload(sweep.row, jit_options=INNER)
+def _row(rows: Any, m: Any) -> Any:
+    def implementation(rows: Any, m: Any) -> Any:
+        return rows.place + 8 * rows.stride * m
+
+    return implementation
+
+
+@overload(sweep.entry, jit_options=INNER)
+def _entry(matrix: Any, i: Any, j: Any) -> Any:
+    def implementation(matrix: Any, i: Any, j: Any) -> Any:
+        return mn.doubles(matrix.place)[matrix.stride * i + j]
+
+    return implementation
+
+
+@overload(sweep.set_row, jit_options=INNER)
+def _set_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
+    def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
+        target, source = mn.doubles(to), mn.doubles(values)
+        for i in range(first, last):
+            target[i] = factor * source[i]
+
+    return implementation
+
+
+@overload(sweep.add_to_row, jit_options=INNER)
+def _add_to_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
+    def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
+        target, source = mn.doubles(to), mn.doubles(values)
+        for i in range(first, last):
+            target[i] += factor * source[i]
+
+    return implementation
+
+
+@overload(sweep.combine, jit_options=INNER)
+def _combine(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
+    def implementation(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
+        for m in range(size):
+            sweep.set_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, 0), sweep.row(rows, 0))
+            for j in range(1, count):
+                sweep.add_to_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, j), sweep.row(rows, j))
+
+    return implementation
+
+
+@overload(sweep.in_order, jit_options=INNER)
+def _in_order(numbers: Any) -> Any:
+    def implementation(numbers: Any) -> Any:
+        return mn.doubles(numbers)
+
+    return implementation
+
+
+@overload(sweep.begin_sweep, jit_options=INNER)
+def _begin_sweep(solver: Any, number: Any) -> Any:
+    def implementation(solver: Any, number: Any) -> Any:
+        places = mn.integers(solver.places)
+        places[mn.GUIDE_KNOWN] = 0
+        places[mn.TRUST] = 1 if number > 0 else 0
+
+    return implementation
+
+
+@overload(sweep.solve_at, jit_options=INNER)
+def _solve_at(solver: Any, m: Any) -> Any:
+    def implementation(solver: Any, m: Any) -> Any:
+        return mn.solve_at_node(solver, m)
+
+    return implementation
+
+
+@overload(sweep.measure, jit_options=INNER)
+def _measure(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
+    def implementation(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
+        places = mn.integers(solver.places)
+        value, out = mn.doubles(places[mn.VALUE]), mn.doubles(norms)
+        for m in range(low, high):
+            u = sweep.row(a.mixed, m) if a.keeps else sweep.row(a.u, m)
+            mn.residual_of_node(places, m, u, sweep.row(a.du, m))
+            out[m] = mn.largest_of(value, 0, a.n)
+
+    return implementation
+
+
+for _function in (
+    sweep.integrate,
+    sweep.put_integrated,
+    sweep.continue_polynomial,
+    sweep.right_sides,
+    sweep.start_sweep,
+    sweep.guide_point,
+    sweep.collect,
+    sweep.finish,
+    sweep.place_measured,
+    sweep.residual_norms,
+    sweep.residual,
+    sweep.solve_nodes,
+    sweep.sweeps,
+):
+    register_jitable(**INNER)(_function)
+
+
+class Where(IntEnum):
+    """What the entries of the row of integers are that Python hands to compiled sweeps.
+
+    Of an array the address of its first number stands here, and after it the numbers from one row to the
+    next. One row instead of tuples, because numba takes a microsecond for each tuple it is given.
+    """
+
+    U = 0
+    DU = 2
+    INTEGRAL = 4
+    RIGHT_SIDE = 6
+    MIXED = 8
+    DT_Q = 10
+    DT_DELTA = 12
+    TAU = 14
+    GUIDE = 16
+    MATRIX = 18
+    VALUE = 20
+    DERIVATIVE = 22
+    START = 24  # of one row
+    NORMS = 25
+    PLACES = 26
+    SIZES = 27
+    HAS_TAU = 28  # numbers from here on
+    NUM_NODES = 29
+    N = 30
+    N_INTEGRATED = 31
+    DIAGONAL = 32
+    KEEPS = 33
+    FIRST = 34
+    WANTED = 35
+    NODES = 36
+    BEFORE_U = 37  # arrays again: the values before a sweep, where they are not those it changes
+    BEFORE_DU = 39
+    BEFORE_INTEGRAL = 41
+    LENGTH = 43
+
+
+# numba takes numbers from the module, not from a class.
+(
+    U,
+    DU,
+    INTEGRAL,
+    RIGHT_SIDE,
+    MIXED,
+    DT_Q,
+    DT_DELTA,
+    TAU,
+    GUIDE,
+    MATRIX,
+    VALUE,
+    DERIVATIVE,
+    START,
+    NORMS,
+    PLACES,
+    SIZES,
+    HAS_TAU,
+    NUM_NODES,
+    N,
+    N_INTEGRATED,
+    DIAGONAL,
+    KEEPS,
+    FIRST,
+    WANTED,
+    NODES,
+    BEFORE_U,
+    BEFORE_DU,
+    BEFORE_INTEGRAL,
+    LENGTH,
+) = (place.value for place in Where)
+
+
+@register_jitable(**INNER)
+def rows_at(where: Any, i: Any) -> Any:
+    """The array that stands in two entries of a row of integers."""
+    return Rows(where[i], where[i + 1])
+
+
+@register_jitable(**INNER)
+def arrays_at(where: Any) -> Any:
+    """What a sweep works on."""
+    return SweepArrays(
+        rows_at(where, U),
+        rows_at(where, DU),
+        where[START],
+        rows_at(where, INTEGRAL),
+        rows_at(where, RIGHT_SIDE),
+        rows_at(where, MIXED),
+        rows_at(where, DT_Q),
+        rows_at(where, DT_DELTA),
+        rows_at(where, TAU),
+        where[HAS_TAU] != 0,
+        where[NUM_NODES],
+        where[N],
+        where[N_INTEGRATED],
+        where[DIAGONAL] != 0,
+        where[KEEPS] != 0,
+        where[FIRST],
+    )
+
+
+@register_jitable(**INNER)
+def polynomial_at(where: Any) -> Any:
+    """Where the values come from."""
+    known = rows_at(where, MATRIX), rows_at(where, VALUE), rows_at(where, DERIVATIVE)
+    return Continuation(where[WANTED], where[NODES], known[0], known[1], known[2])
+
+
+def entry_point(function: Any) -> Any:
+    """A compiled function that Python calls.
+
+    It is kept on disk under a name that changes with its sources, and not optimised itself, so that what it
+    calls is not compiled into it a second time.
+    """
+    digest = mn.digest_of(iteration, machine, mn, sweep, sys.modules[__name__])
+    function.__qualname__ = f"{function.__name__}-{digest:08x}"
+    compiled = njit(cache=True, error_model="numpy", _dbg_optnone=True)(function)
+
+    @functools.wraps(function)
+    def call(*arguments: Any) -> Any:
+        if compiled.signatures:
+            return compiled(*arguments)
+        with mn.lightly_optimized():
+            return compiled(*arguments)
+
+    return call
+
+
+@entry_point
+def sweeps(place: Any, number: Any, most: Any, low: Any, tolerance: Any, only_last: Any, value: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.sweeps`; ``done`` (M + 1) + ``reached``, residual at ``value``."""
+    where = mn.integers(place)
+    solver = MachineNodes(where[PLACES], where[SIZES])
+    guide, last = rows_at(where, GUIDE), polynomial_at(where)
+    counted = (number, most, low, tolerance, only_last)
+    done, reached, residual = sweep.sweeps(arrays_at(where), solver, last, guide, where[NORMS], *counted)
+    mn.doubles(value)[0] = residual
+    return done * where[NUM_NODES] + done + reached
+
+
+@entry_point
+def solve_nodes(place: Any, low: Any, high: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.solve_nodes`."""
+    where = mn.integers(place)
+    return sweep.solve_nodes(arrays_at(where), MachineNodes(where[PLACES], where[SIZES]), low, high)
+
+
+# The parts of a sweep that waits for other processes.
+
+
+@entry_point
+def integrate(place: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.integrate`."""
+    sweep.integrate(arrays_at(mn.integers(place)))
+
+
+@entry_point
+def finish(place: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.finish`."""
+    sweep.finish(arrays_at(mn.integers(place)))
+
+
+@entry_point
+def continue_polynomial(place: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.continue_polynomial`."""
+    where = mn.integers(place)
+    sweep.continue_polynomial(arrays_at(where), polynomial_at(where))
+
+
+@entry_point
+def start_sweep(place: Any, number: Any, low: Any, high: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.start_sweep`."""
+    where = mn.integers(place)
+    solver = MachineNodes(where[PLACES], where[SIZES])
+    before = rows_at(where, BEFORE_U), rows_at(where, BEFORE_DU), rows_at(where, BEFORE_INTEGRAL)
+    guide = rows_at(where, GUIDE)
+    u, du, integral = before
+    sweep.start_sweep(arrays_at(where), solver, u, du, integral, guide, number, low, high)
+
+
+@entry_point
+def residual_norms(place: Any, low: Any, high: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.residual_norms`."""
+    where = mn.integers(place)
+    solver = MachineNodes(where[PLACES], where[SIZES])
+    sweep.residual_norms(arrays_at(where), solver, low, high, where[NORMS])
