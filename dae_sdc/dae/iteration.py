@@ -118,7 +118,9 @@ def renew(work: Any, which: int) -> bool:
     return factorize_anew(work, which)
 
 
-def iterate(work: Any, trust: bool, tolerance: float, residual_tolerance: float, maxiter: int) -> int:
+def iterate(
+    work: Any, trust: bool, tolerance: float, residual_tolerance: float, forcing: float, maxiter: int
+) -> int:
     """Move an iterate to the solution with a matrix that is kept while it contracts.
 
     Parameters
@@ -129,6 +131,8 @@ def iterate(work: Any, trust: bool, tolerance: float, residual_tolerance: float,
         Accept by a contraction measured in an earlier solve.
     tolerance, residual_tolerance : float
         Largest size of the error and largest abs(F) to be left.
+    forcing : float
+        Part of the first correction, and of the first abs(F), that may be left if that is more.
     maxiter : int
         Largest number of iterations.
 
@@ -160,6 +164,9 @@ def iterate(work: Any, trust: bool, tolerance: float, residual_tolerance: float,
                 rate = 1.0
             kept[LAST_CHANGE] = size
         residual = largest_residual(work)
+        if count == 0:
+            tolerance = max(tolerance, forcing * size)
+            residual_tolerance = max(residual_tolerance, forcing * residual)
         if size <= SETTLED * tolerance and residual <= residual_tolerance:
             return SOLVED
         measured = size / last if last > 0.0 else 0.0

@@ -111,6 +111,7 @@ class Sizes(IntEnum):
     RESIDUAL_TOLERANCE = 1
     DIFFERENTIAL = 2  # weights in the size of a correction
     ALGEBRAIC = 3
+    FORCING = 4
 
 
 # numba takes numbers from the module, not from a class.
@@ -172,7 +173,7 @@ class Sizes(IntEnum):
     ENTRY_DATA,
     RENEWED,
 ) = (int(place) for place in Places)
-(TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC) = (int(i) for i in Sizes)
+(TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC, FORCING) = (int(i) for i in Sizes)
 
 OWN_SOLVE = 32
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
@@ -567,8 +568,8 @@ def _compile_solver(digest: int) -> tuple[Any, Any]:
         work = MachineNodes(places, sizes)
         begin_solve(work, m)
         row, limits = integers(places), doubles(sizes)
-        tolerance, residual_tolerance = limits[TOLERANCE], limits[RESIDUAL_TOLERANCE]
-        how = iteration.iterate(work, row[TRUST] != 0, tolerance, residual_tolerance, row[MAXITER])
+        goals = (limits[TOLERANCE], limits[RESIDUAL_TOLERANCE], limits[FORCING])
+        how = iteration.iterate(work, row[TRUST] != 0, *goals, row[MAXITER])
         if how != iteration.SOLVED:
             iteration.restore(work)
             return 0

@@ -112,6 +112,8 @@ class ModifiedNewton:
         have solved in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
     residual_tolerance : float
         Largest abs(F) to be left besides: sweeps cannot reach a residual below what the solves leave.
+    forcing : float
+        Part of the first correction that a solve may leave, see :func:`dae_sdc.dae.iteration.iterate`.
     guide : callable, optional
         Gives the Jacobian to begin with in each solve, where one serves several systems. Without it the last
         one evaluated is taken, whatever system that was for.
@@ -126,6 +128,7 @@ class ModifiedNewton:
     trust: bool = True
     residual_tolerance: float = float("inf")
     guide: Callable[[], Any] | None = None
+    forcing: float = 0.0
     _kept: dict[Any, KeptMatrix] = field(default_factory=dict)
     _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
     _linearization: Any = None
@@ -193,6 +196,7 @@ class ModifiedNewton:
                 self.trust,
                 self.problem.newton_tol,
                 self.residual_tolerance,
+                self.forcing,
                 self.problem.newton_maxiter,
             )
         except SingularMatrixError:

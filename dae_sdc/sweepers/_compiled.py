@@ -89,7 +89,7 @@ class CompiledNodes(PythonNodes):
         self._last_first = 0
         self._remembered: list[tuple[Any, Any]] = []
         self._p: Vector | None = None
-        self._limits: tuple[float, float, int] | None = None
+        self._limits: tuple[float, float, int, float] | None = None
         self._times: Vector | None = None
         self._of_step_size: Vector | None = None
         self._matrix: Vector | None = None
@@ -154,6 +154,7 @@ class CompiledNodes(PythonNodes):
             self._sizes[mn.TOLERANCE] = place.limits[0]
             self._sizes[mn.RESIDUAL_TOLERANCE] = place.limits[1]
             places[mn.MAXITER] = place.limits[2]
+            self._sizes[mn.FORCING] = place.limits[3]
             # These arrays are the same from step to step.
             places[mn.STRIDE], places[mn.FIRST] = a.u.strides[0] // 8, a.first
             places[mn.TIMES], places[mn.GUIDE] = (

@@ -42,6 +42,11 @@ BACKENDS = ("compiled", "numpy")
 SETTLED = 3
 """Sweeps from a cold start after which another step of the same block may continue the polynomial of this."""
 
+FORCING = 0.01
+"""Part of its first correction that a node's solve may leave to the next sweep.
+
+Where constraints determine integrated unknowns, what is left comes back divided by dt, and none may be."""
+
 RESIDUAL_FLOOR = 1e-13
 """Smallest residual that a node's solve is asked for on behalf of the tolerance of the sweeps."""
 
@@ -416,7 +421,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         P, restol = L.prob, L.params.restol
         tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
-        limits = (P.newton_tol, tolerance, P.newton_maxiter)
+        limits = (P.newton_tol, tolerance, P.newton_maxiter, 0.0 if self._constrained else FORCING)
         arrays, times, coefficients = self._arrays(stages), self._times, self._coefficients
         return Place(stages, arrays, L.time, self._dt, times, coefficients, L.tau, self._guide, limits)
 

@@ -44,8 +44,9 @@ class Place(NamedTuple):
         Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
     guide : ndarray, shape (2, n)
         See :func:`dae_sdc.sweepers.sweep.guide_point`.
-    limits : tuple of (float, float, int)
-        Tolerance of a solve, largest abs(F) that it may leave, and its largest number of iterations.
+    limits : tuple of (float, float, int, float)
+        Tolerance of a solve, largest abs(F) that it may leave, its largest number of iterations, and the part
+        of its first correction that it may leave.
     """
 
     stages: Stages
@@ -56,7 +57,7 @@ class Place(NamedTuple):
     coefficients: Vector
     tau: Sequence[Vector | None]
     guide: Vector
-    limits: tuple[float, float, int]
+    limits: tuple[float, float, int, float]
 
 
 class PythonNodes:
@@ -178,7 +179,7 @@ class PythonNodes:
         t, c = float(place.times[m]), float(place.coefficients[m])
         self.system.tau = place.tau[m]
         newton = self.newtons[m]
-        newton.residual_tolerance = place.limits[1]
+        newton.residual_tolerance, newton.forcing = place.limits[1], place.limits[3]
         plain, step = (stages.u[m], stages.du[m]), (place.time, place.dt)
         self.system.place(stages.values[m], stages.derivatives[m], plain, t, c, step, m + 1)
         newton.solve(self.system)
