@@ -156,7 +156,7 @@ def test_backends_do_the_same_work_and_end_at_the_same_values(steps: Result) -> 
         same = (data["problem"] == row["problem"]) & (data["sweeper"] == row["sweeper"])
         other = data[same & (data["backend"] == "numpy")][0]
         assert row["sweeps"] == pytest.approx(other["sweeps"], abs=1.0)
-    for name in ("time", "time_sweep", "sweeps", "iterations", "rhs", "newton"):
+    for name in ("time", "time_sweep", "sweeps", "rhs", "newton"):
         assert (data[name] > 0.0).all(), name
     assert (data["sweeps"] >= data["iterations"]).all()
     assert (data["rhs"] >= data["newton"]).all()
@@ -177,7 +177,8 @@ def test_steps_are_repeated_from_the_same_state() -> None:
     first, second = run(), run()
     assert distance(first.end, second.end) < 1e-9
     counts = run.work_of_a_step()
-    assert counts["sweeps"] >= counts["iterations"] > 0.0
+    # The sweeps belong to the predictions.
+    assert counts["sweeps"] > counts["iterations"] == 0.0
     assert run.time_in_the_sweeper() > 0.0
     assert "predict" not in vars(run.level.sweep) and "post_step" not in vars(run.record)
     other = Steps(steps_of("simple", {}, "semi-implicit", 1e-9), 3, "MIN-SR-S")

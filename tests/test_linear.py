@@ -188,7 +188,7 @@ def test_a_matrix_too_large_to_be_made_dense_is_refused_before_it_is_made() -> N
 
 def test_a_missing_kvxopt_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "kvxopt", None)
-    with pytest.raises(InputError, match="pip install kvxopt") as error:
+    with pytest.raises(InputError, match=r"pip install 'dae_sdc\[klu\]'") as error:
         factorize(scattered(), "klu")
     assert "\n" not in str(error.value)
     rhs = np.ones(60)

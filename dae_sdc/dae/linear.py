@@ -331,7 +331,7 @@ def _kvxopt() -> tuple[Any, Any]:
     try:
         return importlib.import_module("kvxopt"), importlib.import_module("kvxopt.klu")
     except ImportError:
-        raise InputError("solver 'klu' needs the package kvxopt (GPL): pip install kvxopt") from None
+        raise InputError("solver 'klu' needs the package kvxopt (GPL): pip install 'dae_sdc[klu]'") from None
 
 
 def _canonical(matrix: Any) -> Any:

@@ -554,14 +554,25 @@ def digest_of(*modules: Any) -> int:
     return zlib.crc32(b"".join(Path(inspect.getfile(module)).read_bytes() for module in modules))
 
 
+def c_function(*kinds: Any) -> Any:
+    """A decorator that compiles a C function, and keeps it on disk if there is a place for it."""
+
+    def compiled(function: Any) -> Any:
+        try:
+            return cfunc(*kinds, cache=True, error_model="numpy")(function)
+        except RuntimeError:
+            return cfunc(*kinds, error_model="numpy")(function)
+
+    return compiled
+
+
 def _compile_solver(digest: int) -> tuple[Any, Any]:
     """C functions of the two parts of a solve.
 
     The compiler optimises a function again wherever it is called; calls by address keep these apart.
     """
-    options = {"cache": True, "error_model": "numpy"}
 
-    @cfunc(types.int64(types.int64, types.int64, types.int64), **options)
+    @c_function(types.int64(types.int64, types.int64, types.int64))
     def solve_at(places: Any, sizes: Any, m: Any) -> Any:
         if digest < 0:
             return 0
@@ -575,7 +586,7 @@ def _compile_solver(digest: int) -> tuple[Any, Any]:
             return 0
         return 1
 
-    @cfunc(types.int64(types.int64, types.int64, types.int64), **options)
+    @c_function(types.int64(types.int64, types.int64, types.int64))
     def factorize_at(places: Any, sizes: Any, which: Any) -> Any:
         if digest < 0:
             return 0
@@ -623,9 +634,8 @@ def sparse_factors(places: Any, slot: Any) -> Any:
 
 def _compile_sparse(digest: int) -> tuple[Any, Any]:
     """C functions that solve with sparse factors, in place of ``DELTA``, and that make them."""
-    options: Any = {"cache": True, "error_model": "numpy"}
 
-    @cfunc(types.int64(types.int64, types.int64, types.int64), **options)
+    @c_function(types.int64(types.int64, types.int64, types.int64))
     def substitute(places: Any, sizes: Any, slot: Any) -> Any:
         if digest < 0:
             return 0
@@ -634,7 +644,7 @@ def _compile_sparse(digest: int) -> tuple[Any, Any]:
         solve_triangular(sparse_factors(row, slot), delta, delta, doubles(row[WORK]))
         return 1
 
-    @cfunc(types.int64(types.int64, types.int64, types.int64), **options)
+    @c_function(types.int64(types.int64, types.int64, types.int64))
     def refactorize_at(places: Any, sizes: Any, slot: Any) -> Any:
         if digest < 0:
             return 0

@@ -459,6 +459,11 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
     def jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
         pattern = self.sparsity
+        if pattern is not None and getattr(pattern, "format", "") != "csc":
+            raise InputError(
+                f"{type(self).__name__}.jacobian_kernel writes the entries of a CSC matrix; sparsity must be "
+                f"one, got {type(pattern).__name__}"
+            )
         out = np.empty((self.n, self.n) if pattern is None else pattern.nnz)
         address = compile_kernel(kernel, "jacobian").address
         place, slope = _taken(self, u), _taken(self, du)

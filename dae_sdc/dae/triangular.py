@@ -27,6 +27,10 @@ from dae_sdc.errors import InputError, SingularMatrixError
 
 Indices = npt.NDArray[np.int32]
 
+PLAIN = 20_000
+"""Entries of a matrix and its factors up to which their pattern is found in plain Python, in less than the
+fifth of a second in which numba loads what it has compiled before."""
+
 
 class TriangularFactors(NamedTuple):
     """A factorised matrix A as arrays: diag(scale) A = P L U Q, both factors stored by rows.
@@ -256,8 +260,8 @@ def _filled_places(factors: TriangularFactors, pattern: RowPattern) -> tuple[Ind
     n = factors.size
     lower_starts, upper_starts = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
     link, ends = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
-    fill = _machine_or_plain(fill_in)
     room = len(pattern.source) + len(factors.lower_data) + len(factors.upper_data)
+    fill = fill_in if room <= PLAIN else _machine_or_plain(fill_in)
     while True:
         lower, upper = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
         if fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room) >= 0:

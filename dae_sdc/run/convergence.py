@@ -295,6 +295,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweepers nodes-list quad qdeltas dts t-end restol newton-tol maxiter initial-guess residual-type",
+        "backend linear-solver",
         "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
     )
 

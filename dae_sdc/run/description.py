@@ -195,8 +195,8 @@ def describe(
     linear_solver : str, optional
         How linear systems are solved, see :class:`ProblemDAE`; the problem's own if None.
     backend : str, optional
-        "compiled" does the sweeps of a problem with kernels and a dense Jacobian in compiled code, "numpy" in
-        Python; compiled where that is possible if not given.
+        "compiled" does the sweeps of a problem with kernels in compiled code, "numpy" in Python; compiled
+        where that is possible if not given.
     seed : int, optional
         Seed of the random initial guess.
     parallel : str, optional

@@ -133,6 +133,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweepers nodes-list quad qdeltas dt t-end newton-tol maxiter initial-guess residual-type",
+        "backend linear-solver",
         "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
     )
 

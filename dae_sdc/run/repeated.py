@@ -48,7 +48,7 @@ class Steps(Run):
     """
 
     def __init__(self, work: Work, nodes: int, qdelta: str, **settings: Any) -> None:
-        super().__init__(work, nodes, qdelta, settings=settings, hooks=HOOKS, by_node=False)
+        super().__init__(work, nodes, qdelta, settings=settings, hooks=HOOKS, by_node=False, at_once=True)
 
     @property
     def level(self) -> Any:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
 
-from dae_sdc.control.hooks import CheckInitialValue
+from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
 from dae_sdc.run import ida
@@ -26,7 +26,7 @@ from dae_sdc.run.description import Setup, describe
 from dae_sdc.run.repeated import HOOKS, STEPS, Steps, Table, check_names, table
 from dae_sdc.run.results import Result
 from dae_sdc.run.scaling import FAMILIES, WARM
-from dae_sdc.run.solve import CONTROLLER
+from dae_sdc.run.solve import CONTROLLER, sweep_at_once
 from dae_sdc.run.timing import Work
 
 PROBLEM = "transmission-line"
@@ -299,13 +299,14 @@ class Side:
         gc.disable()
         try:
             tic = perf_counter()
-            end, stats = controller.run(u0=u0, t0=self.t0, Tend=self.t_end - 0.5 * dt)
+            end, _ = controller.run(u0=u0, t0=self.t0, Tend=self.t_end - 0.5 * dt)
             time = perf_counter() - tic
         finally:
             gc.enable()
         counters = controller.MS[0].levels[0].prob.work_counters
         counts = {name: float(counters[name].niter) for name in COUNTERS}
-        counts["sweeps"] = float(sum(value for key, value in stats.items() if key.type == "niter"))
+        record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+        counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
         return time, end.view(np.ndarray).copy(), counts
 
 
@@ -340,6 +341,7 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
     params = FAMILIES[PROBLEM].params(n)
     settings: dict[str, Any] = {"restol": accuracy, "newton_tol": 0.1 * accuracy}
     setup = describe(PROBLEM, sweeper=SWEEPER, nodes=nodes, qdelta=QDELTA, problem_params=params, **settings)
+    sweep_at_once(setup)
     problem = setup.problem
     try:
         side, error = fewest_steps(setup, accuracy)

@@ -153,7 +153,7 @@ def solve(
     count = number_of_steps(start, end, size)
     first = initial_state(own, u0, start)
     if not limited and settings.get("nsweeps") is None and not setup.adaptive and steps in (None, 1):
-        _sweep_at_once(setup, hooks)
+        sweep_at_once(setup, hooks)
     with ranks(setup.parallel, comm, setup.label["nodes"], steps) as team:
         allowed = setup.description["step_params"]
         if not limited:
@@ -174,8 +174,16 @@ def solve(
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
 
 
-def _sweep_at_once(setup: Setup, hooks: Sequence[type[Any]]) -> None:
-    """Let the sweeps of a step belong to its prediction, which costs no iterations of the controller."""
+def sweep_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> None:
+    """Let the sweeps of a step belong to its prediction, which costs no iterations of the controller.
+
+    Parameters
+    ----------
+    setup : Setup
+        Is changed, unless ranks, levels, hooks or a tolerance that is switched off need iterations.
+    hooks : sequence of type
+        pySDC hooks that will look on.
+    """
     watched = any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION)
     single = setup.parallel is None and not isinstance(setup.description["sweeper_class"], list)
     sweeps = issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE)
@@ -368,6 +376,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweeper nodes quad qdelta dt t-end restol newton-tol maxiter nsweeps initial-guess residual-type",
+        "backend linear-solver",
         "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
     )
 

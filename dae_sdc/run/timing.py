@@ -24,7 +24,7 @@ from dae_sdc.control.hooks import RequireConvergence
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.run.description import describe
 from dae_sdc.run.processes import world
-from dae_sdc.run.solve import CONTROLLER
+from dae_sdc.run.solve import CONTROLLER, sweep_at_once
 
 VALUES, NOTES, OTHERS = "values", "notes", "others"
 """What a message carries: the solution at nodes, two numbers a node, or anything else."""
@@ -144,6 +144,8 @@ class Run:
         pySDC hooks besides its own.
     by_node : bool
         Whether to measure what the solves at each node of a serial run take.
+    at_once : bool
+        Whether the sweeps of a step belong to its prediction, as those of ``solve`` do.
     """
 
     def __init__(
@@ -156,6 +158,7 @@ class Run:
         settings: Mapping[str, Any] | None = None,
         hooks: Sequence[type[Any]] = (RequireConvergence,),
         by_node: bool = True,
+        at_once: bool = False,
     ) -> None:
         self.work, self.comm = work, comm
         setup = describe(
@@ -168,6 +171,8 @@ class Run:
             problem_params=work.params,
             **(settings or {}),
         )
+        if at_once:
+            sweep_at_once(setup)
         description = setup.with_step(work.dt)
         if comm is not None:
             description["sweeper_params"]["comm"] = comm

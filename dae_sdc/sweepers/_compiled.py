@@ -52,7 +52,7 @@ class CompiledNodes(PythonNodes):
         entries: int,
     ) -> None:
         super().__init__(problem, n_integrated, owned, diagonal)
-        kernels = problem.kernels
+        kernels = self._kernels = problem.kernels  # they live as long as their addresses are used
         assert kernels is not None
         n = problem.n
         self._capacity = kept = max(num_nodes, min(MOST_KEPT, ROOM // entries))

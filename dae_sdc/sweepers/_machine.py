@@ -236,7 +236,11 @@ def entry_point(function: Any) -> Any:
     """
     digest = mn.digest_of(iteration, machine, mn, sweep, sys.modules[__name__])
     function.__qualname__ = f"{function.__name__}-{digest:08x}"
-    compiled = njit(cache=True, error_model="numpy", _dbg_optnone=True)(function)
+    options = {"error_model": "numpy", "_dbg_optnone": True}
+    try:
+        compiled = njit(cache=True, **options)(function)
+    except RuntimeError:  # there is no place on disk
+        compiled = njit(**options)(function)
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:

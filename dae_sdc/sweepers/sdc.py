@@ -43,7 +43,7 @@ SETTLED = 3
 """Sweeps from a cold start after which another step of the same block may continue the polynomial of this."""
 
 FORCING = 0.01
-"""Part of its first correction that a node's solve may leave to the next sweep.
+"""Part of its first correction that a node's solve may leave to the next sweep, where nobody sees this one.
 
 Where constraints determine integrated unknowns, what is left comes back divided by dt, and none may be."""
 
@@ -137,6 +137,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._sweeps = self._last_sweeps = self.initial_sweeps = 0
         self._continuation: Continuation | None = None
         self._residual_now = np.inf
+        self._unseen = False
         self.defers = self.provisional = self.together = self.coupled = False
         self._integral_tau: Vector | None = None
         self.failure: Exception | None = None
@@ -314,10 +315,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._place_start()
         # A step that depends on no other computation need not wait for the controller's iterations.
         most = self.params.initial_sweeps
+        self._unseen = not self._constrained and not self.keeps_node_value
         while self._alone() and self._sweeps < most:
             self._sweep_or_adopt(most - self._sweeps)
-            if self._residual_now <= L.params.restol:
+            if self._residual_now <= L.params.restol or self._residual_now == np.inf:
                 break
+        self._unseen = False
         self.initial_sweeps = self._sweeps
 
     def _alone(self) -> bool:
@@ -421,7 +424,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         P, restol = L.prob, L.params.restol
         tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
-        limits = (P.newton_tol, tolerance, P.newton_maxiter, 0.0 if self._constrained else FORCING)
+        limits = (P.newton_tol, tolerance, P.newton_maxiter, FORCING if self._unseen else 0.0)
         arrays, times, coefficients = self._arrays(stages), self._times, self._coefficients
         return Place(stages, arrays, L.time, self._dt, times, coefficients, L.tau, self._guide, limits)
 
