@@ -119,11 +119,8 @@ class CompiledNodes(PythonNodes):
             for name in ("right_side", "mixed", "dt_q", "dt_delta"):
                 self._tell(compiled.Where[name.upper()], getattr(a, name))
             self._tell(compiled.Where.GUIDE, place.guide)
-            where[compiled.NUM_NODES], where[compiled.N], where[compiled.N_INTEGRATED] = (
-                a.num_nodes,
-                a.n,
-                a.n_integrated,
-            )
+            where[compiled.NUM_NODES] = a.num_nodes
+            where[compiled.N], where[compiled.N_INTEGRATED] = a.n, a.n_integrated
             where[compiled.DIAGONAL], where[compiled.FIRST] = a.diagonal, a.first
             where[1] = where[3] = a.u.strides[0] // 8
             where[compiled.INTEGRAL + 1] = a.n_integrated
@@ -157,10 +154,7 @@ class CompiledNodes(PythonNodes):
             self._sizes[mn.FORCING] = place.limits[3]
             # These arrays are the same from step to step.
             places[mn.STRIDE], places[mn.FIRST] = a.u.strides[0] // 8, a.first
-            places[mn.TIMES], places[mn.GUIDE] = (
-                address(place.times),
-                address(place.guide),
-            )
+            places[mn.TIMES], places[mn.GUIDE] = address(place.times), address(place.guide)
 
     def _assign(self, coefficients: Vector) -> None:
         """Say where the matrices of the nodes are kept: by coefficient, and by node if each has its own."""
@@ -361,15 +355,11 @@ class SparseNodes(CompiledNodes):
         slot = int(self._buffers["SLOTS"][m])
         newton = self.newtons[m]
         if self._kept["RENEWED"][slot]:
-            newton.forget(self._places_key(m))
+            newton.forget(float(self.place.coefficients[m]))
         super().solve_at(m)
         self._places[mn.SPLIT] = self.system.split
         self._take_over(slot, newton.matrix_in_use)
         return True
-
-    def _places_key(self, m: int) -> float:
-        """Under which key Python keeps the matrix of node m."""
-        return float(self.place.coefficients[m])
 
     def _take_over(self, slot: int, matrix: Any) -> None:
         """Let compiled code solve with the factors that Python has now."""
@@ -419,6 +409,8 @@ class SparseNodes(CompiledNodes):
     def recall(self) -> None:
         """See :class:`CompiledNodes`."""
         super().recall()
+        # Slots that were taken since point to factors which are given up now.
+        self._kept["TRIANGLES"][len(self._remembered_slots) :] = 0
         self._factors = self._remembered_factors
         for newton in self.newtons.values():
             for matrix in newton.kept_matrices():
