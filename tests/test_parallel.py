@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 from itertools import chain, pairwise
@@ -371,11 +370,10 @@ def test_without_mpi4py_serial_runs_work_and_parallel_ones_say_what_to_install()
 
 def test_one_process_of_a_parallel_run_needs_no_launcher(mpirun: Launcher) -> None:
     done = alone(*SOLVE, "--parallel", "nodes", "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S")
-    serial = alone(*SOLVE, "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S")
+    # Left alone, a serial step would begin with sweeps that nobody sees.
+    serial = alone(*SOLVE, "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S", "--nsweeps", "1")
     assert (done.returncode, done.stderr) == (0, "")
-    # A serial step does not measure the residual of its first guess.
-    evaluations = re.compile(r"\d+ residual evaluations")
-    assert evaluations.sub("", done.stdout) == evaluations.sub("", serial.stdout)
+    assert done.stdout == serial.stdout
 
 
 def test_a_launcher_of_another_mpi_is_noticed(mpirun: Launcher) -> None:
