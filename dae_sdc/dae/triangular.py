@@ -27,9 +27,9 @@ from dae_sdc.errors import InputError, SingularMatrixError
 
 Indices = npt.NDArray[np.int32]
 
-PLAIN = 20_000
-"""Entries of a matrix and its factors up to which their pattern is found in plain Python, in less than the
-fifth of a second in which numba loads what it has compiled before."""
+PLAIN = 1000
+"""Entries of a matrix and its factors up to which their pattern is found in plain Python: in milliseconds, as
+numba needs a fifth of a second to load what it has compiled before."""
 
 
 class TriangularFactors(NamedTuple):
