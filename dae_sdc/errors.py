@@ -59,6 +59,14 @@ class SingularMatrixError(SolveError):
     """An iteration matrix has no inverse."""
 
 
+class StepSizeError(SolveError):
+    """No step from a state is good enough, however small."""
+
+
+class TimeLimitError(SolveError):
+    """A run took longer than it may."""
+
+
 class ConvergenceError(SolveError):
     """The sweeps of a step ended above their residual tolerance."""
 

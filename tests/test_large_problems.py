@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.consistency import check_consistent, violation
-from dae_sdc.dae.jacobian import column_groups, linearize
+from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import DIAGNOSIS_LIMIT, SparseLU
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InconsistentStateError, InputError, ReferenceRangeError, SingularMatrixError

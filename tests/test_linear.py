@@ -14,7 +14,7 @@ import scipy.sparse as sparse
 from hypothesis import given, strategies as st
 
 from dae_sdc.dae import linear, triangular
-from dae_sdc.dae.jacobian import column_groups
+from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.linear import (
     DIAGNOSIS_LIMIT,
     EPS,

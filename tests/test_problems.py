@@ -19,6 +19,17 @@ from dae_sdc.problems.power import EVENT_SLACK
 
 NAMES = list(PROBLEMS)
 STORED = [name for name in NAMES if hasattr(PROBLEMS[name], "stored")]
+# Problems whose equations are defined for positive unknowns only.
+POSITIVE = {"chemical-akzo-nobel"}
+# Equations that bend within the differences taken here; test_testset_c.py takes shorter ones.
+BENT = {"wheelset"}
+# Problems with one branch for a step; the water tubes have one for each pipe.
+SWITCHED = [name for name in NAMES if hasattr(PROBLEMS[name], "event") and name != "water-tube"]
+# How far from the start the equations are defined; by 0.05 where not given.
+SPREAD = {
+    "wheelset": 1e-6,
+    "water-tube": np.r_[np.full(18, 1e-6), np.full(2, 1.0), np.full(18, 1e-5), np.full(11, 1.0)],
+}
 
 # Where pySDC orders its equations differently: entry i is the place of our equation i among those of pySDC.
 PEER_ROWS = {"wscc9": [*range(27), 30, 31, 32, 27, 28, 29, *range(33, 57)]}
@@ -37,11 +48,25 @@ PEERS = {
 }
 
 
-def random_states(problem, count, size=0.05):
+def known(name, share):
+    """Whether the solution and its derivative are known after a share of the interval of a problem."""
+    problem = PROBLEMS[name]()
+    start, end = problem.interval
+    try:
+        problem.u_exact(start + share * (end - start)), problem.du_exact(start + share * (end - start))
+    except ReferenceRangeError:
+        return False
+    return True
+
+
+def random_states(problem, count):
     """States near the start, derivatives of order one, and times on both sides of every disturbance."""
     rng = np.random.default_rng(42)
     start = np.asarray(problem.u_exact(problem.interval[0]))
+    size = next((size for name, size in SPREAD.items() if isinstance(problem, PROBLEMS[name])), 0.05)
     u = start + size * rng.standard_normal((count, problem.n))
+    if any(isinstance(problem, PROBLEMS[name]) for name in POSITIVE):
+        u = np.abs(u)
     times = np.linspace(0.01, 0.3, count)
     return u, rng.standard_normal((count, problem.n)), times
 
@@ -61,7 +86,7 @@ def branches(problem):
     return [a for a in ("switched", "limited") if hasattr(problem, a)]
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in BENT])
 @pytest.mark.parametrize("c", [0.0, 1e-3, 0.1, 1.0])
 def test_jacobian_is_the_derivative_of_the_residual(name, c):
     problem = PROBLEMS[name]()
@@ -87,17 +112,25 @@ def test_jacobian_is_the_derivative_of_the_residual(name, c):
 def test_initial_value_satisfies_the_equations_and_the_hidden_constraints(name):
     problem = PROBLEMS[name]()
     t = problem.interval[0]
-    u, du = problem.u_exact(t), problem.du_exact(t)
+    u = problem.u_exact(t)
+    du = problem.du_exact(t) if known(name, 0.0) else np.zeros(problem.n)
     problem.start_step(u, t)
     size = np.abs(jacobian(problem, u, du, t, 1.0)) @ np.maximum(np.abs(u), 1.0) + 1e-30
-    assert np.abs(residual(problem, u, du, t) / size).max() < 1e-15
+    constraints = np.abs(jacobian(problem, u, du, t, 0.0)).max(axis=1) == 0.0
+    satisfied = constraints | known(name, 0.0)
+    assert np.abs(residual(problem, u, du, t) / size)[satisfied].max(initial=0.0) < 1e-15
+    if not known(name, 0.0):
+        return
     # Constraints hold along u + s u', so their derivative vanishes: the hidden constraint of index 2 and 3.
-    s = 1e-4
-    rows = np.flatnonzero(np.abs(jacobian(problem, u, du, t, 0.0)).max(axis=1) == 0.0)
-    later = residual(problem, u + s * du, du, t + s)[rows]
-    earlier = residual(problem, u - s * du, du, t - s)[rows]
-    # The symmetric difference is exact up to s^2.
-    assert np.abs((later - earlier) / (2.0 * s)).max(initial=0.0) <= 2e-8 * np.abs(du).max() + 1e-11
+    s = 1e-4 / np.max(np.abs(du) / np.maximum(np.abs(u), 1.0), initial=1.0)
+
+    def change(s):
+        later, earlier = (residual(problem, u + x * du, du, t + x)[constraints] for x in (s, -s))
+        return (later - earlier) / (2.0 * s)
+
+    # The difference is exact up to s^4.
+    slope = (4.0 * change(s) - change(2.0 * s)) / 3.0
+    assert np.abs(slope).max(initial=0.0) <= 2e-8 * np.abs(du).max() + 1e-11
 
 
 def test_pendulum_meets_its_hidden_constraints_everywhere():
@@ -108,7 +141,7 @@ def test_pendulum_meets_its_hidden_constraints_everywhere():
         assert abs(2.0 * (u * u + v * v) - tension * 0.25 - 2.0 * 9.0 * q) < 1e-13
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [name for name in NAMES if known(name, 0.377)])
 def test_residual_vanishes_along_the_reference(name):
     problem = PROBLEMS[name]()
     start, end = problem.interval
@@ -364,7 +397,7 @@ def test_valve_limiter_acts_from_its_event_on():
     assert abs(problem.du_exact(0.9)[held]) < 1e-10
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if hasattr(PROBLEMS[name], "event")])
+@pytest.mark.parametrize("name", SWITCHED)
 def test_branch_is_chosen_at_the_start_of_a_step_and_kept(name):
     problem = PROBLEMS[name]()
     attribute = branches(problem)[0]
@@ -458,7 +491,7 @@ def test_records_describe_every_unknown_equation_and_parameter(name):
         assert len(record) == problem.n
     assert len(set(problem.names)) == len(set(problem.equation_names)) == problem.n
     assert problem.title and problem.reference
-    assert problem.index in (1, 2, 3)
+    assert problem.index in (0, 1, 2, 3)
     parameters = [p for p in inspect.signature(type(problem)).parameters if p != "settings"]
     assert set(parameters) == set(problem.parameter_units)
     entries = re.findall(

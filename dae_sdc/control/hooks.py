@@ -11,6 +11,7 @@ from pySDC.implementations.hooks.log_work import LogWork as LogWork
 
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.interpolant import step_data
 from dae_sdc.errors import ConvergenceError
 
 ROUND_OFF = 64.0 * float(np.finfo(float).eps)
@@ -125,9 +126,15 @@ class StepRecord(Hooks):  # type: ignore[misc]
     collects : bool
         Whether new steps wait in ``new`` until somebody takes them: a step on a rank of its own may have
         followed one that has failed.
+    dense : bool
+        Whether rows have ``dense`` too, what dense output needs of the step.
+    n_slopes : int
+        Number of unknowns whose u' dense output may rely on.
     """
 
     collects: ClassVar[bool] = False
+    dense: ClassVar[bool] = False
+    n_slopes: ClassVar[int] = 0
 
     def __init__(self) -> None:
         super().__init__()
@@ -161,16 +168,19 @@ class StepRecord(Hooks):  # type: ignore[misc]
             return
         counters = L.prob.work_counters
         before = self._before[step.status.slot]
-        self.new.append(
-            {
-                "t": L.time + L.dt,
-                "u": L.uend.view(np.ndarray),
-                "du": L.uend.polynomial.derivative_at_end(),
-                "residual": L.status.residual,
-                "sweeps": getattr(L.sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
-                **{name: counters[name].niter - before[name] for name in COUNTERS},
-            }
-        )
+        time, dt, end, polynomial = L.time, L.dt, L.uend.view(np.ndarray), L.uend.polynomial
+        row = {
+            "t": time + dt,
+            "u": end,
+            "du": polynomial.derivative_at_end(),
+            "residual": L.status.residual,
+            "sweeps": getattr(L.sweep, "initial_sweeps", 0) + step.status.iter * L.params.nsweeps,
+            **{name: counters[name].niter - before[name] for name in COUNTERS},
+        }
+        if self.dense:
+            start, collocation = L.u[0].view(np.ndarray), getattr(L.sweep, "collocation", True)
+            row["dense"] = step_data(time, dt, start, end, polynomial, collocation, self.n_slopes)
+        self.new.append(row)
         if not self.collects:
             self.keep(self.take())
 

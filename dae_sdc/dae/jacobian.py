@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.problem import ProblemDAE, undefined
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -203,40 +204,3 @@ def _scatter(colouring: _Colouring, changes: Vector, steps: Vector) -> Any:
     column = np.repeat(np.arange(len(steps)), np.diff(pattern.indptr))
     data = changes[group_of[column], pattern.indices] / steps[column]
     return sparse.csc_matrix((data, pattern.indices, pattern.indptr), shape=pattern.shape)
-
-
-def column_groups(pattern: Any) -> list[npt.NDArray[np.intp]]:
-    """Columns that share no row, greedily grouped so that one difference serves all columns of a group.
-
-    Parameters
-    ----------
-    pattern : CSC matrix, shape (n, n)
-        Nonzero where the Jacobian may be nonzero.
-
-    Returns
-    -------
-    list of ndarray
-        Disjoint groups of column indices that cover all columns.
-
-    References
-    ----------
-    A. R. Curtis, M. J. D. Powell, J. K. Reid, On the estimation of sparse Jacobian matrices,
-    IMA J. Appl. Math. 13 (1974) 117.
-    """
-    # One integer for every row, with bit k set when a column of group k has an entry there: the first group
-    # without one is the lowest zero bit of what the rows of a column have together. The groups are those that
-    # comparing with all columns of all rows would give, at the cost of the entries alone.
-    taken = [0] * pattern.shape[0]
-    rows, starts = pattern.indices.tolist(), pattern.indptr.tolist()
-    group_of = np.empty(pattern.shape[1], dtype=np.intp)
-    for j in range(pattern.shape[1]):
-        mine = rows[starts[j] : starts[j + 1]]
-        together = 0
-        for row in mine:
-            together |= taken[row]
-        bit = ~together & (together + 1)
-        for row in mine:
-            taken[row] |= bit
-        group_of[j] = bit.bit_length() - 1
-    order = np.argsort(group_of, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(group_of))[:-1])

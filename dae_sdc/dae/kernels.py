@@ -7,7 +7,8 @@ A pair of kernels has one fixed signature::
 
 with the time t, the state u and its derivative du (n doubles each), the coefficient c, the parameters p of
 the problem, and F(t, u, u') or dF/du' + c dF/du for the result: row by row, or the entries of a CSC matrix in
-the order of the problem's ``sparsity``.
+the order of the problem's ``sparsity``. In place of a Jacobian, :data:`COMPLEX_STEP` stands for the exact
+derivatives of the residual. A kernel may call plain functions of numbers that :func:`inlined` marks.
 """
 
 from __future__ import annotations
@@ -16,9 +17,47 @@ import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from dae_sdc.dae.inlining import inlined
 from dae_sdc.errors import InputError
+
+__all__ = [
+    "COMPLEX_STEP",
+    "Kernels",
+    "compile_kernel",
+    "compile_kernels",
+    "complex_step",
+    "inlined",
+    "machine",
+]
+
+
+class ComplexStep:
+    """The type of :data:`COMPLEX_STEP`."""
+
+    def __repr__(self) -> str:
+        return "COMPLEX_STEP"
+
+    def __reduce__(self) -> str:
+        return "COMPLEX_STEP"
+
+    def __call__(self, *arguments: Any) -> None:
+        """Refused: it has no form in plain Python."""
+        raise InputError("COMPLEX_STEP is no function; call jacobian(u, du, t, c) of the problem")
+
+
+COMPLEX_STEP: Final = ComplexStep()
+"""As ``jacobian_kernel``: the exact dF/du' + c dF/du of ``residual_kernel``, by complex steps.
+
+The residual is compiled a second time, for numbers whose imaginary part is a perturbation too small to change
+the real part, so that nothing cancels. Comparisons, ``abs``, ``min`` and ``max`` look at the real part.
+
+References
+----------
+W. Squire, G. Trapp, Using complex variables to estimate derivatives of real functions, SIAM Review 40 (1998)
+110.
+"""
 
 
 @dataclass(frozen=True)
@@ -43,6 +82,11 @@ def machine() -> Any:
     return importlib.import_module("dae_sdc.dae.machine")
 
 
+def complex_step() -> Any:
+    """The module of Jacobians by complex steps, imported when one is wanted."""
+    return importlib.import_module("dae_sdc.dae.complex_step")
+
+
 @functools.lru_cache(maxsize=256)
 def compile_kernel(function: Callable[..., None], kind: str) -> Any:
     """Compile a Python function, once a machine: the result is kept on disk beside its file.
@@ -54,8 +98,8 @@ def compile_kernel(function: Callable[..., None], kind: str) -> Any:
         the functions of :mod:`math`, and reading and writing single entries ``u[i]``; arguments have no
         length, and dividing by zero gives infinity or NaN. Global numbers are read once, when it is compiled;
         what may change belongs to the parameters p.
-    kind : {"residual", "jacobian"}
-        Which of the signatures.
+    kind : {"residual", "jacobian", "complex"}
+        Which of the signatures; "complex" is that of a residual of complex u, du and out.
 
     Returns
     -------
@@ -69,16 +113,26 @@ def compile_kernel(function: Callable[..., None], kind: str) -> Any:
     """
     module = machine()
     try:
+        if kind == "complex":
+            return complex_step().compile_residual(function)
         return module.compile_function(function, module.SIGNATURES[kind])
     except module.CompilationError as error:
-        reason = " ".join(str(error).split())
-        raise InputError(
-            f"numba cannot compile the kernel {function.__qualname__}: {reason[:300]}"
-        ) from error
+        reason = " ".join(str(error).split())[:300]
+        if "Untyped global name" in reason:
+            reason += "; mark functions that kernels call with dae_sdc.dae.kernels.inlined"
+        if kind == "complex":
+            raise InputError(
+                f"numba cannot compile the kernel {function.__qualname__} for complex steps; use functions "
+                f"of math or numpy on single numbers, or write a jacobian_kernel: {reason}"
+            ) from error
+        raise InputError(f"numba cannot compile the kernel {function.__qualname__}: {reason}") from error
 
 
 def compile_kernels(residual: Callable[..., None], jacobian: Callable[..., None] | None) -> Kernels:
     """Compile the two functions of a problem, see :func:`compile_kernel`."""
     first = compile_kernel(residual, "residual")
+    if jacobian is COMPLEX_STEP:
+        second = complex_step().jacobian_function()
+        return Kernels(first.address, second.address, (first, second, compile_kernel(residual, "complex")))
     second = None if jacobian is None else compile_kernel(jacobian, "jacobian")
     return Kernels(first.address, second.address if second else 0, (first, second))

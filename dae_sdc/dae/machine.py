@@ -1,4 +1,7 @@
-"""How compiled code and Python call kernels. Importing this imports numba, which takes half a second."""
+"""How kernels are compiled, and called from compiled code and Python.
+
+Importing this imports numba, which takes half a second.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,25 @@ import warnings
 import zlib
 from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from llvmlite import ir
 from numba import cfunc, njit, types
+from numba.core import ir as numba_ir
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import NumbaError as CompilationError, NumbaWarning
+from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic
+
+from dae_sdc.dae.inlining import is_inlined
 
 __all__ = [
     "SIGNATURES",
     "CompilationError",
+    "Inlining",
+    "KernelCompiler",
     "call_jacobian",
     "call_residual",
     "compile_function",
@@ -25,49 +36,106 @@ __all__ = [
     "residuals_at",
 ]
 
-_DOUBLES = types.CPointer(types.float64)
+_DOUBLES, _COMPLEX = types.CPointer(types.float64), types.CPointer(types.complex128)
 
 SIGNATURES = {
     "residual": types.void(types.float64, _DOUBLES, _DOUBLES, _DOUBLES, _DOUBLES),
     "jacobian": types.void(types.float64, _DOUBLES, _DOUBLES, types.float64, _DOUBLES, _DOUBLES),
+    "complex": types.void(types.float64, _COMPLEX, _COMPLEX, _DOUBLES, _COMPLEX),
 }
-"""Types of ``residual(t, u*, du*, p*, out*)`` and ``jacobian(t, u*, du*, c, p*, out*)``."""
+"""Types of ``residual(t, u*, du*, p*, out*)`` and ``jacobian(t, u*, du*, c, p*, out*)``.
+
+The complex one is a residual of complex u, du and out.
+"""
 
 
-def compile_function(function: Callable[..., None], signature: Any) -> Any:
-    """A C function from a Python function, from the disk where it was compiled before."""
-    marked = _marked(function)
+def compile_function(
+    function: Callable[..., None],
+    signature: Any,
+    compiler: type[KernelCompiler] | None = None,
+    mark: str = "",
+) -> Any:
+    """A C function from a Python function, from the disk where it was compiled before.
+
+    ``mark`` becomes part of the name under which it is kept, for a ``compiler`` other than that of kernels.
+    """
+    options = {"error_model": "numpy", "pipeline_class": KernelCompiler if compiler is None else compiler}
+    marked = _marked(function, mark)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", NumbaWarning)
         if marked is not None:
             try:
-                return cfunc(signature, cache=True, error_model="numpy")(marked)
+                return cfunc(signature, cache=True, **options)(marked)
             except RuntimeError:  # typed at a prompt, it has no file to keep the result beside
                 pass
-        return cfunc(signature, error_model="numpy")(function)
+        return cfunc(signature, **options)(function)
 
 
-def _marked(function: Any) -> Any:
-    """The function with the values of its global numbers in its name, or None where it uses other globals.
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Inlining(FunctionPass):  # type: ignore[misc]
+    """Puts compiled functions in the place of the plain ones that ``inlined`` marks."""
 
-    Compiled code holds the values that globals had, and numba keeps it under the name of the function.
+    _name = "dae_sdc_inlining"
+    compiler: ClassVar[type[CompilerBase]]
+    compiled: ClassVar[dict[Any, Any]] = {}
+
+    def __init__(self) -> None:
+        FunctionPass.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Look at every value that the function refers to."""
+        for block in state.func_ir.blocks.values():
+            for statement in block.find_insts(numba_ir.Assign):
+                value = statement.value
+                if isinstance(value, numba_ir.Global | numba_ir.FreeVar):
+                    value.value = self.replaced(value.value)
+                elif isinstance(value, numba_ir.Expr):
+                    self.operate(value)
+        return True
+
+    def replaced(self, value: Any) -> Any:
+        """What a global or captured value becomes."""
+        return self.function(value) if is_inlined(value) else value
+
+    def operate(self, expression: Any) -> None:
+        """Change what an operator does; it stays as it is."""
+
+    def function(self, plain: Any) -> Any:
+        """The compiled form of a plain function."""
+        if plain not in self.compiled:
+            self.compiled[plain] = njit(error_model="numpy", pipeline_class=self.compiler)(plain)
+        return self.compiled[plain]
+
+
+class KernelCompiler(CompilerBase):  # type: ignore[misc]
+    """numba's compiler with :class:`Inlining`."""
+
+    step: ClassVar[type[Inlining]] = Inlining
+
+    def define_pipelines(self) -> Any:
+        """See numba."""
+        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes.add_pass_after(self.step, IRProcessing)
+        passes.finalize()
+        return [passes]
+
+
+Inlining.compiler = KernelCompiler
+
+
+def _marked(function: Any, mark: str) -> Any:
+    """The function with a digest of what it refers to in its name, or None where that has no lasting value.
+
+    Compiled code holds the values that globals had and the functions it calls, and numba keeps it under the
+    name of the function.
     """
-    used: dict[str, Any] = {}
-    codes = [function.__code__]
-    while codes:
-        code = codes.pop()
-        used |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
-        codes += [constant for constant in code.co_consts if isinstance(constant, CodeType)]
-    digest = 0
-    for name, value in sorted(used.items()):
-        if isinstance(value, ModuleType | BuiltinFunctionType):
-            continue
-        if not isinstance(value, bool | int | float | np.number | np.ndarray):
-            return None
-        numbers = np.asarray(value)
-        text = f"{name} {type(value).__name__} {numbers.dtype} {numbers.shape}"
-        digest = zlib.crc32(text.encode() + numbers.tobytes(), digest)
-    if digest == 0:
+    found = _digest(function, [])
+    captured = [cell.cell_contents for cell in function.__closure__ or ()]
+    if found is None or any(callable(value) for value in captured):
+        return None
+    if found:
+        mark += f"-{found:08x}"
+    if not mark:
         return function
     marked = FunctionType(
         function.__code__,
@@ -76,8 +144,56 @@ def _marked(function: Any) -> Any:
         function.__defaults__,
         function.__closure__,
     )
-    marked.__qualname__ = f"{function.__qualname__}-{digest:08x}"
+    marked.__qualname__ = f"{function.__qualname__}{mark}"
     return marked
+
+
+def _digest(function: Any, known: list[Any]) -> int | None:
+    """A number that changes with the globals of a function and with the functions it calls."""
+    known.append(function)
+    codes = _codes(function.__code__)
+    names = sorted({name for code in codes for name in code.co_names})
+    digest = 0
+    numbers: list[tuple[str, Any]]
+    for name in names:
+        if name not in function.__globals__:
+            continue
+        value = function.__globals__[name]
+        if isinstance(value, BuiltinFunctionType):
+            continue
+        if isinstance(value, ModuleType):
+            entries = [(f"{name}.{part}", getattr(value, part, None)) for part in names]
+            numbers = [(part, entry) for part, entry in entries if isinstance(entry, bool | int | float)]
+        elif isinstance(value, bool | int | float | np.number | np.ndarray):
+            numbers = [(name, value)]
+        elif is_inlined(value):
+            if value in known:
+                continue
+            inner, captured = _digest(value, known), value.__closure__ or ()
+            if inner is None or captured:
+                return None
+            parts = [(code.co_code, _plain(code.co_consts), code.co_names) for code in _codes(value.__code__)]
+            text = f"{name} {parts} {value.__defaults__} {inner}"
+            digest = zlib.crc32(text.encode(), digest)
+            continue
+        else:
+            return None
+        for part, number in numbers:
+            array = np.asarray(number)
+            text = f"{part} {type(number).__name__} {array.dtype} {array.shape}"
+            digest = zlib.crc32(text.encode() + array.tobytes(), digest)
+    return digest
+
+
+def _codes(code: CodeType) -> list[CodeType]:
+    """A code and those defined in it."""
+    inside = (entry for entry in code.co_consts if isinstance(entry, CodeType))
+    return [code, *(inner for entry in inside for inner in _codes(entry))]
+
+
+def _plain(constants: tuple[Any, ...]) -> list[str]:
+    """Constants as texts; codes among them are looked at by themselves."""
+    return [repr(entry) for entry in constants if not isinstance(entry, CodeType)]
 
 
 def _call(builder: Any, address: Any, arguments: list[Any]) -> None:

@@ -110,6 +110,8 @@ class ModifiedNewton:
     trust : bool
         Accept by a contraction rate measured in an earlier solve. Right for sweeps that return to a node they
         have solved in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
+    tolerance : float, optional
+        Largest size of the error to be left; that of the problem if None.
     residual_tolerance : float
         Largest abs(F) to be left besides: sweeps cannot reach a residual below what the solves leave.
     forcing : float
@@ -126,6 +128,7 @@ class ModifiedNewton:
 
     problem: ProblemDAE
     trust: bool = True
+    tolerance: float | None = None
     residual_tolerance: float = float("inf")
     guide: Callable[[], Any] | None = None
     forcing: float = 0.0
@@ -139,6 +142,10 @@ class ModifiedNewton:
     MAX_KEPT = 64
 
     @property
+    def _goal(self) -> float:
+        return self.problem.newton_tol if self.tolerance is None else self.tolerance
+
+    @property
     def last_linearization(self) -> Any:
         """The Jacobian used last."""
         return self._used
@@ -147,6 +154,10 @@ class ModifiedNewton:
     def matrix_in_use(self) -> KeptMatrix:
         """The matrix of the last solve."""
         return self._matrix
+
+    def kept_matrix(self, key: Any) -> KeptMatrix | None:
+        """The matrix kept for a key; with GMRES the one that serves all."""
+        return self._kept.get(None if self.problem.linear_solver == "gmres" else key)
 
     def kept_matrices(self) -> list[KeptMatrix]:
         """All matrices that are kept."""
@@ -194,7 +205,7 @@ class ModifiedNewton:
             how = iterate(
                 self,
                 self.trust,
-                self.problem.newton_tol,
+                self._goal,
                 self.residual_tolerance,
                 self.forcing,
                 self.problem.newton_maxiter,
@@ -325,7 +336,7 @@ class ModifiedNewton:
                 fraction *= 0.5
                 if fraction < 1e-3:
                     return False
-            if fraction == 1.0 and next_size <= self.problem.newton_tol:
+            if fraction == 1.0 and next_size <= self._goal:
                 return True
         return False
 
@@ -360,7 +371,7 @@ class ModifiedNewton:
         tail = ", ".join(f"{size:.1e}" for size in history[-4:])
         raise NewtonError(
             f"Newton did not converge at t={system.time:.6g}, {system.where}: "
-            f"last corrections {tail} (tolerance {self.problem.newton_tol:.1e}), worst equation '{worst}'; "
+            f"last corrections {tail} (tolerance {self._goal:.1e}), worst equation '{worst}'; "
             f"reduce dt, or check the initial value and the Jacobian",
             time=system.time,
             history=history,

@@ -14,7 +14,14 @@ import numpy.typing as npt
 from pySDC.core.problem import Problem
 
 from dae_sdc.dae.counters import new_counters
-from dae_sdc.dae.kernels import Kernels, compile_kernel, compile_kernels, machine
+from dae_sdc.dae.kernels import (
+    COMPLEX_STEP,
+    Kernels,
+    compile_kernel,
+    compile_kernels,
+    complex_step,
+    machine,
+)
 from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.errors import InputError, require_count
@@ -48,7 +55,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     - ``sparsity``: the pattern of dF/du' + c dF/du as a SciPy sparse matrix, for finite differences by
       colours;
     - ``residual_kernel`` and ``jacobian_kernel``: the equations as functions that numba compiles, see
-      :mod:`dae_sdc.dae.kernels`, in place of ``eval_f`` and ``jacobian``, and :meth:`kernel_parameters`.
+      :mod:`dae_sdc.dae.kernels`, in place of ``eval_f`` and ``jacobian``, and :meth:`kernel_parameters`;
+      ``jacobian_kernel = COMPLEX_STEP`` takes exact derivatives of the residual.
 
     Parameters
     ----------
@@ -74,6 +82,10 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         Name and unit of every unknown, in the order of the state; no name twice. Checked when they are set.
     equation_names : tuple of str
         Name of every equation, used in messages.
+    variable_index : tuple of int
+        Index of every unknown, from 1 on: an error in an unknown of index k is worth dt^(k-1) of one of
+        index 1. A class may give it, one entry for each unknown. By default 1 for differential unknowns and,
+        for algebraic ones, ``index``, but at least 1; 1 for all where ``index`` is None.
     parameter_units : mapping of str to str
         Unit of every parameter of the constructor.
     reference : str
@@ -120,8 +132,19 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             cls.residual_kernel = None
         if "jacobian_kernel" in own:
             given = cls.jacobian_kernel
-            cls.jacobian = _compiled_jacobian(given)
+            if given is not None and not callable(given):
+                raise InputError(
+                    f"{cls.__qualname__}.jacobian_kernel must be a function or COMPLEX_STEP of "
+                    f"dae_sdc.dae.kernels; got {given!r}"
+                )
+            if given is COMPLEX_STEP and cls.residual_kernel is None:
+                raise InputError(
+                    f"{cls.__qualname__} has jacobian_kernel = COMPLEX_STEP, which needs a residual_kernel"
+                )
+            cls.jacobian = _stepped_jacobian if given is COMPLEX_STEP else _compiled_jacobian(given)
         elif "jacobian" in own or cls.residual_kernel is None:
+            if cls.jacobian_kernel is COMPLEX_STEP and "jacobian" not in own:
+                cls.jacobian = None  # that of equations which are no longer those of the class
             cls.jacobian_kernel = None
         if "eval_f" in cls.__dict__:
             cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
@@ -164,6 +187,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             given = getattr(self, name)
             missing = name in defaults and (given is None or np.size(given) == 0)
             setattr(self, name, defaults[name] if missing else given)
+        if not isinstance(inspect.getattr_static(type(self), "variable_index"), property):
+            self.variable_index = self.variable_index  # given by the class, and to be checked
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name[0] != "_":
@@ -172,6 +197,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         if "n" in self.__dict__:
             if name in PER_UNKNOWN:
                 value = self._texts(name, value)
+            elif name == "variable_index":
+                value = self._indices(value)
             elif name in ("index", "interval", "dt"):
                 self._check_default(name, value)
         super().__setattr__(name, value)
@@ -195,6 +222,18 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 )
         return tuple(str(text) for text in texts)
 
+    def _indices(self, given: Any) -> tuple[int, ...]:
+        """``given`` as a tuple with the index of every unknown."""
+        which = f"{type(self).__name__}.variable_index"
+        if not isinstance(given, list | tuple | np.ndarray):
+            raise InputError(f"{which} must be a tuple with the index of each unknown; got {given!r}")
+        if len(given) != self.n:
+            raise InputError(f"{which} has {len(given)} entries for {self.n} unknowns")
+        for i, entry in enumerate(given):
+            if not (_is_integer(entry) and entry >= 1):
+                raise InputError(f"{which} must hold integers from 1 on; entry {i} is {entry!r}")
+        return tuple(int(entry) for entry in given)
+
     def _check_default(self, name: str, value: Any) -> None:
         if name == "index":
             fine, wanted = value is None or (_is_integer(value) and value >= 0), "an integer or None"
@@ -205,6 +244,18 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             fine, wanted = fine and all(map(_is_number, value)), "a pair of numbers, start and end time"
         if not fine:
             raise InputError(f"{type(self).__name__}.{name} must be {wanted}; got {value!r}")
+
+    @property
+    def variable_index(self) -> tuple[int, ...]:
+        """Index of every unknown, by which its error is scaled: 1 for differential unknowns."""
+        known: tuple[int, ...] | None = self.__dict__.get("_variable_index")
+        if known is not None:
+            return known
+        return (1,) * self.n_diff + (max(1, self.index or 1),) * self.n_alg
+
+    @variable_index.setter
+    def variable_index(self, value: Any) -> None:
+        self.__dict__["_variable_index"] = value
 
     @property
     def groups(self) -> dict[str, slice]:
@@ -242,10 +293,29 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     @property
     def packed_parameters(self) -> Vector:
         """What :meth:`kernel_parameters` gave last."""
-        known: Vector | None = self.__dict__.get("_parameters")
+        known: Any = self.__dict__.get("_parameters")
         if known is None:
-            known = np.ascontiguousarray(self.kernel_parameters(), dtype=np.float64)
+            if self.jacobian_kernel is COMPLEX_STEP:
+                known = complex_step().Parameters(self._workspace(), self.kernel_parameters())
+            else:
+                known = np.ascontiguousarray(self.kernel_parameters(), dtype=np.float64)
             self.__dict__["_parameters"] = known
+        if type(known) is np.ndarray:
+            return known
+        if not known.workspace.serves(self.sparsity):  # changed in place
+            self.__dict__["_parameters"] = None
+            return self.packed_parameters
+        found: Vector = known.array
+        return found
+
+    def _workspace(self) -> Any:
+        """What Jacobians by complex steps are made with; see :mod:`dae_sdc.dae.complex_step`."""
+        known = self.__dict__.get("_stepped")
+        if known is None or not known.serves(self.sparsity):
+            cls = type(self)
+            address = compile_kernel(cls.residual_kernel, "complex").address
+            known = complex_step().Workspace(address, self.n, self.sparsity, cls.__name__)
+            self.__dict__["_stepped"] = known
         return known
 
     @property
@@ -271,6 +341,15 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     def du_exact(self, t: float) -> npt.ArrayLike:
         """The derivative of the solution at time ``t``, shape (n,); raises like :meth:`u_exact`."""
         raise InputError(f"{type(self).__name__} has no du_exact")
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """Times strictly between ``t0`` and ``t_end`` at which a step must end, in ascending order.
+
+        There F jumps or has a kink as a function of time. Which piece is in force is chosen in
+        :meth:`start_step` and kept for the whole step, so that a stage at its end sees the limit from the
+        left. None by default.
+        """
+        return ()
 
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Called by every sweeper when a step begins at state ``u`` and time ``t``.
@@ -464,17 +543,37 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
                 f"{type(self).__name__}.jacobian_kernel writes the entries of a CSC matrix; sparsity must be "
                 f"one, got {type(pattern).__name__}"
             )
-        out = np.empty((self.n, self.n) if pattern is None else pattern.nnz)
-        address = compile_kernel(kernel, "jacobian").address
-        place, slope = _taken(self, u), _taken(self, du)
-        machine().jacobian_at(address, float(t), place, slope, float(c), self.packed_parameters, out)
-        if pattern is None:
-            return out
-        matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)
-        matrix.has_sorted_indices = True
-        return matrix
+        return _matrix(self, compile_kernel(kernel, "jacobian").address, u, du, t, c)
 
     return jacobian
+
+
+def _stepped_jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
+    """The matrix dF/du' + c dF/du by complex steps, shape (n, n), dense or CSC of ``sparsity``."""
+    workspace = self._workspace()
+    matrix = _matrix(self, complex_step().jacobian_function().address, u, du, t, c)
+    place, slope = _taken(self, u), _taken(self, du)
+    outside = workspace.outside(float(t), place, slope, float(c), self.packed_parameters)
+    if outside is not None:
+        i, j = outside
+        raise InputError(
+            f"{type(self).__name__}.sparsity has no entry ({i}, {j}), but equation {i} "
+            f"({self.equation_names[i]}) depends on {self.names[j]}; add it"
+        )
+    return matrix
+
+
+def _matrix(self: ProblemDAE, address: int, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
+    """What the Jacobian's kernel at an address writes, as a matrix."""
+    pattern = self.sparsity
+    out = np.empty((self.n, self.n) if pattern is None else pattern.nnz)
+    place, slope = _taken(self, u), _taken(self, du)
+    machine().jacobian_at(address, float(t), place, slope, float(c), self.packed_parameters, out)
+    if pattern is None:
+        return out
+    matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)
+    matrix.has_sorted_indices = True
+    return matrix
 
 
 def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:

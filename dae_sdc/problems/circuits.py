@@ -13,6 +13,7 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
 from dae_sdc.problems._reference import StoredReference, require_finite, require_positive
+from dae_sdc.problems._testset import ReferenceEnd, load_record, require_defaults
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Numbers that stand for the three potentials that are given, where a node number is expected."""
@@ -407,6 +408,12 @@ class TwoTransistorAmplifier(Amplifier):
             ],
             [(1, 2, 3), (4, 5, 6)],
         )
+
+    @property
+    def reference_end(self) -> ReferenceEnd:
+        """The reference value of the test set; raises :class:`ReferenceRangeError` for other parameters."""
+        require_defaults(self)
+        return load_record("transistor-amplifier").end
 
     def _start(self) -> list[float]:
         first = self.U_b * self.R_1 / (self.R_1 + self.R_2)

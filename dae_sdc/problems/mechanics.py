@@ -80,6 +80,7 @@ class Pendulum2D(ProblemDAE):
 
     title = "pendulum in Cartesian coordinates"
     index = 3
+    variable_index = (1, 1, 2, 2, 3)
     names = ("p", "q", "u", "v", "lambda")
     units = ("m", "m", "m/s", "m/s", "N/m")
     equation_names = ("velocity p", "velocity q", "force p", "force q", "length of the rod")

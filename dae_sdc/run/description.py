@@ -376,6 +376,12 @@ def _sweeper_name(cls: type[Any]) -> str:
     return next((name for name, entry in SWEEPERS.items() if entry is cls), cls.__name__)
 
 
+def check_interval(t0: float, t_end: float) -> None:
+    """Raise InputError unless ``t0`` and ``t_end`` are the ends of an interval."""
+    if not (np.isfinite([t0, t_end]).all() and t_end > t0):
+        raise InputError(f"need t_end > t0, both finite; got t0={t0:g}, t_end={t_end:g}")
+
+
 def number_of_steps(t0: float, t_end: float, dt: float) -> int:
     """How many steps of size ``dt`` lead from ``t0`` to ``t_end``.
 

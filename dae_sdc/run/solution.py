@@ -1,9 +1,12 @@
-"""The solution of one run: values at the ends of the steps, work, and whether it got to the end."""
+"""The solution of one run: values at the ends of the steps and between, work, and whether it succeeded."""
 
 from __future__ import annotations
 
+import zipfile
+import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -11,17 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.run.results import Result, command_line
+from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.run.results import Result, check_target, command_line, load, replacing
 
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """What :func:`dae_sdc.run.solve` returns.
+    """What :func:`dae_sdc.run.solve` returns; called with times, it gives u there.
 
     Parameters
     ----------
     t : ndarray, shape (K,)
-        Start time and end of every accepted step.
+        Start time and end of every accepted step, or the times asked for with ``t_eval``.
     u, du : ndarray, shape (K, n)
         State and its derivative there; NaN where a derivative is not known.
     names, units : tuple of str
@@ -34,11 +39,16 @@ class Solution:
         ``steps``, ``rejected``, ``sweeps`` and the work counters ``rhs``, ``newton``, ``jacobian``,
         ``factorization``, ``solve`` of the whole run.
     per_step : mapping of str to ndarray, shape (K,)
-        ``residual``, ``sweeps`` and the work counters of every step; 0 at the start.
+        ``residual``, ``sweeps`` and the work counters of every step; 0 at the start. With ``t_eval`` the
+        largest residual and the work of the steps that ended since the time before.
     parameters : mapping
         What was run.
     log : mapping
         pySDC's statistics of the run, for :func:`pySDC.helpers.stats_helper.get_sorted`.
+    dense : DenseOutput, optional
+        What u(t) is computed from between the steps.
+    saves_dense : bool
+        Whether :meth:`save` writes that too.
     """
 
     t: NDArray[np.float64]
@@ -52,6 +62,83 @@ class Solution:
     per_step: Mapping[str, NDArray[Any]] = field(repr=False)
     parameters: Mapping[str, Any] = field(repr=False)
     log: Mapping[Any, Any] = field(repr=False, default_factory=dict)
+    dense: DenseOutput | None = field(repr=False, default=None)
+    saves_dense: bool = field(repr=False, default=False)
+
+    def __call__(self, t: Any) -> NDArray[np.float64]:
+        """u between the steps, by the collocation polynomials or by Hermite polynomials.
+
+        Parameters
+        ----------
+        t : float or array_like, shape (K,)
+            Times within the steps computed, in the unit of time of the problem, in any order. At the end of
+            a step u is what the step ended with, the limit from the left.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (K, n)
+            u(t).
+
+        Raises
+        ------
+        InputError
+            If a time lies outside the range, or the polynomials were not kept.
+        """
+        return self._dense()(t)
+
+    def derivative(self, t: Any) -> NDArray[np.float64]:
+        """u' between the steps: the derivative of what :meth:`__call__` gives.
+
+        Parameters
+        ----------
+        t : float or array_like, shape (K,)
+            Times within the steps computed. Where steps meet it is the derivative on the step that ends.
+
+        Returns
+        -------
+        ndarray, shape (n,) or (K, n)
+            u'(t).
+
+        Raises
+        ------
+        InputError
+            If a time lies outside the range, or the polynomials were not kept.
+        """
+        return self._dense().derivative(t)
+
+    def _dense(self) -> DenseOutput:
+        if self.dense is None:
+            raise InputError(
+                "the solution between the steps was not kept; solve with dense=True, or name the times with "
+                "t_eval"
+            )
+        return self.dense
+
+    def at(self, times: NDArray[np.float64]) -> Solution:
+        """The same run with ``times`` for rows, as many of them as were reached.
+
+        Parameters
+        ----------
+        times : ndarray, shape (K,)
+            Increasing times from the start on.
+
+        Returns
+        -------
+        Solution
+            With u, u' at these times by dense output.
+        """
+        dense = self._dense()
+        reached = times[times <= dense.t_end + dense.slack]
+        # A step belongs to the first row that is not before its end.
+        rows = np.searchsorted(dense.check(reached), self.t[1:])
+        within = rows < len(reached)
+        per_step = {}
+        for name, values in self.per_step.items():
+            summary = np.zeros(len(reached), values.dtype)
+            gather = np.maximum if name == "residual" else np.add
+            gather.at(summary, rows[within], values[1:][within])
+            per_step[name] = summary
+        return replace(self, t=reached, u=dense(reached), du=dense.derivative(reached), per_step=per_step)
 
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
@@ -77,5 +164,105 @@ class Solution:
         return Result("solution", data, {"t": time_unit}, parameters, command_line())
 
     def save(self, path: str | Path) -> Path:
-        """Write the solution to ``path`` (.npy with a .json beside it); returns the path of the .npy file."""
-        return self.result().save(path)
+        """Write the solution to a .npy file with a .json beside it.
+
+        A solution made with ``dense=True`` gets ``<name>.dense.npz`` besides, with what u(t) needs.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write; ``.npy`` is added when it is missing.
+
+        Returns
+        -------
+        pathlib.Path
+            The .npy file.
+
+        Raises
+        ------
+        InputError
+            If it cannot be written.
+        """
+        result, beside = self.result(), _beside(check_target(path))
+        if self.dense is None or not self.saves_dense:
+            target = result.save(path)
+            with suppress(OSError):
+                beside.unlink(missing_ok=True)  # it would belong to what was there before
+            return target
+        with replacing(beside) as (file,):
+            arrays: dict[str, Any] = {"checksum": np.array(_checksum(result)), **self.dense.arrays()}
+            np.savez(file, **arrays)
+            return result.save(path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Solution:
+        """Read what :meth:`save` wrote.
+
+        Parameters
+        ----------
+        path : path-like
+            The .npy file; the suffix may be left out.
+
+        Returns
+        -------
+        Solution
+            As it was saved, without the statistics of pySDC. u(t) is there if it was saved.
+
+        Raises
+        ------
+        ResultFileError
+            If a file is missing, damaged, or holds no solution.
+        """
+        result = load(path)
+        if result.kind != "solution":
+            raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
+        data, parameters = result.data, dict(result.parameters)
+        if not {"names", "units", "success", "message", "stats"} <= parameters.keys():
+            raise ResultFileError(f"{path} lacks what a solution tells of its run; solve again")
+        source = Path(path)
+        beside = _beside(source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy"))
+        dense = _load_dense(beside, result) if beside.exists() else None
+        return cls(
+            data["t"].copy(),
+            data["u"].copy(),
+            data["du"].copy(),
+            tuple(parameters["names"]),
+            tuple(parameters["units"]),
+            success=parameters.pop("success"),
+            message=parameters.pop("message"),
+            stats=parameters.pop("stats"),
+            per_step={name: data[name].copy() for name in ("residual", "sweeps", *COUNTERS)},
+            parameters=parameters,
+            dense=dense,
+            saves_dense=dense is not None,
+        )
+
+
+def _beside(target: Path) -> Path:
+    """The file with the dense output of the solution in a .npy file."""
+    return target.with_suffix(".dense.npz")
+
+
+def _checksum(result: Result) -> int:
+    """A number that tells which table a dense output belongs to."""
+    return zlib.crc32(np.ascontiguousarray(result.data).tobytes())
+
+
+def _load_dense(path: Path, result: Result) -> DenseOutput:
+    try:
+        # Opened here, as NumPy leaves a file open that turns out to be no archive.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = dict(archive)
+        checksum, dense = int(arrays.pop("checksum")), DenseOutput.from_arrays(arrays)
+    except OSError as error:
+        raise ResultFileError(f"cannot read {path}: {error.strerror or error}; check the file") from None
+    except (ValueError, KeyError, IndexError, TypeError, StopIteration, EOFError, zipfile.BadZipFile):
+        raise ResultFileError(
+            f"{path} is damaged; restore it, or delete it to load the values at the steps alone"
+        ) from None
+    if checksum != _checksum(result):
+        raise ResultFileError(
+            f"{path} belongs to another solution; restore the files, or delete it to load the values at the "
+            f"steps alone"
+        )
+    return dense

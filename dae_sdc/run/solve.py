@@ -12,7 +12,7 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -30,20 +30,25 @@ from dae_sdc.control.hooks import (
     RequireConvergence,
     StepRecord,
 )
+from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_within
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
+from dae_sdc.run.adaptive import Limits, adapt, default_sweeper, stops_of
 from dae_sdc.run.description import (
     ProblemLike,
     Setup,
     SweeperLike,
+    check_interval,
     check_mapping,
     describe,
     initial_state,
+    make_problem,
     number_of_steps,
     poor_choice,
 )
@@ -51,6 +56,7 @@ from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_ro
 from dae_sdc.run.results import check_target
 from dae_sdc.run.solution import Solution
 from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
+from dae_sdc.sweepers.tolerance import Tolerance
 
 QUIET = logging.ERROR
 
@@ -62,6 +68,9 @@ PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
 
 MOST_TAGGED = 99
 """Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
+
+DENSE_LIMIT = 10_000
+"""Number of unknowns up to which what u(t) between the steps needs is kept unasked."""
 
 PAUSE = 0.5
 """Least time in seconds between two savings of a run that goes on."""
@@ -76,11 +85,18 @@ steps need it too."""
 def solve(
     problem: ProblemLike,
     *,
-    sweeper: SweeperLike = "fully-implicit",
+    sweeper: SweeperLike | None = None,
+    rtol: float | None = None,
+    atol: Any = None,
+    leave_out: Sequence[str] = (),
     dt: float | None = None,
+    dt_max: float | None = None,
+    time_limit: float | None = None,
     t_end: float | None = None,
     t0: float | None = None,
     u0: Any = None,
+    t_eval: Any = None,
+    dense: bool | None = None,
     steps: int | None = None,
     parallel: str | None = None,
     comm: Any = None,
@@ -90,18 +106,35 @@ def solve(
     progress: bool = False,
     **settings: Any,
 ) -> Solution:
-    """Solve a DAE with a fixed step size inside pySDC's controller.
+    """Solve a DAE inside pySDC's controller, to a tolerance or with a fixed step size.
 
     Parameters
     ----------
     problem : str, type or ProblemDAE
         Name in the library, class or instance.
-    sweeper : str or type
-        Name or class of the sweeper.
+    sweeper : str or type, optional
+        Name or class of the sweeper. If not given, "fully-implicit" with a fixed step size, and with ``rtol``
+        a Radau IIA method of as many nodes as pay at the tolerance, see
+        :func:`dae_sdc.run.adaptive.default_sweeper`.
+    rtol : float, optional
+        Relative tolerance: step sizes are chosen by error estimates. A fixed step size if not given.
+    atol : float or array_like, shape (n,), optional
+        Absolute tolerance; ``rtol`` times the ``nominal`` values of the problem, or 1, if not given.
+    leave_out : sequence of str
+        Names of unknowns whose error does not count. That of an unknown of index k counts h^(k - 1) times.
     dt, t0, t_end : float, optional
-        Step size, start and end; those of the problem where not given. ``dt`` must divide the interval.
+        Step size, start and end; those of the problem where not given. A fixed ``dt`` must divide the
+        interval; with ``rtol`` it is the first step.
+    dt_max, time_limit : float, optional
+        With ``rtol``: largest step, and seconds after which the run is given up.
     u0 : array_like, shape (n,), optional
         Initial value, consistent with the equations; the problem's own if not given.
+    t_eval : array_like, shape (K,), optional
+        Increasing times within the interval at which the solution is given instead of at the ends of the
+        steps, which stay as they are.
+    dense : bool, optional
+        Whether to keep what the solution between the steps needs, ``solution(t)``; up to 10000 unknowns if
+        not given. True writes it to a file beside ``out`` too.
     steps : int, optional
         Number of time steps that iterate together (multi-step SDC, PFASST with ``coarse_nodes``): 1, and in
         parallel as many as the ranks allow.
@@ -138,6 +171,14 @@ def solve(
             raise InputError(unknown("option", name, known))
     if steps is not None:
         require_count("the number of steps that iterate together", steps)
+    if rtol is None:
+        idle = {"atol": atol, "leave_out": leave_out or None, "dt_max": dt_max, "time_limit": time_limit}
+        useless = [name for name, value in idle.items() if value is not None]
+        if useless:
+            raise InputError(f"{', '.join(useless)} need rtol: with a fixed step size they have no effect")
+        sweeper = sweeper or "fully-implicit"
+    elif sweeper is None:
+        sweeper = default_sweeper(require_number("rtol", rtol), settings.pop("nodes", None))
     setup = describe(problem, sweeper=sweeper, parallel=parallel, **settings)
     poor = poor_choice(setup)
     if poor:
@@ -146,11 +187,23 @@ def solve(
     own = setup.problem
     start = own.interval[0] if t0 is None else require_number("t0", t0)
     end = own.interval[1] if t_end is None else require_number("t_end", t_end)
+    limits = Limits.checked(dt_first=dt if rtol is not None else None, dt_max=dt_max, time_limit=time_limit)
     size = own.dt if dt is None else require_number("dt", dt)
+    times = None if t_eval is None else output_times(t_eval, start, end)
+    if dense not in (None, True, False):
+        raise InputError(f"dense must be True, False or None; got {dense!r}")
     if not isinstance(hooks, Sequence) or not all(isinstance(hook, type) for hook in hooks):
         raise InputError(f"hooks must be a sequence of pySDC hook classes; got {hooks!r}")
     check_mapping("controller_params", controller_params)
-    count = number_of_steps(start, end, size)
+    if rtol is None:
+        count = number_of_steps(start, end, size)
+    else:
+        count = None
+        check_interval(start, end)
+        if steps not in (None, 1):
+            raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
+        tolerance = Tolerance.checked(own, rtol, atol, leave_out)
+        adapt(setup, tolerance, limits, start, end, stops_of(own, start, end))
     first = initial_state(own, u0, start)
     if not limited and settings.get("nsweeps") is None and not setup.adaptive and steps in (None, 1):
         sweep_at_once(setup, hooks)
@@ -170,8 +223,34 @@ def solve(
             on_root(team.comm, lambda: check_target(out))
         show = progress and team.root
         with tqdm(total=count, unit="step", disable=None if show else True, leave=False) as bar:
-            run = _Run(setup, first, start, end, count, team, out if team.root else None)
+            run = _Run(setup, first, start, end, count, team, out if team.root else None, times, dense)
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
+
+
+def output_times(t_eval: Any, start: float, end: float) -> Vector:
+    """The times at which a solution is asked for.
+
+    Parameters
+    ----------
+    t_eval : array_like, shape (K,)
+        What was given.
+    start, end : float
+        The interval.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+        As floats.
+
+    Raises
+    ------
+    InputError
+        If there are none, they do not increase, or one lies outside the interval.
+    """
+    times = times_within(t_eval, start, end, "t_eval", round_off_of_times(start, end, 0))
+    if times.ndim != 1 or not times.size or (np.diff(times) <= 0.0).any():
+        raise InputError(f"t_eval must be an array of increasing times; got {t_eval!r}")
+    return times
 
 
 def sweep_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> None:
@@ -200,15 +279,23 @@ class _Run:
     u0: MeshDAE
     t0: float
     t_end: float
-    count: int
+    count: int | None
     team: Ranks
     out: str | Path | None
+    t_eval: Vector | None = None
+    dense: bool | None = None
     saved: float = field(default_factory=perf_counter)
     pause: float = PAUSE
 
     @property
     def dt(self) -> float:
-        return (self.t_end - self.t0) / self.count
+        """The step size, the whole interval where it is not fixed."""
+        return (self.t_end - self.t0) / (self.count or 1)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the solution between the steps is wanted after the run."""
+        return self.setup.problem.n <= DENSE_LIMIT if self.dense is None else self.dense
 
     def carry_out(
         self, steps: int, hooks: Sequence[type[Any]], controller_params: Mapping[str, Any], bar: Any
@@ -217,6 +304,8 @@ class _Run:
 
         class Record(StepRecord):
             collects = team.steps is not None
+            dense = run.keeps or run.t_eval is not None
+            n_slopes = _number_of_slopes(setup)
 
             def show_progress(self, time: float) -> None:
                 bar.update(1)
@@ -227,7 +316,9 @@ class _Run:
         if team.nodes is not None:
             description["sweeper_params"]["comm"] = team.nodes
         own_hooks: list[type[Any]] = [Record, *hooks]
-        if team.steps is None:
+        if self.count is None:
+            own_hooks = [CheckInitialValue, *own_hooks]
+        elif team.steps is None:
             own_hooks = [CheckInitialValue, RequireConvergence, *own_hooks]
         else:
             # The hooks would raise on one rank alone.
@@ -240,14 +331,16 @@ class _Run:
             with warnings.catch_warnings():
                 # The setup has made the problem once and warned of its parameters.
                 warnings.simplefilter("ignore", DAEWarning)
-                if team.steps is None:
+                if self.count is None:
+                    controller = SteppingController(params, description)
+                elif team.steps is None:
                     controller = controller_nonMPI(steps, params, description)
                 else:
                     controller = controller_MPI(params, description, team.steps)
             record = next(hook for hook in controller.hooks if isinstance(hook, Record))
             try:
                 # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
-                end = self.t_end if setup.adaptive else self.t_end - 0.5 * self.dt
+                end = self.t_end if setup.adaptive or self.count is None else self.t_end - 0.5 * self.dt
                 controller.run(u0=self.u0, t0=self.t0, Tend=end)
                 self.check_in()
             except SolveError as error:
@@ -311,10 +404,17 @@ class _Run:
         if total is None:
             total = {name: int(per_step[name].sum()) for name in COUNTERS}
         start = _derivative_at_start(problem, u0, t0)
-        return Solution(
-            t=np.array([t0, *(row["t"] for row in rows)]),
-            u=np.array([u0.view(np.ndarray), *(row["u"] for row in rows)]),
-            du=np.array([start, *(row["du"] for row in rows)]),
+        t = np.array([t0, *(row["t"] for row in rows)])
+        u = np.array([u0.view(np.ndarray), *(row["u"] for row in rows)])
+        du = np.array([start, *(row["du"] for row in rows)])
+        between = None
+        if self.keeps or self.t_eval is not None:
+            data = [row["dense"] for row in rows]
+            between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
+        solution = Solution(
+            t=t,
+            u=u,
+            du=du,
             names=problem.names,
             units=problem.units,
             success=not message,
@@ -342,7 +442,12 @@ class _Run:
                 "ranks": self.team.size,
             },
             log=log or {},
+            dense=between,
+            saves_dense=bool(self.dense),
         )
+        if self.t_eval is not None:
+            solution = solution.at(self.t_eval)
+        return solution if self.keeps else replace(solution, dense=None)
 
 
 @contextmanager
@@ -355,6 +460,20 @@ def _logging_kept() -> Iterator[None]:
     finally:
         root.handlers[:] = handlers
         root.setLevel(level)
+
+
+def _number_of_slopes(setup: Setup) -> int:
+    """Number of unknowns whose u' at the ends of steps is as good as u.
+
+    A constraint on an unknown leaves its derivative no better than the stages, and from index 2 on that of
+    the unknowns which the multipliers drive, too.
+    """
+    method, problem = getattr(setup.sweeper_class, "method", None), setup.problem
+    if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
+        return 0
+    if problem.index == 0:
+        return problem.n
+    return problem.n_diff if problem.n_diff < problem.n else 0
 
 
 def _plain(value: Any) -> Any:
@@ -376,9 +495,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     options.add(
         parser,
         "sweeper nodes quad qdelta dt t-end restol newton-tol maxiter nsweeps initial-guess residual-type",
-        "backend linear-solver",
+        "backend linear-solver points",
         "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
     )
+
+
+def _points(args: argparse.Namespace) -> Vector | None:
+    """The times that ``--points`` asks for."""
+    if args.points is None:
+        return None
+    if args.points < 2:
+        raise InputError(f"--points must be at least 2, the start and the end; got {args.points}")
+    start, end = make_problem(args.problem, options.parameters(args.param)).interval
+    return np.linspace(start, end if args.t_end is None else args.t_end, args.points)
 
 
 def main(args: argparse.Namespace) -> int:
@@ -387,6 +516,7 @@ def main(args: argparse.Namespace) -> int:
         args.problem,
         dt=args.dt,
         t_end=args.t_end,
+        t_eval=_points(args),
         steps=args.steps,
         parallel=args.parallel,
         out=args.out,

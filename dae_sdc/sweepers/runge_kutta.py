@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -19,8 +21,54 @@ from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.simultaneous import (
+    DIVERGED,
+    ITERATIONS,
+    MAXITER,
+    RATE,
+    REASONS,
+    SLOW,
+    SOLVED,
+    WORST,
+    Simultaneous,
+)
 from dae_sdc.sweepers.start import starting_derivative
-from dae_sdc.sweepers.tableaux import METHODS, Tableau
+from dae_sdc.sweepers.tableaux import METHODS, TOLERANCE, Tableau
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
+
+MOST_LOOKS = 8
+"""Trials of a first step size."""
+
+STUBBORN = 3
+"""Repetitions of a step after which all stages are solved by Newton's method with a Jacobian of their own."""
+
+
+DENSE = ("auto", "dense")
+"""Linear solvers that compiled stages have."""
+
+
+def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
+    """The solver of coupled stages for a problem: on memory where its kernels allow, in Python otherwise.
+
+    Parameters
+    ----------
+    problem, A, c
+        See :class:`Simultaneous`.
+    """
+    kernels = problem.kernels
+    if kernels is None or not kernels.jacobian or problem.sparsity is not None:
+        return Simultaneous(problem, A, c)
+    if problem.linear_solver not in DENSE:
+        return Simultaneous(problem, A, c)
+    module: Any = importlib.import_module("dae_sdc.sweepers._simultaneous")
+    made: Simultaneous = module.MachineStages(problem, A, c)
+    return made
+
+
+def estimates_error(tableau: Tableau) -> bool:
+    """Whether runs to a tolerance can use a method: embedded pairs, and collocation without a node at 0."""
+    collocation = not tableau.diagonally_implicit and tableau.stiffly_accurate and tableau.c.min() > 0.0
+    return tableau.embedded or collocation
 
 
 class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
@@ -50,8 +98,13 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
     method: ClassVar[Tableau]
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
-        super().__init__(dict(params), level)
+        given = dict(params)
+        self.tolerance: Tolerance | None = given.pop("tolerance", None)
+        super().__init__(given, level)
         self._problem: ProblemDAE | None = None
+        self.collocation = _is_collocation(self.method)
+        self.outcome: Outcome | None = None
+        self._tried_at, self._repeated = np.nan, 0
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
@@ -75,6 +128,8 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         if not isinstance(problem, ProblemDAE):
             raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
         tableau = self.method
+        if self.tolerance is not None:
+            self._bind_adaptive(problem, self.tolerance)
         if tableau.diagonally_implicit:
             self._system = NodeSystem(problem, problem.n)
             self._newton = ModifiedNewton(problem, trust=False)
@@ -89,6 +144,9 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         if self._problem is not P:
             self._bind(P)
         P.start_step(L.u[0], L.time)
+        if self.tolerance is not None and not self.method.diagonally_implicit:
+            self._step_together()
+            return
         self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
         self._u[:] = L.u[0]
         L.f[0] = P.dtype_f(P.init)
@@ -99,6 +157,98 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         self._solved = False
         L.status.unlocked = True
         L.status.updated = True
+
+    @classmethod
+    def check_adaptive(cls) -> None:
+        """Raise InputError for a method whose error cannot be estimated."""
+        if not estimates_error(cls.method):
+            able = ", ".join(name for name, tableau in METHODS.items() if estimates_error(tableau))
+            raise InputError(
+                f"'{cls.method.name}' has no error estimate for runs to a tolerance; use one of {able}"
+            )
+
+    # --- steps of a given accuracy --------------------------------------------------------------------------
+
+    def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
+        tableau = self.method
+        self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c)
+        index = max(problem.variable_index, default=1)
+        order = effective_order(tableau.stages, tableau.order, index)
+        factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
+        self._weights = tolerance.weights_of(problem, factor)
+        stages.share = newton_share(tolerance.rtol, factor, index)
+
+    def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
+        """A size for the first step from a state, at most a hundredth of ``span``."""
+        P, longest = self.level.prob, 0.01 * span
+        if self._problem is not P:
+            self._bind(P)
+        P.start_step(u0, t0)
+        stages = self._stages_together
+        # Unknowns of a higher index, whose u' is no part of the equations, do not count.
+        self._weights.fill(u0.view(np.ndarray), 0.0, stages.weights)
+        step = longest
+        for _ in range(MOST_LOOKS):
+            slope = stages.starting_slope(u0, t0, step)
+            found = 0.01 * step if slope == np.inf else min(longest, 0.5 / max(slope, 0.5 / longest))
+            # What an implicit step sees of u' depends on its size, as long as that hides fast transients.
+            if found > 0.1 * step:
+                return found
+            step = found
+        return step
+
+    def judge(self) -> Outcome:
+        """What the error estimate says of the finished step."""
+        assert self.outcome is not None
+        return self.outcome
+
+    def _step_together(self) -> None:
+        """The whole step: stages and error estimate."""
+        L, stages = self.level, self._stages_together
+        u0, h = L.u[0], L.dt
+        first = stages.begin(u0, L.time, h)
+        self._weights.fill(u0.view(np.ndarray), h, stages.weights)
+        self._repeated = self._repeated + 1 if self._tried_at == L.time else 0
+        self._tried_at = L.time
+        status = stages.solve(L.time, h)
+        if (
+            status in (DIVERGED, SLOW)
+            and self._repeated >= STUBBORN
+            and self._solve_with_own_jacobians(stages)
+        ):
+            status = SOLVED
+        numbers = stages.numbers
+        error = np.inf
+        if status == SOLVED:
+            error = stages.estimate_error(L.time, h, first, False)
+            if error >= 1.0 and (first or self._repeated):
+                error = stages.estimate_error(L.time, h, first, True)
+        self.outcome = Outcome(
+            solved=status == SOLVED,
+            error=float(error),
+            order=self.method.stages + 1,
+            effort=float(numbers[ITERATIONS]) / MAXITER,
+            rate=float(numbers[RATE]),
+            reason=REASONS[status],
+            worst=int(numbers[WORST]),
+        )
+        self._take(stages.u, stages.du)
+        L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
+        self._solved = True
+        L.status.residual = 0.0
+        L.status.unlocked = True
+        L.status.updated = True
+
+    def _solve_with_own_jacobians(self, stages: Simultaneous) -> bool:
+        """Solve with a Jacobian of every stage, damped: at a kink nothing less does."""
+        L, coupled = self.level, self._coupled
+        coupled.start(L.u[0], stages.guess, L.time, L.dt)
+        try:
+            coupled.solve()
+        except SolveError:
+            return False
+        stages.du[:], stages.u[:] = coupled.du, coupled.u
+        return True
 
     def _take(self, u: Any, du: Any) -> None:
         L = self.level
@@ -201,6 +351,14 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         """dt sum_j a_ij U_j at the stages."""
         rows = self.level.dt * (self.method.A @ self._du)
         return [attach(row, self.level.prob.n_diff) for row in rows]
+
+
+@cache
+def _is_collocation(tableau: Tableau) -> bool:
+    """Whether the stages are values of a polynomial through the start of the step: C(s) with a full matrix."""
+    c, powers = tableau.c[:, None], np.arange(tableau.stages)
+    defect = np.abs(tableau.A @ c**powers - c ** (powers + 1) / (powers + 1))
+    return not tableau.diagonally_implicit and bool(defect.max() <= TOLERANCE)
 
 
 def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:

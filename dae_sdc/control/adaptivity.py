@@ -1,0 +1,208 @@
+"""Steps of a given accuracy in pySDC's controllers: sizes, rejections, ends, and what cannot be done."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from pySDC.core.convergence_controller import ConvergenceController
+
+from dae_sdc.errors import StepSizeError, TimeLimitError
+from dae_sdc.sweepers.tolerance import Outcome
+
+SAFETY = 0.9
+LARGEST_FACTOR, SMALLEST_FACTOR = 8.0, 0.2
+"""Bounds of the next step size in units of the last."""
+
+KEEP_UP_TO = 1.2
+"""A step size that could grow by no more is kept, and with it the factors of the iteration matrices."""
+
+RATE = 0.3
+"""Contraction of the iterations that a step size is chosen for, where the error would allow a larger one."""
+
+RELIEF = 1.15
+"""Growth in a step of the size above which iterations last failed, and of this growth itself."""
+
+FLOOR = 1e-2
+"""Least error of a step that the prediction of the next one takes as it is."""
+
+CLOSE = 1e-10
+"""Distance from a time to be met, in steps, that the last step is stretched by."""
+
+NO_PROGRESS = 60
+"""Rejections in a row after which a run is given up."""
+
+
+class StepSize:
+    """The size of the next step from the errors of the last: a PI controller with limits.
+
+    References
+    ----------
+    K. Gustafsson, Control-theoretic techniques for stepsize selection in implicit Runge-Kutta methods, ACM
+    Trans. Math. Softw. 20 (1994) 496; E. Hairer, G. Wanner, Solving Ordinary Differential Equations II
+    (1996), eq. (IV.8.25);
+    K. Gustafsson, G. Soderlind, Control strategies for the iterative solution of nonlinear equations in ODE
+    solvers, SIAM J. Sci. Comput. 18 (1997) 23.
+    """
+
+    def __init__(self) -> None:
+        self.last_dt = self.last_error = 0.0
+        self.limit, self.relief = np.inf, RELIEF
+        self.rejections = 0
+
+    def forget(self) -> None:
+        """Nothing is known of steps before."""
+        self.limit = np.inf
+        self.last_dt = self.last_error = 0.0
+
+    def next(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
+        """Whether a step is accepted, and the size of the next or of its repetition."""
+        if not outcome.solved:
+            self.rejections += 1
+            # The contraction of simplified Newton iterations grows with the step.
+            slower = RATE / outcome.rate if outcome.rate > 0.0 else 0.5
+            smaller = dt * (min(0.7, max(0.1, slower)) if self.last_dt > 0.0 else 0.1)
+            self.limit, self.relief = smaller, RELIEF
+            return False, smaller
+        error = max(outcome.error, 1e-10)
+        if not error <= 1.0:
+            self.rejections += 1
+            if not np.isfinite(error) or (self.last_dt == 0.0 and self.rejections <= 1):
+                return False, dt * 0.1
+            factor = SAFETY * error ** (-1.0 / outcome.order)
+            return False, dt * min(SAFETY, max(SMALLEST_FACTOR, factor))
+        safety = SAFETY * min(1.0, 2.1 / (2.0 + outcome.effort))
+        factor = safety * error ** (-1.0 / outcome.order)
+        if self.last_dt > 0.0:
+            trend = safety * (dt / self.last_dt) * (self.last_error / error**2) ** (1.0 / outcome.order)
+            factor = min(factor, trend)
+        if outcome.rate > 0.0:
+            factor = min(factor, max(1.0, RATE / outcome.rate))
+        factor = min(LARGEST_FACTOR, max(SMALLEST_FACTOR, factor))
+        if self.rejections:
+            factor = min(factor, 1.0)
+        self.rejections = 0
+        self.last_dt, self.last_error = dt, max(FLOOR, error)
+        self.limit *= self.relief
+        self.relief *= RELIEF
+        wanted = min(dt * factor, self.limit)
+        return True, dt if dt <= wanted <= KEEP_UP_TO * dt else wanted
+
+
+class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
+    """Accepts or repeats every step by the error that its sweeper estimates, and sets the next step size.
+
+    Parameters (in ``params``)
+    --------------------------
+    t_end : float
+        End of the run, which the last step meets.
+    stops : tuple of float
+        Times between that a step must end at, where the equations have a kink or a jump.
+    dt_max : float
+        Largest step.
+    dt_first : float or None
+        First step.
+    time_limit : float
+        Seconds after which the run is given up.
+    """
+
+    def setup(
+        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
+    ) -> Any:
+        """Run after pySDC's own check of convergence."""
+        defaults = {
+            "control_order": 250,
+            "stops": (),
+            "dt_max": np.inf,
+            "dt_first": None,
+            "time_limit": np.inf,
+        }
+        return {**defaults, **super().setup(controller, params, description, **kwargs)}
+
+    def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
+        super().__init__(controller, params, description)
+        self.sizes = StepSize()
+        self._targets = [*self.params.stops, self.params.t_end]
+        self._wanted = self._target = self.params.t_end
+        self._meets_target = False
+        self._began = perf_counter()
+        self._next = 0
+
+    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Add the mark of a rejected step."""
+        self.add_status_variable_to_step("restart", False)
+
+    def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Take the mark away for the next step."""
+        self.set_step_status_variable("restart", False)
+
+    def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
+        """Judge a finished step."""
+        if not S.status.done:
+            return
+        L = S.levels[0]
+        outcome = L.sweep.judge()
+        accepted, self._wanted = self.sizes.next(outcome, L.dt)
+        S.status.restart = not accepted
+        if not accepted:
+            self._check_progress(L, outcome)
+        if perf_counter() - self._began > self.params.time_limit:
+            raise TimeLimitError(
+                f"the time limit of {self.params.time_limit:g} s ran out at t={L.time:.6g}; raise time_limit "
+                f"or rtol"
+            )
+
+    def _check_progress(self, L: Any, outcome: Outcome) -> None:
+        least = 16.0 * np.finfo(float).eps * max(abs(L.time), abs(L.time + L.dt))
+        if self._wanted > least and self.sizes.rejections <= NO_PROGRESS:
+            return
+        name = L.prob.names[outcome.worst]
+        why = (
+            f"the error is largest in '{name}'"
+            if outcome.solved
+            else f"{outcome.reason} (largest change in '{name}')"
+        )
+        raise StepSizeError(
+            f"no step from t={L.time:.10g} succeeds, down to dt={L.dt:.2g}: {why}; check the equations and "
+            f"the state there for a jump, a singularity or a hidden constraint that is violated"
+        )
+
+    def begin(self, step: Any, t0: float, u0: Any) -> None:
+        """Choose the first step of a run."""
+        self.sizes.forget()
+        self.sizes.rejections = 0
+        self._began = perf_counter()
+        self._next = int(np.searchsorted(self._targets, t0, side="right"))
+        self._target = self._targets[min(self._next, len(self._targets) - 1)]
+        L = step.levels[0]
+        given = self.params.dt_first
+        self._wanted = L.sweep.starting_step(u0, t0, self._target - t0) if given is None else given
+        L.params.dt = self._clipped(t0)
+
+    def end_of_step(self, L: Any) -> float:
+        """The time that an accepted step has come to."""
+        return float(self._target if self._meets_target else L.time + L.dt)
+
+    def prepare_next_block(
+        self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
+    ) -> None:
+        """Give the next step its size, and let it meet the times that are to be met."""
+        L, now = S.levels[0], float(time[0])
+        if now >= self._target and self._next + 1 < len(self._targets):
+            self._next += 1
+            self._target = self._targets[self._next]
+            # The equations change here: what the last steps were like says nothing of the next.
+            L.uend.polynomial = None
+            self.sizes.forget()
+            first = L.sweep.starting_step(L.uend, now, self._target - now)
+            self._wanted = min(self._wanted, first)
+        L.params.dt = self._clipped(now)
+
+    def _clipped(self, time: float) -> float:
+        """The step wanted, or what leads to the next time to be met in one or two steps."""
+        wanted, left = min(self._wanted, self.params.dt_max), self._target - time
+        self._meets_target = wanted >= left * (1.0 - CLOSE)
+        if self._meets_target:
+            return float(left)
+        return float(0.5 * left if wanted > 0.5 * left else wanted)

@@ -1,0 +1,140 @@
+"""pySDC's controller for steps of different sizes, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from pySDC.core.default_hook import DefaultHooks
+from pySDC.core.hooks import Hooks
+from pySDC.core.timings import CPUTimings
+from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+
+from dae_sdc.control.adaptivity import AdaptivityDAE
+
+
+class SteppingController(controller_nonMPI):  # type: ignore[misc]
+    """A controller of one step at a time on one level whose size :class:`AdaptivityDAE` chooses.
+
+    It calls the sweeper, the hooks and the convergence controllers in the order in which pySDC does. Calls
+    that would do nothing are left out, and so are pySDC's own hooks, which time and log every part of a step,
+    unless they are among ``hook_class``: they would take most of the time of a step. Times are those that the
+    steps are to meet, not sums of step sizes.
+
+    Parameters
+    ----------
+    controller_params, description : dict
+        As for ``controller_nonMPI``; ``convergence_controllers`` holds :class:`AdaptivityDAE`.
+    """
+
+    def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
+        super().__init__(1, controller_params, description)
+        wanted = controller_params.get("hook_class", [])
+        unasked = {DefaultHooks, CPUTimings} - set(wanted)
+        self.active_hooks = [hook for hook in self.hooks if type(hook) not in unasked]
+        self._calls: dict[str, list[Callable[..., None]]] = {}
+        order = [self.convergence_controllers[i] for i in self.convergence_controller_order]
+        self._adaptivity = next(control for control in order if isinstance(control, AdaptivityDAE))
+        base = type(self._adaptivity).__mro__[1]
+        names: tuple[str, ...] = (
+            "post_spread_processing",
+            "post_iteration_processing",
+            "pre_iteration_processing",
+        )
+        names += (
+            "post_step_processing",
+            "reset_status_variables",
+            "prepare_next_block",
+            "post_run_processing",
+        )
+        self._controls = {
+            name: [getattr(c, name) for c in order if getattr(type(c), name) is not getattr(base, name)]
+            for name in names
+        }
+        self._checks = [control.convergence_control for control in order]
+
+    def _call(self, name: str, level_number: int = 0) -> None:
+        """Call a method of the hooks that have one of their own."""
+        calls = self._calls.get(name)
+        if calls is None:
+            base = getattr(Hooks, name)
+            own = [hook for hook in self.active_hooks if getattr(type(hook), name) is not base]
+            calls = self._calls[name] = [getattr(hook, name) for hook in own]
+        for call in calls:
+            call(self.MS[0], level_number)
+
+    def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
+        """Take steps from ``t0`` to ``Tend``; see ``controller_nonMPI.run``."""
+        step = self.MS[0]
+        level, block = step.levels[0], [step]
+        for hook in self.active_hooks:
+            hook.reset_stats()
+        time, value = t0, u0
+        self._begin(time, value)
+        for hook in self.active_hooks:
+            hook.post_setup(step=None, level_number=None)
+        self._call("pre_run")
+        self._adaptivity.begin(step, t0, u0)
+        while time < Tend:
+            self._begin(time, value)
+            self._take(step, level, block)
+            if step.status.restart:
+                value = level.u[0]
+            else:
+                value, time = level.uend, self._adaptivity.end_of_step(level)
+                for process in self._controls["post_step_processing"]:
+                    process(self, step, MS=block)
+            if time < Tend or step.status.restart:
+                for prepare in self._controls["prepare_next_block"]:
+                    prepare(self, step, 1, [time], Tend, MS=block)
+        self._call("post_run")
+        for process in self._controls["post_run_processing"]:
+            process(self, step, MS=block)
+        return value, self.return_stats()
+
+    def _begin(self, time: float, value: Any) -> None:
+        """The step as it is before its prediction."""
+        step = self.MS[0]
+        step.reset_step()
+        status = step.status
+        status.slot, status.first, status.last, status.time_size = 0, True, True, 1
+        status.done = status.prev_done = status.force_done = False
+        status.iter, status.stage = 0, "SPREAD"
+        step.prev = step
+        step.levels[0].u[0] = value
+        step.levels[0].status.time = time
+        step.levels[0].status.sweep = 1
+        for reset in self._controls["reset_status_variables"]:
+            reset(self, active_slots=[0])
+
+    def _take(self, step: Any, level: Any, block: list[Any]) -> None:
+        """One step: prediction, and iterations until the convergence controllers have enough."""
+        sweep, status = level.sweep, step.status
+        self._call("pre_step")
+        sweep.predict()
+        for process in self._controls["post_spread_processing"]:
+            process(self, step, MS=block)
+        while True:
+            sweep.compute_end_point()
+            sweep.compute_residual(stage="IT_CHECK")
+            if status.iter > 0:
+                self._call("post_iteration")
+            for process in self._controls["post_iteration_processing"]:
+                process(self, step, MS=block)
+            for check in self._checks:
+                check(self, step, MS=block)
+            if status.done:
+                break
+            status.iter += 1
+            self._call("pre_iteration")
+            for process in self._controls["pre_iteration_processing"]:
+                process(self, step, MS=block)
+            for number in range(level.params.nsweeps):
+                level.status.sweep = number + 1
+                self._call("pre_sweep")
+                sweep.updateVariableCoeffs(number + 1)
+                sweep.update_nodes()
+                sweep.compute_residual(stage="IT_FINE")
+                self._call("post_sweep")
+        status.stage = "DONE"
+        self._call("post_step")

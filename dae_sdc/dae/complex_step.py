@@ -1,0 +1,534 @@
+"""Exact Jacobians of residual kernels by complex steps. Importing this imports numba.
+
+The residual is compiled for complex numbers a + i b whose imaginary part is a perturbation: so small that b^2
+is nothing beside a. Every operation is then that of its real part together with its derivative, f(a) and
+f'(a) b, and is compiled as these two. The branches of logarithms and powers of negative numbers, which would
+drown the perturbation, do not occur, and comparisons see the real part alone.
+
+A Jacobian's kernel has no place for the address of a residual. It finds what it needs in two numbers that
+stand before the first of the parameters p, see :class:`Parameters`.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import math
+import operator
+import zlib
+from collections.abc import Callable, Hashable
+from pathlib import Path
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numba import cfunc, njit, types
+from numba.core.compiler_machinery import register_pass
+from numba.core.dispatcher import Dispatcher
+from numba.extending import intrinsic, overload
+
+from dae_sdc.dae import machine
+from dae_sdc.dae.colouring import column_groups
+from dae_sdc.dae.machine import call_residual
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
+
+STEP = 2.0**-400
+"""Imaginary part by which an unknown is perturbed: a power of two, so that dividing by it is exact."""
+
+SUSPICIOUS = 1e-6
+"""Relative error of a derivative beyond which the pattern is looked at."""
+
+HEADER = 2
+"""Numbers before the parameters: :data:`SIGN`, and the bits of the address of a workspace."""
+
+SIGN = -2.7182818284590455e-217
+"""Says that a workspace follows. A copy of the parameters alone lacks it, and gets NaN for a Jacobian."""
+
+
+class Place(enum.IntEnum):
+    """Entries of the places of a workspace; addresses, but for the numbers N, GROUPS and OUTSIDE."""
+
+    RESIDUAL = 0
+    N = 1
+    WORK = 2
+    GROUPS = 3
+    STARTS = 4
+    COLUMNS = 5
+    FIRST = 6
+    ROWS = 7
+    OUTSIDE = 8
+
+
+RESIDUAL, N, WORK, GROUPS, STARTS, COLUMNS, FIRST, ROWS, OUTSIDE = map(int, Place)
+
+OPTIONS = {"error_model": "numpy"}
+
+
+# --- numbers with a perturbation ------------------------------------------------------------------
+
+
+@njit(**OPTIONS)
+def _perturbed(value: Any, slope: Any, change: Any) -> Any:
+    """A value and slope times change; an infinite slope is no matter where nothing changes."""
+    return complex(value, slope * change if change != 0.0 else 0.0)
+
+
+def _is_complex(*kinds: Any) -> bool:
+    return any(isinstance(kind, types.Complex) for kind in kinds)
+
+
+def _compiled(function: Callable[..., Any]) -> Any:
+    """numba knows the functions that are not written in Python."""
+    return njit(**OPTIONS)(function) if isinstance(function, FunctionType) else function
+
+
+def _unary(value: Callable[..., Any], slope: Callable[..., Any]) -> Any:
+    """A function f(x) for numbers with and without a perturbation; the slope is given x and f(x)."""
+    plain, rate = _compiled(value), _compiled(slope)
+
+    def function(x: Any) -> Any:
+        raise NotImplementedError
+
+    @overload(function, jit_options=OPTIONS)
+    def chosen(x: Any) -> Any:
+        def simple(x: Any) -> Any:
+            return plain(x)
+
+        def perturbed(x: Any) -> Any:
+            y = plain(x.real)
+            return _perturbed(y, rate(x.real, y), x.imag)
+
+        return perturbed if _is_complex(x) else simple
+
+    return function
+
+
+def _binary(value: Callable[..., Any], first: Callable[..., Any], second: Callable[..., Any]) -> Any:
+    """A function f(x, y) as :func:`_unary`; its two slopes are given x, y and f(x, y)."""
+    plain, rate, other = map(_compiled, (value, first, second))
+
+    def function(x: Any, y: Any) -> Any:
+        raise NotImplementedError
+
+    @overload(function, jit_options=OPTIONS)
+    def chosen(x: Any, y: Any) -> Any:
+        def simple(x: Any, y: Any) -> Any:
+            return plain(x, y)
+
+        def left(x: Any, y: Any) -> Any:
+            z = plain(x.real, y)
+            return _perturbed(z, rate(x.real, y, z), x.imag)
+
+        def right(x: Any, y: Any) -> Any:
+            z = plain(x, y.real)
+            return _perturbed(z, other(x, y.real, z), y.imag)
+
+        def both(x: Any, y: Any) -> Any:
+            z = plain(x.real, y.real)
+            one = _perturbed(z, rate(x.real, y.real, z), x.imag)
+            two = _perturbed(z, other(x.real, y.real, z), y.imag)
+            return complex(z, one.imag + two.imag)
+
+        if _is_complex(x):
+            return both if _is_complex(y) else left
+        return right if _is_complex(y) else simple
+
+    return function
+
+
+def _comparison(compare: Callable[..., Any]) -> Any:
+    """A comparison of real parts."""
+
+    def function(x: Any, y: Any) -> Any:
+        raise NotImplementedError
+
+    @overload(function, jit_options=OPTIONS)
+    def chosen(x: Any, y: Any) -> Any:
+        def simple(x: Any, y: Any) -> Any:
+            return compare(x, y)
+
+        def perturbed(x: Any, y: Any) -> Any:
+            return compare(x.real, y.real)
+
+        return perturbed if _is_complex(x, y) else simple
+
+    return function
+
+
+def _smallest(of_two: Any, builtin: Callable[..., Any]) -> Any:
+    """``min`` or ``max`` of any count of numbers."""
+
+    def function(*values: Any) -> Any:
+        raise NotImplementedError
+
+    @overload(function, jit_options=OPTIONS)
+    def chosen(*values: Any) -> Any:
+        kinds = values[0] if len(values) == 1 and isinstance(values[0], types.BaseTuple) else values
+
+        def simple(*values: Any) -> Any:
+            return builtin(*values)
+
+        def two(*values: Any) -> Any:
+            return of_two(values[0], values[1])
+
+        def more(*values: Any) -> Any:
+            return of_two(values[0], function(*values[1:]))
+
+        if not _is_complex(*kinds):
+            return simple
+        return two if len(kinds) == 2 else more
+
+    return function
+
+
+OPERATORS: dict[Any, Any] = {
+    operator.mul: _binary(lambda x, y: x * y, lambda x, y, z: y, lambda x, y, z: x),
+    operator.truediv: _binary(lambda x, y: x / y, lambda x, y, z: 1.0 / y, lambda x, y, z: -z / y),
+    operator.pow: _binary(
+        lambda x, y: x**y,
+        lambda x, y, z: y * x ** (y - 1) if y != 0 else 0.0,
+        lambda x, y, z: z * math.log(x),
+    ),
+    **{
+        compare: _comparison(compare)
+        for compare in (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+    },
+}
+OPERATORS |= {
+    operator.imul: OPERATORS[operator.mul],
+    operator.itruediv: OPERATORS[operator.truediv],
+    operator.ipow: OPERATORS[operator.pow],
+}
+"""What operators become. Sums, differences and signs of complex numbers are right as they are."""
+
+_ABS = _unary(abs, lambda x, y: 1.0 if x >= 0.0 else -1.0)
+_MIN = _binary(min, lambda x, y, z: 1.0 if x <= y else 0.0, lambda x, y, z: 0.0 if x <= y else 1.0)
+_MAX = _binary(max, lambda x, y, z: 1.0 if x >= y else 0.0, lambda x, y, z: 0.0 if x >= y else 1.0)
+_ATAN2 = _binary(math.atan2, lambda x, y, z: y / (x * x + y * y), lambda x, y, z: -x / (x * x + y * y))
+_HYPOT = _binary(math.hypot, lambda x, y, z: x / z, lambda x, y, z: y / z)
+
+_ROOT_PI = math.sqrt(math.pi)
+_LN_2, _LN_10 = math.log(2.0), math.log(10.0)
+
+ONE_NUMBER: dict[str, Any] = {
+    "exp": _unary(math.exp, lambda x, y: y),
+    "expm1": _unary(math.expm1, lambda x, y: math.exp(x)),
+    "log": _unary(math.log, lambda x, y: 1.0 / x),
+    "log2": _unary(math.log2, lambda x, y: 1.0 / (_LN_2 * x)),
+    "log10": _unary(math.log10, lambda x, y: 1.0 / (_LN_10 * x)),
+    "log1p": _unary(math.log1p, lambda x, y: 1.0 / (1.0 + x)),
+    "sqrt": _unary(math.sqrt, lambda x, y: 0.5 / y),
+    "sin": _unary(math.sin, lambda x, y: math.cos(x)),
+    "cos": _unary(math.cos, lambda x, y: -math.sin(x)),
+    "tan": _unary(math.tan, lambda x, y: 1.0 + y * y),
+    "asin": _unary(math.asin, lambda x, y: 1.0 / math.sqrt((1.0 - x) * (1.0 + x))),
+    "acos": _unary(math.acos, lambda x, y: -1.0 / math.sqrt((1.0 - x) * (1.0 + x))),
+    "atan": _unary(math.atan, lambda x, y: 1.0 / (1.0 + x * x)),
+    "sinh": _unary(math.sinh, lambda x, y: math.cosh(x)),
+    "cosh": _unary(math.cosh, lambda x, y: math.sinh(x)),
+    "tanh": _unary(math.tanh, lambda x, y: (1.0 - y) * (1.0 + y)),
+    "asinh": _unary(math.asinh, lambda x, y: 1.0 / math.hypot(x, 1.0)),
+    "acosh": _unary(math.acosh, lambda x, y: 1.0 / math.sqrt((x - 1.0) * (x + 1.0))),
+    "atanh": _unary(math.atanh, lambda x, y: 1.0 / ((1.0 - x) * (1.0 + x))),
+    "erf": _unary(math.erf, lambda x, y: 2.0 / _ROOT_PI * math.exp(-x * x)),
+    "erfc": _unary(math.erfc, lambda x, y: -2.0 / _ROOT_PI * math.exp(-x * x)),
+    "fabs": _ABS,
+}
+"""Functions of one number by their names in :mod:`math`, those of NumPy begin with arc where these with a."""
+
+_OF_MATH = ONE_NUMBER | {"atan2": _ATAN2, "hypot": _HYPOT, "pow": OPERATORS[operator.pow]}
+_OF_NUMPY = {name.replace("a", "arc", 1) if name[0] == "a" else name: f for name, f in _OF_MATH.items()} | {
+    "abs": _ABS,
+    "absolute": _ABS,
+    "power": OPERATORS[operator.pow],
+    "minimum": _MIN,
+    "maximum": _MAX,
+}
+
+
+def _module(original: ModuleType, changed: dict[str, Any]) -> ModuleType:
+    made = ModuleType(original.__name__)
+    vars(made).update(vars(original))
+    vars(made).update({name: function for name, function in changed.items() if hasattr(original, name)})
+    return made
+
+
+MODULES = {math: _module(math, _OF_MATH), np: _module(np, _OF_NUMPY)}
+FUNCTIONS: dict[Any, Any] = {
+    getattr(original, name): function
+    for original, changed in ((math, _OF_MATH), (np, _OF_NUMPY))
+    for name, function in changed.items()
+    if hasattr(original, name)
+} | {abs: _ABS, min: _smallest(_MIN, min), max: _smallest(_MAX, max), pow: OPERATORS[operator.pow]}
+
+
+@register_pass(mutates_CFG=False, analysis_only=False)
+class Perturbing(machine.Inlining):
+    """Gives operators and functions their meaning for numbers with a perturbation."""
+
+    _name = "dae_sdc_perturbing"
+    compiled = {}
+
+    def replaced(self, value: Any) -> Any:
+        """See :class:`~dae_sdc.dae.machine.Inlining`; functions that numba has compiled are compiled anew."""
+        if isinstance(value, Dispatcher):
+            return self.function(value.py_func)
+        if isinstance(value, ModuleType):
+            return MODULES.get(value, value)
+        if callable(value) and isinstance(value, Hashable):
+            return FUNCTIONS.get(value, super().replaced(value))
+        return value
+
+    def operate(self, expression: Any) -> None:
+        """See :class:`~dae_sdc.dae.machine.Inlining`."""
+        if expression.op == "binop":
+            expression.fn = OPERATORS.get(expression.fn, expression.fn)
+        elif expression.op == "inplace_binop" and expression.fn in OPERATORS:
+            expression.fn = expression.immutable_fn = OPERATORS[expression.fn]
+
+
+class PerturbedCompiler(machine.KernelCompiler):
+    """numba's compiler with :class:`Perturbing`."""
+
+    step = Perturbing
+
+
+Perturbing.compiler = PerturbedCompiler
+
+
+def compile_residual(function: Callable[..., None]) -> Any:
+    """The C function ``residual(t, u*, du*, p*, out*)`` of complex u, du and out."""
+    digest = zlib.crc32(Path(__file__).read_bytes() + Path(machine.__file__).read_bytes())
+    signature = machine.SIGNATURES["complex"]
+    return machine.compile_function(function, signature, PerturbedCompiler, f"-complex-{digest:08x}")
+
+
+# --- the Jacobian's kernel ------------------------------------------------------------------------
+
+
+@intrinsic
+def _integers_of(context: Any, number: Any) -> Any:
+    """The integers at the address that the bits of a number are."""
+    pointer = types.CPointer(types.int64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = context.get_value_type(types.int64)
+        return builder.inttoptr(builder.bitcast(arguments[0], kind), context.get_value_type(pointer))
+
+    return pointer(types.float64), generate
+
+
+def _pointer(kind: Any) -> Any:
+    @intrinsic
+    def pointer_to(context: Any, address: Any) -> Any:
+        pointer = types.CPointer(kind)
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(pointer))
+
+        return pointer(types.int64), generate
+
+    return pointer_to
+
+
+_doubles, _integers = _pointer(types.float64), _pointer(types.int64)
+
+
+@intrinsic
+def _address(context: Any, pointer: Any) -> Any:
+    """The address that a pointer holds."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(pointer), generate
+
+
+def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
+    """dF/du' + c dF/du from the derivatives of F along (c, 1) in the plane of u_j and u'_j."""
+    if p[-2] != SIGN:
+        out[0] = np.nan
+        return
+    places = _integers_of(p[-1])
+    n, first, work = places[N], places[FIRST], places[WORK]
+    value, slope, found = _doubles(work), _doubles(work + 16 * n), _doubles(work + 32 * n)
+    for i in range(n):
+        value[2 * i], value[2 * i + 1] = u[i], 0.0
+        slope[2 * i], slope[2 * i + 1] = du[i], 0.0
+    starts, columns = _integers(places[STARTS]), _integers(places[COLUMNS])
+    begins, rows = _integers(first), _integers(places[ROWS])
+    for k in range(places[GROUPS]):
+        for at in range(starts[k], starts[k + 1]):
+            j = columns[at]
+            value[2 * j + 1], slope[2 * j + 1] = c * STEP, STEP
+        call_residual(places[RESIDUAL], t, work, work + 16 * n, _address(p), work + 32 * n)
+        for at in range(starts[k], starts[k + 1]):
+            j = columns[at]
+            value[2 * j + 1] = slope[2 * j + 1] = 0.0
+            if first == 0:
+                for i in range(n):
+                    out[i * n + j] = found[2 * i + 1] / STEP
+            else:
+                for entry in range(begins[j], begins[j + 1]):
+                    out[entry] = found[2 * rows[entry] + 1] / STEP
+    if first == 0:
+        return
+    # An entry that the pattern lacks spoils that of another column of its group. It shows in the derivative
+    # along a direction with all unknowns, which must be what the entries add up to.
+    total, size = _doubles(work + 48 * n), _doubles(work + 56 * n)
+    for i in range(n):
+        total[i] = size[i] = 0.0
+    for j in range(n):
+        weight = 1.0 + (0.6180339887498949 * j) % 1.0
+        value[2 * j + 1], slope[2 * j + 1] = weight * c * STEP, weight * STEP
+        for entry in range(begins[j], begins[j + 1]):
+            total[rows[entry]] += weight * out[entry]
+            size[rows[entry]] += weight * abs(out[entry])
+    call_residual(places[RESIDUAL], t, work, work + 16 * n, _address(p), work + 32 * n)
+    for i in range(n):
+        if abs(found[2 * i + 1] / STEP - total[i]) > SUSPICIOUS * size[i]:
+            places[OUTSIDE] = i
+
+
+@functools.lru_cache(maxsize=1)
+def jacobian_function() -> Any:
+    """The C function that is the Jacobian's kernel of every problem that takes complex steps."""
+    signature = machine.SIGNATURES["jacobian"]
+    try:
+        return cfunc(signature, cache=True, **OPTIONS)(_jacobian)
+    except RuntimeError:
+        return cfunc(signature, **OPTIONS)(_jacobian)
+
+
+def _forgotten() -> None:
+    """What a copy of a workspace is: its addresses would be those of the original."""
+
+
+class Workspace:
+    """Arrays with which the Jacobian's kernel works, and their addresses.
+
+    Parameters
+    ----------
+    residual : int
+        Address of the complex residual.
+    n : int
+        Number of unknowns.
+    pattern : CSC matrix or None
+        Where the Jacobian may be nonzero, with the rows of every column in ascending order; None for a dense
+        one.
+    owner : str
+        What the problem is called in messages.
+
+    Raises
+    ------
+    InputError
+        If the pattern is of another form.
+    """
+
+    def __init__(self, residual: int, n: int, pattern: Any, owner: str) -> None:
+        self.pattern = pattern
+        self.groups = [np.array([j]) for j in range(n)]
+        self._work = np.zeros((4, n), dtype=np.complex128)
+        self._first = self._rows = np.zeros(0, dtype=np.int64)
+        if pattern is not None:
+            self._first, self._rows = _checked_pattern(pattern, n, owner)
+            self.groups = column_groups(pattern)
+        self._columns = np.concatenate(self.groups).astype(np.int64)
+        self._starts = np.cumsum([0, *map(len, self.groups)], dtype=np.int64)
+        self._places = np.zeros(len(Place), dtype=np.int64)
+        self._places[RESIDUAL], self._places[N], self._places[GROUPS] = residual, n, len(self.groups)
+        self._places[WORK], self._places[OUTSIDE] = self._work.ctypes.data, -1
+        self._places[STARTS], self._places[COLUMNS] = self._starts.ctypes.data, self._columns.ctypes.data
+        if pattern is not None:
+            self._places[FIRST], self._places[ROWS] = self._first.ctypes.data, self._rows.ctypes.data
+
+    def __reduce__(self) -> Any:
+        return _forgotten, ()
+
+    @property
+    def address(self) -> int:
+        """Where its places are."""
+        return int(self._places.ctypes.data)
+
+    def serves(self, pattern: Any) -> bool:
+        """Whether it is one for that pattern."""
+        if pattern is None or self.pattern is None:
+            return pattern is self.pattern
+        if getattr(pattern, "format", "") != "csc":
+            return False
+        if pattern.indices is self.pattern.indices and pattern.nnz == len(self._rows):
+            return True
+        return np.array_equal(pattern.indptr, self._first) and np.array_equal(pattern.indices, self._rows)
+
+    def outside(
+        self, t: float, u: Vector, du: Vector, c: float, parameters: Vector
+    ) -> tuple[int, int] | None:
+        """Row and column of an entry that the pattern lacks, if the last Jacobians gave reason to look."""
+        suspicious = int(self._places[OUTSIDE]) >= 0
+        self._places[OUTSIDE] = -1
+        for j in range(len(u)) if suspicious else ():
+            value, slope, found = self._work[:3]
+            value[:], slope[:] = u, du
+            value[j] += 1j * c * STEP
+            slope[j] += 1j * STEP
+            places = (part.view(np.float64) for part in (value, slope))
+            address = int(self._places[RESIDUAL])
+            machine.residual_at(address, t, *places, parameters, found.view(np.float64))
+            missing = np.setdiff1d(
+                np.flatnonzero(found.imag), self._rows[self._first[j] : self._first[j + 1]]
+            )
+            if len(missing):
+                return int(missing[0]), j
+        return None
+
+
+class _Block(np.ndarray[Any, Any]):
+    """The numbers of a header and of parameters, with the workspace to which the header leads."""
+
+    workspace: Workspace
+
+
+class Parameters:
+    """Parameters behind a header that leads to a workspace.
+
+    Parameters
+    ----------
+    workspace : Workspace
+        It lives as long as ``array``.
+    values : array_like
+        The numbers p.
+    """
+
+    def __init__(self, workspace: Workspace, values: npt.ArrayLike) -> None:
+        self.workspace = workspace
+        numbers = np.ravel(np.asarray(values, dtype=np.float64))
+        block = _Block(HEADER + max(1, len(numbers)))
+        block.workspace = workspace
+        block[:] = 0.0
+        block[0] = SIGN
+        block.view(np.int64)[1] = workspace.address
+        block[HEADER : HEADER + len(numbers)] = numbers
+        self.array: Vector = np.asarray(block)[HEADER:]
+
+    def __reduce__(self) -> Any:
+        return _forgotten, ()
+
+
+def _checked_pattern(pattern: Any, n: int, owner: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Copies of the two index arrays of a pattern."""
+    if getattr(pattern, "format", "") != "csc" or pattern.shape != (n, n):
+        raise InputError(
+            f"{owner}.sparsity must be a CSC matrix of shape ({n}, {n}) for complex steps; "
+            f"got {type(pattern).__name__} {getattr(pattern, 'shape', '')}"
+        )
+    first, rows = pattern.indptr.astype(np.int64), pattern.indices.astype(np.int64)
+    ascending = np.diff(rows) > 0
+    ascending[first[1:-1][(first[1:-1] > 0) & (first[1:-1] < len(rows))] - 1] = True
+    if not ascending.all():
+        raise InputError(
+            f"{owner}.sparsity must have its rows in ascending order and no entry twice; call its "
+            f"sum_duplicates() and sort_indices()"
+        )
+    return first, rows

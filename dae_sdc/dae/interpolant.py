@@ -1,0 +1,415 @@
+"""Dense output: the solution of a run between the ends of its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from itertools import groupby, pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.polynomial.chebyshev import chebder, chebvander
+
+from dae_sdc.dae.polynomial import StepPolynomial, Vector
+from dae_sdc.errors import InputError
+
+STENCIL = 5
+"""Ends of steps that a difference quotient for u' takes into account."""
+
+SPREAD_FLOOR = 1e-6
+"""Part of the size of an unknown that counts as its change over a step, where it does not change at all."""
+
+
+class Scheme(NamedTuple):
+    """What determines the polynomial of a step, with theta = (t - start) / dt.
+
+    Parameters
+    ----------
+    points : tuple of float
+        Where in theta values of u are given, the first rows of the data of a step.
+    slopes : tuple of float
+        Where in theta derivatives by theta are given, the rows that follow.
+    first : int
+        Number of unknowns that take all rows: those that are integrated.
+    without : tuple of int
+        Rows that the polynomials of the other unknowns do without.
+    """
+
+    points: tuple[float, ...]
+    slopes: tuple[float, ...] = ()
+    first: int = 0
+    without: tuple[int, ...] = ()
+
+    def weights(self, theta: Vector, order: int) -> tuple[Vector, Vector]:
+        """Weights of the rows at K values of theta, in u (order 0) or u' dt (order 1), each of shape (K, R).
+
+        The first are those of the ``first`` unknowns, the second those of the others.
+        """
+        size = len(self.points) + len(self.slopes)
+        rows = [row for row in range(size) if row not in self.without]
+        basis = _basis(self.points, self.slopes, tuple(range(size)), order)
+        values = chebvander(2.0 * theta - 1.0, len(basis) - 1) @ basis
+        if not self.without:
+            return values, values
+        basis = _basis(self.points, self.slopes, tuple(rows), order)
+        others = np.zeros_like(values)
+        others[:, rows] = chebvander(2.0 * theta - 1.0, len(basis) - 1) @ basis
+        return values, others
+
+
+@lru_cache(maxsize=128)
+def _basis(points: tuple[float, ...], slopes: tuple[float, ...], rows: tuple[int, ...], order: int) -> Vector:
+    """Chebyshev coefficients of the polynomials that are 1 in one of the rows and 0 in the others."""
+    count = len(rows)
+    at_points = chebvander(2.0 * np.array(points) - 1.0, count - 1)
+    by_theta = _derivative(count)
+    at_slopes = chebvander(2.0 * np.array(slopes) - 1.0, max(count - 2, 0)) @ by_theta
+    coefficients: Vector = np.linalg.inv(np.vstack([at_points, at_slopes])[list(rows)])
+    return by_theta @ coefficients if order else coefficients
+
+
+def _derivative(count: int) -> Vector:
+    """Matrix from ``count`` Chebyshev coefficients on theta in [0, 1] to those of the derivative."""
+    return np.asarray(2.0 * chebder(np.eye(count)), dtype=np.float64)
+
+
+HERMITE = Scheme((0.0, 1.0), (0.0, 1.0))
+"""Cubic through both ends of a step; the data of a step is its start alone, until the slopes are known."""
+
+
+@lru_cache(maxsize=64)
+def _collocation(nodes: tuple[float, ...], n_integrated: int, n_slopes: int) -> Scheme:
+    """The collocation polynomial of a step."""
+    if nodes[0] != 0.0:
+        end = () if nodes[-1] == 1.0 else (1.0,)
+        return Scheme((0.0, *nodes, *end), (), n_integrated)
+    # The start is one of the M values; what raises the degree is the derivative there, where it is good.
+    first = min(n_integrated, n_slopes)
+    return Scheme(nodes, (0.0,), first, (len(nodes),)) if first else Scheme(nodes, (), n_integrated)
+
+
+class StepData(NamedTuple):
+    """What is kept of a step for dense output.
+
+    Parameters
+    ----------
+    time, dt : float
+        Start and size of the step.
+    scheme : Scheme
+        What the rows are.
+    rows : ndarray, shape (R, n)
+        Values at the points of the scheme, and derivatives times dt.
+    """
+
+    time: float
+    dt: float
+    scheme: Scheme
+    rows: Vector
+
+
+def step_data(
+    time: float, dt: float, start: Vector, end: Vector, polynomial: Any, collocation: bool, n_slopes: int
+) -> StepData:
+    """What to keep of a step, as copies.
+
+    Parameters
+    ----------
+    time, dt : float
+        Start and size of the step.
+    start, end : ndarray, shape (n,)
+        u there.
+    polynomial : object
+        What the step leaves behind.
+    collocation : bool
+        Whether its values at the nodes are those of a polynomial through the start.
+    n_slopes : int
+        Number of unknowns whose u' is as good as a Hermite polynomial needs it.
+
+    Returns
+    -------
+    StepData
+        For :class:`DenseOutput`.
+    """
+    if not (collocation and isinstance(polynomial, StepPolynomial)):
+        return StepData(time, dt, HERMITE, start[None].copy())
+    _, _, nodes, value, derivative, n_integrated, _ = polynomial
+    scheme = _collocation(nodes, n_integrated, n_slopes)
+    points, first = scheme.points, nodes[0] != 0.0
+    count, number = len(points), len(nodes)
+    rows = np.empty((count + len(scheme.slopes), len(start)))
+    rows[first : first + number] = value
+    if first:
+        rows[0] = start
+    if scheme.slopes:
+        rows[-1] = dt * derivative[0]
+    elif nodes[-1] != 1.0:
+        rows[-1] = end
+    return StepData(time, dt, scheme, rows)
+
+
+@dataclass(frozen=True, eq=False)
+class DenseOutput:
+    """u(t) and u'(t) on all steps of a run.
+
+    Parameters
+    ----------
+    t0 : float
+        Start of the run.
+    u0 : ndarray, shape (n,)
+        State there.
+    ends : ndarray, shape (S,)
+        Ends of the steps.
+    values : ndarray, shape (S, n)
+        States there.
+    steps : sequence of StepData
+        Data of the S steps.
+    du0 : ndarray, shape (n,)
+        u' at the start of the run, NaN where unknown.
+    derivatives : ndarray, shape (S, n)
+        u' at the ends of the steps.
+    n_slopes : int
+        Number of unknowns whose u' is good enough for a Hermite polynomial; that of the others is computed
+        from the values at the ends of neighbouring steps.
+
+    References
+    ----------
+    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8 and VI.
+    """
+
+    t0: float
+    u0: Vector
+    ends: Vector
+    values: Vector
+    steps: Sequence[StepData]
+    du0: Vector
+    derivatives: Vector
+    n_slopes: int
+
+    @property
+    def t_end(self) -> float:
+        """The last time that is covered."""
+        return float(self.ends[-1]) if len(self.ends) else self.t0
+
+    @property
+    def slack(self) -> float:
+        """How far round-off may have moved the end, which is a sum of the sizes of all steps."""
+        return round_off_of_times(self.t0, self.t_end, len(self.ends))
+
+    def check(self, times: Any) -> Vector:
+        """Times as an array of floats, see :func:`times_within`."""
+        return times_within(times, self.t0, self.t_end, "t", self.slack)
+
+    def __call__(self, t: Any) -> Vector:
+        """u at ``t``: shape (n,) for a number, (K, n) for K times."""
+        times = self.check(t)
+        flat = np.atleast_1d(times)
+        found = self._evaluate(flat, 0)
+        # What was computed there, to the last bit.
+        if len(self.ends):
+            at = np.searchsorted(self.ends, flat)
+            hit = flat == self.ends[at]
+            found[hit] = self.values[at[hit]]
+        found[flat == self.t0] = self.u0
+        return found[0] if times.ndim == 0 else found
+
+    def derivative(self, t: Any) -> Vector:
+        """u' at ``t``: shape (n,) for a number, (K, n) for K times."""
+        times = self.check(t)
+        flat = np.atleast_1d(times)
+        found = self._evaluate(flat, 1)
+        if not len(self.ends):
+            found[:] = self.du0
+        return found[0] if times.ndim == 0 else found
+
+    def _evaluate(self, times: Vector, order: int) -> Vector:
+        """u or u' from the polynomials; at the end of a step from the step that ends there."""
+        found = np.empty((len(times), len(self.u0)))
+        if not len(self.ends):
+            return found
+        at = np.searchsorted(self.ends, times)
+        order_of = np.argsort(at, kind="stable")
+        theta = (times - self._starts[at]) / self._sizes[at]
+        for number, group in groupby(order_of.tolist(), key=at.tolist().__getitem__):
+            chosen = list(group)
+            scheme, rows = self._polynomial(number)
+            every, some = scheme.weights(theta[chosen], order)
+            k = scheme.first if scheme.without else len(self.u0)
+            block = every @ rows[:, :k]
+            if k < len(self.u0):
+                block = np.hstack([block, some @ rows[:, k:]])
+            found[chosen] = block / self._sizes[number] if order else block
+        return found
+
+    @cached_property
+    def _starts(self) -> Vector:
+        return np.array([step.time for step in self.steps])
+
+    @cached_property
+    def _sizes(self) -> Vector:
+        return np.array([step.dt for step in self.steps])
+
+    def _polynomial(self, number: int) -> tuple[Scheme, Vector]:
+        """Scheme and rows of a step."""
+        step = self.steps[number]
+        scheme, rows = step.scheme, step.rows
+        if scheme == HERMITE:
+            if len(rows) == 4:
+                return scheme, rows
+            size, (before, after) = step.dt, self._slopes[number]
+            return scheme, np.stack([rows[0], self.values[number], size * before, size * after])
+        if number == 0 and scheme.first < len(self.u0) and not scheme.without:
+            return self._without_guess(scheme, rows), rows
+        return scheme, rows
+
+    def _without_guess(self, scheme: Scheme, rows: Vector) -> Scheme:
+        """The scheme of the first step, without start values of z that have nothing to do with the rest.
+
+        From index 2 on an initial z need not satisfy any equation at hand. The first value that is solved for
+        tells whether it does.
+        """
+        alone, others = scheme._replace(without=(0,)), rows[:, scheme.first :]
+        gap = np.abs(alone.weights(np.zeros(1), 0)[1] @ others - others[0])
+        spread = np.ptp(others[1:], axis=0)
+        if not spread.any():
+            return scheme  # one node, which tells nothing of the rest
+        limit = spread + SPREAD_FLOOR * np.abs(others[1:]).max(axis=0)
+        return alone if (gap > limit).any() else scheme
+
+    # --- Hermite polynomials --------------------------------------------------------------------------------
+
+    @cached_property
+    def _slopes(self) -> Vector:
+        """u' at both ends of every step, shape (S, 2, n), for steps that leave no polynomial behind."""
+        k, count = self.n_slopes, len(self.ends)
+        slopes = np.full((count, 2, len(self.u0)), np.nan)
+        begins = np.array([step.rows[0] for step in self.steps])
+        breaks = [0, *(np.flatnonzero((begins[1:] != self.values[:-1]).any(axis=1)) + 1).tolist(), count]
+        for low, high in pairwise(breaks):
+            times = np.concatenate([self._starts[low : low + 1], self.ends[low:high]])
+            quotients = _difference_quotients(times, np.vstack([begins[low], self.values[low:high]]))
+            slopes[low:high, 0], slopes[low:high, 1] = quotients[:-1], quotients[1:]
+            slopes[low + 1 : high, 0, :k] = self.derivatives[low : high - 1, :k]
+            slopes[low:high, 1, :k] = self.derivatives[low:high, :k]
+        if not np.isnan(self.du0[:k]).any():
+            slopes[0, 0, :k] = self.du0[:k]
+        return slopes
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    def arrays(self) -> dict[str, Vector]:
+        """All of it as named arrays of numbers, for a file; :meth:`from_arrays` is the inverse."""
+        polynomials = [self._polynomial(number) for number in range(len(self.ends))]
+        schemes = list(dict.fromkeys(scheme for scheme, _ in polynomials))
+        found: dict[str, Any] = {
+            "t0": np.array(self.t0),
+            "u0": self.u0,
+            "du0": self.du0,
+            "ends": self.ends,
+            "values": self.values,
+            "derivatives": self.derivatives,
+            "starts": self._starts if polynomials else self.ends,
+            "sizes": self._sizes if polynomials else self.ends,
+            "scheme": np.array([schemes.index(scheme) for scheme, _ in polynomials], dtype=np.int64),
+        }
+        for i, scheme in enumerate(schemes):
+            for name, value in scheme._asdict().items():
+                found[f"{name}{i}"] = np.array(value, float if name in ("points", "slopes") else np.int64)
+            found[f"rows{i}"] = np.array([rows for own, rows in polynomials if own == scheme])
+        return found
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Vector]) -> DenseOutput:
+        """What :meth:`arrays` made arrays of.
+
+        Raises
+        ------
+        KeyError, ValueError, IndexError, TypeError
+            If they do not fit together.
+        """
+        return cls(
+            t0=float(arrays["t0"]),
+            u0=arrays["u0"],
+            ends=arrays["ends"],
+            values=arrays["values"],
+            steps=list(_steps(arrays)),
+            du0=arrays["du0"],
+            derivatives=arrays["derivatives"],
+            n_slopes=0,
+        )
+
+
+def _steps(arrays: Mapping[str, Vector]) -> Iterator[StepData]:
+    schemes: dict[int, tuple[Scheme, Iterator[Vector]]] = {}
+    numbers = zip(arrays["starts"], arrays["sizes"], arrays["scheme"], strict=True)
+    for start, size, number in numbers:
+        i = int(number)
+        if i not in schemes:
+            scheme = Scheme(
+                tuple(arrays[f"points{i}"].tolist()),
+                tuple(arrays[f"slopes{i}"].tolist()),
+                int(arrays[f"first{i}"]),
+                tuple(arrays[f"without{i}"].tolist()),
+            )
+            schemes[i] = (scheme, iter(arrays[f"rows{i}"]))
+        yield StepData(float(start), float(size), schemes[i][0], next(schemes[i][1]))
+
+
+def round_off_of_times(first: float, last: float, steps: int) -> float:
+    """Bound of the round-off in a time that so many step sizes were added up to."""
+    return (steps + 2) * float(np.finfo(float).eps) * max(abs(first), abs(last))
+
+
+def times_within(times: Any, first: float, last: float, label: str, slack: float = 0.0) -> Vector:
+    """Times as an array of floats, those outside the range by no more than ``slack`` moved to its ends.
+
+    Parameters
+    ----------
+    times : array_like, shape () or (K,)
+        What was asked for.
+    first, last : float
+        The range.
+    label : str
+        What to call the times in a message.
+    slack : float
+        Largest distance from the range.
+
+    Returns
+    -------
+    ndarray, shape () or (K,)
+        Times in the range.
+
+    Raises
+    ------
+    InputError
+        If they are no numbers or lie outside the range.
+    """
+    try:
+        found = np.array(times, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{label} must be a time or an array of times; got {times!r}") from None
+    if found.ndim > 1:
+        raise InputError(f"{label} must be a time or an array of times; got an array of shape {found.shape}")
+    outside = found[~((found >= first - slack) & (found <= last + slack))]
+    if outside.size:
+        raise InputError(
+            f"{label} is {outside[0]:.10g}, outside the range [{first:.10g}, {last:.10g}] of the solution; "
+            f"take times within it"
+        )
+    clipped: Vector = np.clip(found, first, last)
+    return clipped
+
+
+def _difference_quotients(times: Vector, values: Vector) -> Vector:
+    """u' at all times from the polynomials through the nearest values, shape (K, n)."""
+    count = min(STENCIL, len(times))
+    first = np.clip(np.arange(len(times)) - count // 2, 0, len(times) - count)
+    near = first[:, None] + np.arange(count)
+    offsets = times[near] - times[:, None]
+    size = np.abs(offsets).max(axis=1, keepdims=True)
+    powers = np.swapaxes((offsets / size)[:, :, None] ** np.arange(count), 1, 2)
+    derivative = np.zeros((len(times), count, 1))
+    derivative[:, 1] = 1.0
+    weights = np.linalg.solve(powers, derivative)[:, :, 0] / size
+    quotients: Vector = np.einsum("kj,kjn->kn", weights, values[near])
+    return quotients

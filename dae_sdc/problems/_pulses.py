@@ -1,0 +1,116 @@
+"""Trains of trapezoidal pulses, and problems whose inputs are such trains."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+from dae_sdc.dae.state import MeshDAE
+from dae_sdc.problems._testset import TestSetProblem
+
+
+class Line(NamedTuple):
+    """One straight piece of a signal: value + slope (t - start).
+
+    Parameters
+    ----------
+    start : float
+        The corner at which the piece begins.
+    value : float
+        Signal there.
+    slope : float
+        Its derivative on the piece.
+    """
+
+    start: float
+    value: float
+    slope: float
+
+    def at(self, t: float) -> float:
+        """The signal at time ``t``."""
+        return self.value + self.slope * (t - self.start)
+
+
+class Pulse(NamedTuple):
+    """A periodic trapezoid: zero, a rise, a plateau, a fall, and zero again.
+
+    Parameters
+    ----------
+    delay : float
+        Time within a period at which the rise begins.
+    rise, high, fall : float
+        Durations of the three parts; rise and fall are positive.
+    period : float
+        Duration of a period, at least the sum of the four.
+    level : float
+        Height of the plateau.
+    """
+
+    delay: float
+    rise: float
+    high: float
+    fall: float
+    period: float
+    level: float
+
+    def _cycle(self, number: int) -> tuple[Line, Line, Line, Line]:
+        """The four pieces that begin in a cycle; the last one reaches into the next."""
+        rise = number * self.period + self.delay
+        high = number * self.period + (self.delay + self.rise)
+        fall = number * self.period + (self.delay + self.rise + self.high)
+        low = number * self.period + (self.delay + self.rise + self.high + self.fall)
+        return (
+            Line(rise, 0.0, self.level / self.rise),
+            Line(high, self.level, 0.0),
+            Line(fall, self.level, -self.level / self.fall),
+            Line(low, 0.0, 0.0),
+        )
+
+    def line(self, t: float) -> Line:
+        """The piece that begins at ``t``, to 1e-12 of ``t`` or the period, or else contains it."""
+        slack = 1e-12 * max(abs(t), self.period)
+        cycle = math.floor(t / self.period)
+        lines = (line for number in (cycle - 1, cycle, cycle + 1) for line in self._cycle(number))
+        return max(line for line in lines if line.start <= t + slack)
+
+    def corners(self, t0: float, t_end: float) -> set[float]:
+        """Times strictly between ``t0`` and ``t_end`` at which the slope jumps."""
+        cycles = range(math.floor(t0 / self.period) - 1, math.floor(t_end / self.period) + 1)
+        slack = 1e-12 * max(abs(t0), abs(t_end), self.period)
+        starts = (line.start for number in cycles for line in self._cycle(number))
+        return {start for start in starts if t0 + slack < start < t_end - slack}
+
+
+class PulsedProblem(TestSetProblem):
+    """A problem driven by trains of pulses, whose straight pieces are held for whole steps.
+
+    Parameters
+    ----------
+    n_diff, n_alg : int
+        Numbers of unknowns.
+    **settings
+        Those of :class:`ProblemDAE`.
+
+    Attributes
+    ----------
+    lines : tuple of Line
+        The piece of every train that is in force, chosen in :meth:`start_step`.
+    """
+
+    pulses: ClassVar[tuple[Pulse, ...]] = ()
+    lines: tuple[Line, ...]
+
+    def __init__(self, n_diff: int, n_alg: int, **settings: Any) -> None:
+        super().__init__(n_diff, n_alg, **settings)
+        self.lines = tuple(pulse.line(self.interval[0]) for pulse in self.pulses)
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """The corners of all trains strictly between ``t0`` and ``t_end``, in order."""
+        return tuple(sorted(set().union(*(pulse.corners(t0, t_end) for pulse in self.pulses))))
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        """Choose the pieces that begin at ``t`` or contain it."""
+        lines = tuple(pulse.line(t) for pulse in self.pulses)
+        # Setting them has the parameters of the kernels made anew.
+        if lines != self.lines:
+            self.lines = lines

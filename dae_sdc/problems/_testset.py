@@ -1,0 +1,338 @@
+"""What the problems of the Test Set for IVP Solvers share: end values, scores, published figures."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from importlib import resources
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InputError, ReferenceRangeError
+from dae_sdc.problems._reference import _defaults
+
+_SLACK = 1e-9
+"""How far from the ends of the interval, relative to its length, times count as its ends."""
+
+
+class ReferenceEnd(NamedTuple):
+    """Reference solution of a problem at the end of its interval.
+
+    Parameters
+    ----------
+    t : float
+        End of the interval.
+    u : ndarray
+        The solution there, shape (n,), in the order of the state.
+    digits : ndarray
+        Digits of each component known to be correct, shape (n,); 0 where none is known, or where the
+        component vanishes and has no relative error.
+    scored : tuple of int
+        Unknowns that the official score takes.
+    source : str
+        Where the values come from, and how the digits were found.
+    """
+
+    t: float
+    u: Vector
+    digits: Vector
+    scored: tuple[int, ...]
+    source: str
+
+
+class Record(NamedTuple):
+    """What is stored of a problem in ``data/testset.json``, in the order of its state.
+
+    Parameters
+    ----------
+    t0 : float
+        Start of the interval.
+    u0 : ndarray
+        Consistent initial value, shape (n,).
+    du0 : ndarray or None
+        Derivative of the solution at ``t0``, of all unknowns, shape (n,); None where it is not stored.
+    end : ReferenceEnd
+        The solution at the end.
+    variable_index : tuple of int
+        Index of every unknown; 1 for those of ordinary differential equations.
+    """
+
+    t0: float
+    u0: Vector
+    du0: Vector | None
+    end: ReferenceEnd
+    variable_index: tuple[int, ...]
+
+
+class PublishedRun(NamedTuple):
+    """Work of one published run.
+
+    Parameters
+    ----------
+    solver : str
+        Name of the code.
+    rtol, atol : float
+        Its tolerances.
+    steps, failed : int
+        All steps, and those of them that were rejected.
+    fev, jac : int
+        Evaluations of residual and Jacobian.
+    lu : int or None
+        Factorisations; None where not printed.
+    scd : float or None
+        Significant correct digits at the end; None where not printed or without meaning.
+    reported_failure : bool
+        Whether the code said that it failed on its way.
+    formulation : int or None
+        Index of the formulation, where a problem has several.
+    """
+
+    solver: str
+    rtol: float
+    atol: float
+    steps: int
+    failed: int
+    fev: int
+    jac: int
+    lu: int | None
+    scd: float | None
+    reported_failure: bool = False
+    formulation: int | None = None
+
+
+class Published(NamedTuple):
+    """Published figures of a problem.
+
+    Parameters
+    ----------
+    source : str
+        Where the ladder was printed.
+    note : str
+        What to know when its scores are compared with those of :func:`scd`.
+    ladder : tuple of PublishedRun
+        Runs of one code at a row of tolerances.
+    reference_runs : tuple of PublishedRun
+        Runs that made the official reference value.
+    """
+
+    source: str
+    note: str
+    ladder: tuple[PublishedRun, ...]
+    reference_runs: tuple[PublishedRun, ...]
+
+
+@functools.cache
+def _stored(name: str) -> dict[str, dict[str, Any]]:
+    content = (resources.files("dae_sdc.problems") / "data" / f"{name}.json").read_text(encoding="utf-8")
+    stored: dict[str, dict[str, Any]] = json.loads(content)
+    return stored
+
+
+def _constant(values: list[float]) -> Vector:
+    array = np.array(values, dtype=np.float64)
+    array.flags.writeable = False
+    return array
+
+
+@functools.cache
+def load_record(name: str) -> Record:
+    """The record ``name`` of ``data/testset.json``, read once; its arrays cannot be written to."""
+    stored = _stored("testset")[name]
+    end = ReferenceEnd(
+        stored["t_end"],
+        _constant(stored["u_end"]),
+        _constant(stored["digits"]),
+        tuple(stored["scored"]),
+        stored["source"],
+    )
+    du0 = None if stored["du0"] is None else _constant(stored["du0"])
+    return Record(stored["t0"], _constant(stored["u0"]), du0, end, tuple(stored["variable_index"]))
+
+
+def published(name: str) -> Published:
+    """Published figures of the problem registered as ``name``; without runs where none are known."""
+    stored = _stored("testset_published").get(name)
+    if stored is None:
+        return Published("", "", (), ())
+    return Published(
+        stored["source"],
+        stored["note"],
+        tuple(PublishedRun(**row) for row in stored["ladder"]),
+        tuple(PublishedRun(**row) for row in stored["reference_runs"]),
+    )
+
+
+def require_defaults(problem: ProblemDAE, formulations: tuple[str, ...] = ()) -> None:
+    """Raise :class:`ReferenceRangeError` unless the parameters are those for which the solution is stored.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem.
+    formulations : tuple of str
+        Parameters on which the solution does not depend.
+    """
+    problem_class: Any = type(problem)
+    for parameter, default in _defaults(problem_class).items():
+        given = getattr(problem, parameter)
+        if parameter not in formulations and given != default:
+            raise ReferenceRangeError(
+                f"the reference of {type(problem).__name__} is for default parameters and this one has "
+                f"{parameter}={given}; compute a reference with a tight tolerance"
+            )
+
+
+class TestSetProblem(ProblemDAE):
+    """A problem whose solution is stored at both ends of its interval.
+
+    Attributes
+    ----------
+    record : str
+        Key in ``data/testset.json``.
+    formulations : tuple of str
+        Parameters of the constructor on which the solution does not depend.
+    """
+
+    __test__ = False  # pytest takes classes by this name for tests
+
+    record: ClassVar[str] = ""
+    formulations: ClassVar[tuple[str, ...]] = ()
+
+    def __init__(self, n_diff: int, n_alg: int, **settings: Any) -> None:
+        super().__init__(n_diff, n_alg, **settings)
+        self.variable_index = load_record(self.record).variable_index
+
+    @property
+    def reference_end(self) -> ReferenceEnd:
+        """The reference solution at the end of the interval.
+
+        Raises
+        ------
+        ReferenceRangeError
+            If the problem has other than its default parameters.
+        """
+        self._require_defaults()
+        return load_record(self.record).end
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The stored solution at the start or the end of the interval.
+
+        Raises
+        ------
+        ReferenceRangeError
+            At any other time, and at the end if the problem has other than its default parameters.
+        """
+        record = load_record(self.record)
+        slack = _SLACK * (record.end.t - record.t0)
+        if abs(t - record.t0) <= slack:
+            return self.state(self._start())
+        self._require_defaults()
+        if abs(t - record.end.t) <= slack:
+            return self.state(record.end.u)
+        raise ReferenceRangeError(
+            f"the solution of {type(self).__name__} is stored at t={record.t0:g} and t={record.end.t:g} "
+            f"only; got t={t:g}"
+        )
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The stored derivative of the solution at the start of the interval; raises like :meth:`u_exact`."""
+        record = load_record(self.record)
+        self._require_defaults()
+        if record.du0 is None or abs(t - record.t0) > _SLACK * (record.end.t - record.t0):
+            known = "not stored" if record.du0 is None else f"stored at t={record.t0:g} only"
+            raise ReferenceRangeError(f"the derivative of {type(self).__name__} is {known}; got t={t:g}")
+        return self.state(record.du0)
+
+    def _start(self) -> npt.ArrayLike:
+        """The initial value; a subclass gives it for other than default parameters too."""
+        self._require_defaults()
+        return load_record(self.record).u0
+
+    def _require_defaults(self) -> None:
+        require_defaults(self, self.formulations)
+
+
+def scd(problem: ProblemDAE, u: npt.ArrayLike) -> float:
+    r"""Significant correct digits of ``u`` at the end of the interval.
+
+    .. math::
+        \mathrm{scd} = \min_i\, -\log_{10} \frac{|u_i - u_i^{\mathrm{ref}}|}{|u_i^{\mathrm{ref}}|}
+
+    over the scored unknowns with known digits. Where an error is below what the digits of the reference can
+    tell, its logarithm is replaced by their number.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        A problem with ``reference_end``.
+    u : array_like
+        Computed solution at the end of the interval, shape (n,).
+
+    Returns
+    -------
+    float
+        NaN if a scored component is NaN.
+
+    Raises
+    ------
+    InputError
+        If the problem has no reference at its end, also for its parameters, or ``u`` has another shape.
+
+    References
+    ----------
+    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, section "How to read the tables".
+    """
+    return _digits(problem, u, _reference(problem).scored)
+
+
+def scd_differential(problem: ProblemDAE, u: npt.ArrayLike) -> float:
+    """:func:`scd` over those scored unknowns that are differential and of index 1.
+
+    Unknowns of higher index are less accurate by powers of the step size and hide the accuracy of the others.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        A problem with ``reference_end``.
+    u : array_like
+        Computed solution at the end of the interval, shape (n,).
+
+    Returns
+    -------
+    float
+        NaN if a scored component is NaN.
+
+    Raises
+    ------
+    InputError
+        As :func:`scd`, and if no unknown is scored.
+    """
+    index, scored = problem.variable_index, _reference(problem).scored
+    return _digits(problem, u, tuple(i for i in scored if i < problem.n_diff and index[i] == 1))
+
+
+def _reference(problem: ProblemDAE) -> ReferenceEnd:
+    reference = getattr(problem, "reference_end", None)
+    if not isinstance(reference, ReferenceEnd):
+        raise InputError(f"{type(problem).__name__} has no reference_end; it cannot be scored")
+    return reference
+
+
+def _digits(problem: ProblemDAE, u: npt.ArrayLike, scored: tuple[int, ...]) -> float:
+    reference, found = _reference(problem), problem.state(u)
+    scored = tuple(i for i in scored if reference.digits[i] > 0.0)
+    if not scored:
+        raise InputError(f"no unknown of {type(problem).__name__} that is to be scored has known digits")
+    least = math.inf
+    for i in scored:
+        error = abs(float(found[i] - reference.u[i])) / abs(float(reference.u[i]))
+        if math.isnan(error):
+            return math.nan
+        known = float(reference.digits[i])
+        least = min(least, known if error < 10.0**-known else -math.log10(error))
+    return least

@@ -1,0 +1,158 @@
+"""The ring modulator, which mixes a low with a high frequency in four diodes."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InputError, ReferenceRangeError
+from dae_sdc.problems._reference import require_finite
+from dae_sdc.problems._testset import TestSetProblem
+
+_C, _CP = 1.6e-8, 1e-8
+_R, _RP, _RI, _RC = 25e3, 50.0, 50.0, 600.0
+_LH, _LS1, _LS = 4.45, 2e-3, 5e-4
+_RG1, _RG = 36.3, 17.3
+_SATURATION, _STEEPNESS = 40.67286402e-9, 17.7493332
+_LOW, _HIGH = 2000.0 * math.pi, 20000.0 * math.pi
+"""Angular frequencies of the signal and of the carrier in 1/s."""
+
+
+def modulator_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`RingModulator`; p gives where U_3, U_7 and I_1 are."""
+    cs = p[0]
+    ring, carrier, coils = int(p[1]), int(p[2]), int(p[3])
+    signal, high = 0.5 * math.sin(_LOW * t), 2.0 * math.sin(_HIGH * t)
+    u1, u2, u7 = u[0], u[1], u[carrier]
+    u3, u4, u5, u6 = u[ring], u[ring + 1], u[ring + 2], u[ring + 3]
+    i1, i2, i3, i4 = u[coils], u[coils + 1], u[coils + 2], u[coils + 3]
+    i5, i6, i7, i8 = u[coils + 4], u[coils + 5], u[coils + 6], u[coils + 7]
+    d1 = _SATURATION * (math.exp(_STEEPNESS * (u3 - u5 - u7 - high)) - 1.0)
+    d2 = _SATURATION * (math.exp(_STEEPNESS * (u6 - u4 - u7 - high)) - 1.0)
+    d3 = _SATURATION * (math.exp(_STEEPNESS * (u4 + u5 + u7 + high)) - 1.0)
+    d4 = _SATURATION * (math.exp(_STEEPNESS * (u7 + high - u3 - u6)) - 1.0)
+    out[0] = _C * du[0] - (i1 - 0.5 * i3 + 0.5 * i4 + i7 - u1 / _R)
+    out[1] = _C * du[1] - (i2 - 0.5 * i5 + 0.5 * i6 + i8 - u2 / _R)
+    out[ring] = cs * du[ring] - (i3 - d1 + d4)
+    out[ring + 1] = cs * du[ring + 1] - (d2 - i4 - d3)
+    out[ring + 2] = cs * du[ring + 2] - (i5 + d1 - d3)
+    out[ring + 3] = cs * du[ring + 3] - (d4 - i6 - d2)
+    out[carrier] = _CP * du[carrier] - (d1 + d2 - d3 - d4 - u7 / _RP)
+    out[coils] = _LH * du[coils] + u1
+    out[coils + 1] = _LH * du[coils + 1] + u2
+    out[coils + 2] = _LS * du[coils + 2] - (0.5 * u1 - u3 - _RG * i3)
+    out[coils + 3] = _LS * du[coils + 3] - (u4 - 0.5 * u1 - _RG * i4)
+    out[coils + 4] = _LS * du[coils + 4] - (0.5 * u2 - u5 - _RG * i5)
+    out[coils + 5] = _LS * du[coils + 5] - (u6 - 0.5 * u2 - _RG * i6)
+    out[coils + 6] = _LS1 * du[coils + 6] - (signal - u1 - (_RI + _RG1) * i7)
+    out[coils + 7] = _LS1 * du[coils + 7] + u2 + (_RC + _RG1) * i8
+
+
+_VOLTAGES = tuple(f"U_{k}" for k in range(1, 8))
+_CURRENTS = tuple(f"I_{k}" for k in range(1, 9))
+
+
+@PROBLEMS.register("ring-modulator")
+class RingModulator(TestSetProblem):
+    r"""Ring modulator; a stiff ODE with the parasitic capacitances C_s, of index 2 without them.
+
+    With the voltages over the four diodes
+
+    .. math::
+        V_1 &= U_3 - U_5 - U_7 - U_c, & V_3 &= U_4 + U_5 + U_7 + U_c, \\
+        V_2 &= -U_4 + U_6 - U_7 - U_c, & V_4 &= -U_3 - U_6 + U_7 + U_c,
+
+    and their currents :math:`q_k = \gamma (e^{\delta V_k} - 1)` the residual is
+
+    .. math::
+        F_1 &= C U_1' - I_1 + \tfrac12 I_3 - \tfrac12 I_4 - I_7 + U_1 / R, \\
+        F_2 &= C U_2' - I_2 + \tfrac12 I_5 - \tfrac12 I_6 - I_8 + U_2 / R, \\
+        F_3 &= C_s U_3' - I_3 + q_1 - q_4, \qquad F_4 = C_s U_4' + I_4 - q_2 + q_3, \\
+        F_5 &= C_s U_5' - I_5 - q_1 + q_3, \qquad F_6 = C_s U_6' + I_6 + q_2 - q_4, \\
+        F_7 &= C_p U_7' + U_7 / R_p - q_1 - q_2 + q_3 + q_4, \\
+        F_8 &= L_h I_1' + U_1, \qquad F_9 = L_h I_2' + U_2, \\
+        F_{10} &= L_s I_3' - \tfrac12 U_1 + U_3 + R_g I_3, \qquad
+        F_{11} = L_s I_4' + \tfrac12 U_1 - U_4 + R_g I_4, \\
+        F_{12} &= L_s I_5' - \tfrac12 U_2 + U_5 + R_g I_5, \qquad
+        F_{13} = L_s I_6' + \tfrac12 U_2 - U_6 + R_g I_6, \\
+        F_{14} &= L_{s1} I_7' + U_1 - U_e + (R_i + R_{g1}) I_7, \qquad
+        F_{15} = L_{s1} I_8' + U_2 + (R_c + R_{g1}) I_8
+
+    with the signal :math:`U_e = \tfrac12 \sin 2000 \pi t` and the carrier
+    :math:`U_c = 2 \sin 20000 \pi t`. For :math:`C_s > 0` the unknowns are in the order of the Test Set; small
+    oscillations of high frequency make it hard. For :math:`C_s = 0` they are :math:`U_1, U_2, U_7,
+    I_1 \dots I_8` and the algebraic :math:`U_3 \dots U_6`, equations likewise; the sum
+    :math:`F_3 - F_4 + F_5 - F_6` is then a constraint of the currents alone, with a hidden one behind it,
+
+    .. math::
+        I_3 + I_4 + I_5 + I_6 = 0, \qquad -U_3 + U_4 - U_5 + U_6 = 0 .
+
+    Both start at rest, with all unknowns zero.
+
+    Parameters
+    ----------
+    cs : float
+        Parasitic capacitance C_s of each half of a coil, not negative; unit F.
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    References
+    ----------
+    E. H. Horneber: Analyse nichtlinearer RLCU-Netzwerke mit Hilfe der gemischten Potentialfunktion,
+    dissertation, Kaiserslautern 1976. G. Denk, P. Rentrop: Mathematical models in electric circuit simulation
+    and their numerical treatment, Teubner-Texte zur Mathematik 121 (1991) 305. F. Mazzia, C. Magherini: Test
+    Set for IVP Solvers, release 2.4, 2008, ring modulator.
+    """
+
+    title = "ring modulator with four diodes"
+    parameter_units = {"cs": "F"}
+    reference = "Test Set for IVP Solvers 2.4, ring modulator"
+    interval = (0.0, 1e-3)
+    dt = 5e-7
+    record = "ring-modulator"
+    residual_kernel = modulator_residual
+    jacobian_kernel = COMPLEX_STEP
+
+    cs: float
+
+    def __init__(self, cs: float = 2e-12, **settings: Any) -> None:
+        # As a parameter it is registered by the last line, after the order of the unknowns depends on it.
+        algebraic = cs == 0.0
+        ring, rest = _VOLTAGES[2:6], (*_VOLTAGES[:2], _VOLTAGES[6], *_CURRENTS)
+        self.names = (*rest, *ring) if algebraic else (*_VOLTAGES, *_CURRENTS)
+        self.units = tuple("V" if name[0] == "U" else "A" for name in self.names)
+        self.equation_names = tuple(
+            f"{'current into' if name[0] == 'U' else 'voltage around'} {name}" for name in self.names
+        )
+        self.index = 2 if algebraic else 0
+        super().__init__(11 if algebraic else 15, 4 if algebraic else 0, **settings)
+        self._makeAttributeAndRegister("cs", localVars=locals())
+        require_finite(self, "cs")
+        if cs < 0.0:
+            raise InputError(f"cs of RingModulator must not be negative; got {cs}")
+        if algebraic:
+            self.variable_index = (1,) * 11 + (2,) * 4
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The capacitance, and the places of U_3, U_7 and I_1."""
+        return [self.cs, *(self.names.index(name) for name in ("U_3", "U_7", "I_1"))]
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The circuit at rest at t = 0 for any capacitance, the stored end value for the default one."""
+        return self.state(np.zeros(15)) if t == self.interval[0] else super().u_exact(t)
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative at t = 0, where only the carrier changes; raises like :meth:`u_exact` elsewhere."""
+        if t != self.interval[0]:
+            raise ReferenceRangeError(f"the derivative of RingModulator is known at t=0 only; got t={t:g}")
+        slope = np.zeros(15)
+        if self.cs == 0.0:
+            # From the derivatives of the constraints, in which all diodes are alike.
+            slope[11:] = np.array([1.0, -1.0, -1.0, 1.0]) * _HIGH
+        return self.state(slope)

@@ -1,0 +1,167 @@
+"""A charge pump: one MOS transistor whose charges depend on its voltages by pieces."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import brentq
+
+from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import ReferenceRangeError
+from dae_sdc.problems._pulses import Pulse, PulsedProblem
+
+_CS, _CD, _COX = 1.6e-12, 0.4e-12, 4e-12
+"""Capacitances at source and drain, and of the oxide, in F."""
+_THRESHOLD, _BODY, _POTENTIAL = 0.2, 0.035, 1.01
+_FLAT = _THRESHOLD - _BODY * math.sqrt(_POTENTIAL) - _POTENTIAL
+"""Flat band voltage."""
+_RATIO = _CS / _CD
+"""Voltage at the drain over that at the source, which have the same charge."""
+
+
+@inlined
+def transistor_charges(gate_bulk: float, gate_source: float, gate_drain: float) -> tuple[float, float]:
+    """Charge of the gate, and that of source and of drain, which have the same."""
+    # The model is symmetric: what is at the higher of the two voltages counts as source.
+    first, second = max(gate_source, gate_drain), min(gate_source, gate_drain)
+    bulk = first - gate_bulk
+    if gate_bulk <= _FLAT:
+        return _COX * (gate_bulk - _FLAT), 0.0
+    root = math.sqrt(_POTENTIAL - bulk)
+    threshold = _THRESHOLD + _BODY * (root - math.sqrt(_POTENTIAL))
+    if first <= threshold:
+        return _COX * _BODY * (math.sqrt(0.25 * _BODY * _BODY + gate_bulk - _FLAT) - 0.5 * _BODY), 0.0
+    a, b = first - threshold, max(second - threshold, 0.0)
+    third = (a + b - a * b / (a + b)) / 3.0
+    return _COX * (2.0 * third + _BODY * root), -_COX * third
+
+
+def pump_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`ChargePump`; p is the line of the input in force."""
+    gate, channel = transistor_charges(u[5], u[5] - u[6], u[5] - u[7])
+    out[0] = du[0] + u[8]
+    out[1] = du[1] + du[2]
+    out[2] = du[3] + du[4]
+    out[3] = p[1] + p[2] * (t - p[0]) - u[5]
+    out[4] = u[0] - gate
+    out[5] = u[1] - _CS * u[6]
+    out[6] = u[2] - channel
+    out[7] = u[3] - _CD * u[7]
+    out[8] = u[4] - channel
+
+
+def _source_voltage(V: float) -> float:
+    """Voltage at the source for an input that is not negative: its capacitor has the channel's charge."""
+    found: float = brentq(
+        lambda v: _CS * v + transistor_charges(V, V - v, V - _RATIO * v)[1], 0.0, V, xtol=1e-300, rtol=1e-15
+    )
+    return found
+
+
+def _gate_capacitance(V: float, source: float) -> float:
+    """Derivative of the gate's charge by the input, the other voltages following it."""
+    root = math.sqrt(_POTENTIAL + source)
+    threshold = _THRESHOLD + _BODY * (root - math.sqrt(_POTENTIAL))
+    a, b = V - source - threshold, max(V - _RATIO * source - threshold, 0.0)
+    bend = 0.5 * _BODY / root
+    if a <= 0.0:
+        return 0.5 * _COX * _BODY / math.sqrt(0.25 * _BODY * _BODY + V - _FLAT)
+    by_a, by_b = 1.0 - (b / (a + b)) ** 2, (1.0 - (a / (a + b)) ** 2)
+    pull = by_a * (1.0 + bend) + by_b * (_RATIO + bend)
+    slope = (by_a + by_b) / (3.0 * _CS / _COX + pull)
+    return (2.0 * _CS + _COX * bend) * slope
+
+
+@PROBLEMS.register("charge-pump")
+class ChargePump(PulsedProblem):
+    r"""Charge pump of one MOS transistor and two capacitors, index 2.
+
+    With the charges of the transistor :math:`Q = Q(U_1, U_1 - U_2, U_1 - U_3)` the residual is
+
+    .. math::
+        F_1 &= Y_{T1}' + I, & F_2 &= Y_S' + Y_{T2}', & F_3 &= Y_D' + Y_{T3}', \\
+        F_4 &= V_{in}(t) - U_1, & F_5 &= Y_{T1} - Q_G, & F_6 &= Y_S - C_S U_2, \\
+        F_7 &= Y_{T2} - Q_S, & F_8 &= Y_D - C_D U_3, & F_9 &= Y_{T3} - Q_D .
+
+    Unknowns keep the order of the Test Set. With the larger :math:`v` and the smaller :math:`w` of
+    :math:`v_{GS}` and :math:`v_{GD}`, :math:`V_F = V_0 - \gamma \sqrt\varphi - \varphi`,
+    :math:`r = \sqrt{\varphi - v + v_{GB}}`, :math:`V_T = V_0 + \gamma (r - \sqrt\varphi)`,
+    :math:`a = v - V_T`, :math:`b = \max(w - V_T, 0)` and :math:`z = a + b - ab/(a + b)` the charges are
+    continuous functions,
+
+    .. math::
+        (Q_G,\, Q_S = Q_D) = C_{ox} \begin{cases}
+            (v_{GB} - V_F,\; 0) & v_{GB} \le V_F \\
+            \bigl(\gamma (\sqrt{\gamma^2/4 + v_{GB} - V_F} - \gamma/2),\; 0\bigr)
+                & v_{GB} > V_F,\; v \le V_T \\
+            \bigl(\tfrac23 z + \gamma r,\; -\tfrac13 z\bigr) & \text{otherwise.} \end{cases}
+
+    The input :math:`V_{in}` is a train of trapezoidal pulses of 20 V with corners 50, 60, 110 and 120 ns
+    after the start of each period of 120 ns; the current I jumps there. The charges :math:`Y_S + Y_{T2}` and
+    :math:`Y_D + Y_{T3}` stay zero, so the state is a function of :math:`V_{in}`, and
+    :math:`U_3 = U_2 C_S / C_D`. At the end of the interval all but the first charge and the current,
+
+    .. math::
+        I = 2 \cdot 10^9\,\mathrm{V/s}\; \frac{C_{ox} \gamma}{2 \sqrt{\gamma^2 / 4 - V_F}}
+          = 1.5225661038485337 \cdot 10^{-4}\,\mathrm{A},
+
+    vanish; the values that are published for I have five and seven digits of it.
+
+    Parameters
+    ----------
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    References
+    ----------
+    M. Guenther, U. Feldmann, P. Rentrop: Choice and performance of numerical schemes in circuit simulation,
+    Progress in Industrial Mathematics at ECMI 94, Teubner 1996, 423. F. Mazzia, C. Magherini: Test Set for
+    IVP Solvers, release 2.4, 2008, charge pump.
+    """
+
+    title = "charge pump with one MOS transistor"
+    index = 2
+    names = ("Y_T1", "Y_S", "Y_T2", "Y_D", "Y_T3", "U_1", "U_2", "U_3", "I")
+    units = (*("C",) * 5, *("V",) * 3, "A")
+    equation_names = (
+        *("current into the gate", "current into the source", "current into the drain", "input"),
+        *("charge of the gate", "charge at the source", "charge of the source"),
+        *("charge at the drain", "charge of the drain"),
+    )
+    reference = "Test Set for IVP Solvers 2.4, charge pump"
+    interval = (0.0, 1.2e-6)
+    dt = 1e-9
+    record = "charge-pump"
+    residual_kernel = pump_residual
+    jacobian_kernel = COMPLEX_STEP
+    pulses = (Pulse(50e-9, 10e-9, 50e-9, 10e-9, 120e-9, 20.0),)
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(5, 4, **settings)
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """Start, value and slope of the line of the input."""
+        return np.ravel(self.lines)
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution at any time, by a scalar equation; the left limit at corners, at rest at t = 0."""
+        (pulse,) = self.pulses
+        later = pulse.line(t)
+        earlier = later if t == self.interval[0] else pulse.line(t - 2e-12 * max(abs(t), pulse.period))
+        V = later.at(t)
+        source = _source_voltage(V)
+        drain = _RATIO * source
+        gate, charge = transistor_charges(V, V - source, V - drain)[0], _CS * source
+        current = 0.0 - earlier.slope * _gate_capacitance(V, source)
+        return self.state([gate, charge, 0.0 - charge, charge, 0.0 - charge, V, source, drain, current])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative at t = 0, which is zero; raises like :meth:`u_exact` elsewhere."""
+        if t != self.interval[0]:
+            raise ReferenceRangeError(f"the derivative of ChargePump is known at t=0 only; got t={t:g}")
+        return self.state(np.zeros(9))

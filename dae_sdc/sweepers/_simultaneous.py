@@ -1,0 +1,580 @@
+"""The operations of :mod:`dae_sdc.sweepers.simultaneous` on memory, compiled. This imports numba.
+
+The places of everything are kept in one row of integers, which compiles and is called fastest.
+"""
+
+from __future__ import annotations
+
+import sys
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload, register_jitable
+
+from dae_sdc.dae import machine, machine_newton as mn
+from dae_sdc.dae.machine import call_jacobian, call_residual
+from dae_sdc.dae.machine_newton import INNER, doubles, integers, short_integers
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.sweepers import simultaneous as own
+from dae_sdc.sweepers.simultaneous import (
+    FACTORED,
+    FACTORIZATIONS,
+    GAMMA,
+    JACOBIANS,
+    LINEARIZED,
+    NEWTON,
+    RHS,
+    ROUND_OFF,
+    SOLVES,
+    WORST,
+    Simultaneous,
+)
+
+OWN_SOLVE = 24
+"""Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
+
+ADVANCE, ESTIMATE, SLOPE = range(3)
+"""What :func:`act` may be asked for."""
+
+
+class Places(IntEnum):
+    """What the entries of the row of integers are: addresses of arrays of doubles unless said otherwise."""
+
+    RESIDUAL = 0  # kernels, and functions of LAPACK
+    JACOBIAN = 1
+    DGETRF = 2
+    DGETRS = 3
+    ZGETRF = 4
+    ZGETRS = 5
+    P = 6  # parameters of the kernels
+    M = 7  # numbers: of nodes, of unknowns, of complex pairs
+    N = 8
+    PAIRS = 9
+    U0 = 10  # (n,)
+    DU0 = 11
+    GUESS = 12  # (M, n)
+    DU = 13
+    U = 14
+    VALUE = 15
+    TRANSFORMED = 16
+    CHANGE = 17
+    H_A = 18  # (M, M)
+    TO = 19
+    BACK = 20
+    AT_START = 21  # (M,)
+    MIDDLE = 22
+    TO_MIDDLE = 23
+    WEIGHTS = 24  # (n,)
+    ERROR = 25
+    WORK = 26  # (2, n)
+    C = 27  # (M,)
+    NUMBERS = 28
+    COUNTS = 29  # integers
+    MASS = 30  # dF/du', row by row
+    STIFFNESS = 31  # dF/du times the coefficient at which it was evaluated
+    REAL_LU = 32  # LU factors, column by column
+    REAL_PIVOTS = 33  # integers of 32 bits
+    PAIR_LU = 34  # complex, (P, n, n)
+    PAIR_PIVOTS = 35
+    EIGENVALUES = 36  # complex, (P,)
+    ROW = 37  # complex, (n,)
+    LAPACK_N = 38  # what LAPACK reads and writes: n, 1, its answer, and the letter N
+    LAPACK_ONE = 39
+    LAPACK_INFO = 40
+    LETTER = 41
+
+
+# numba takes numbers from the module, not from a class.
+(
+    RESIDUAL,
+    JACOBIAN,
+    DGETRF,
+    DGETRS,
+    ZGETRF,
+    ZGETRS,
+    P,
+    M,
+    N,
+    PAIRS,
+    U0,
+    DU0,
+    GUESS,
+    DU,
+    U,
+    VALUE,
+    TRANSFORMED,
+    CHANGE,
+    H_A,
+    TO,
+    BACK,
+    AT_START,
+    MIDDLE,
+    TO_MIDDLE,
+    WEIGHTS,
+    ERROR,
+    WORK,
+    C,
+    NUMBERS,
+    COUNTS,
+    MASS,
+    STIFFNESS,
+    REAL_LU,
+    REAL_PIVOTS,
+    PAIR_LU,
+    PAIR_PIVOTS,
+    EIGENVALUES,
+    ROW,
+    LAPACK_N,
+    LAPACK_ONE,
+    LAPACK_INFO,
+    LETTER,
+) = (int(place) for place in Places)
+
+complexes = mn._view(types.complex128)
+
+
+class Memory(NamedTuple):
+    """What the operations work on: the address of the integers of :class:`Places`."""
+
+    places: int
+
+
+@register_jitable(**INNER)
+def finite(values: Any, count: Any) -> Any:
+    """Whether all numbers are."""
+    for i in range(count):
+        if not abs(values[i]) < np.inf:
+            return False
+    return True
+
+
+@register_jitable(**INNER)
+def combine(size: Any, n: Any, matrix_at: Any, rows_at: Any, out_at: Any) -> Any:
+    """A matrix of shape (size, M) times M rows of n numbers; M is the larger of ``size`` and ``size`` 1."""
+    matrix, rows, out = doubles(matrix_at), doubles(rows_at), doubles(out_at)
+    for i in range(size):
+        for j in range(n):
+            out[i * n + j] = matrix[i * size] * rows[j]
+        for k in range(1, size):
+            factor = matrix[i * size + k]
+            for j in range(n):
+                out[i * n + j] += factor * rows[k * n + j]
+
+
+@register_jitable(**INNER)
+def combined_row(m: Any, n: Any, weights_at: Any, rows_at: Any, out_at: Any) -> Any:
+    """A combination of M rows of n numbers."""
+    weights, rows, out = doubles(weights_at), doubles(rows_at), doubles(out_at)
+    for j in range(n):
+        total = 0.0
+        for k in range(m):
+            total += weights[k] * rows[k * n + j]
+        out[j] = total
+
+
+@register_jitable(**INNER)
+def put(a: Any) -> Any:
+    """Values at the stages: u = u_0 + h A U."""
+    m, n = a[M], a[N]
+    combine(m, n, a[H_A], a[DU], a[U])
+    u0, u = doubles(a[U0]), doubles(a[U])
+    for i in range(m):
+        for j in range(n):
+            u[i * n + j] += u0[j]
+
+
+@register_jitable(**INNER)
+def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
+    """Root mean square of the rows in units of the weights; the largest row counts."""
+    n, rows, weights, x = a[N], doubles(rows_at), doubles(a[WEIGHTS]), doubles(a[NUMBERS])
+    result, worst = 0.0, 0
+    for i in range(count):
+        total, largest, place = 0.0, -1.0, 0
+        for j in range(n):
+            size = rows[i * n + j] * weights[j]
+            size *= size
+            total += size
+            if size > largest:
+                largest, place = size, j
+        total = np.sqrt(total / n)
+        if not total <= result:
+            result, worst = total, place
+            if not total == total:
+                break
+    x[WORST] = worst
+    return result
+
+
+@overload(own.numbers, jit_options=INNER)
+def _numbers(w: Any) -> Any:
+    def implementation(w: Any) -> Any:
+        return doubles(integers(w.places)[NUMBERS])
+
+    return implementation
+
+
+@overload(own.take_guess, jit_options=INNER)
+def _take_guess(w: Any) -> Any:
+    def implementation(w: Any) -> Any:
+        a = integers(w.places)
+        guess, du = doubles(a[GUESS]), doubles(a[DU])
+        for i in range(a[M] * a[N]):
+            du[i] = guess[i]
+        put(a)
+
+    return implementation
+
+
+@overload(own.residuals, jit_options=INNER)
+def _residuals(w: Any, t0: Any, h: Any) -> Any:
+    def implementation(w: Any, t0: Any, h: Any) -> Any:
+        a = integers(w.places)
+        m, row, c = a[M], 8 * a[N], doubles(a[C])
+        integers(a[COUNTS])[RHS] += m
+        for i in range(m):
+            u, du, out = a[U] + i * row, a[DU] + i * row, a[VALUE] + i * row
+            call_residual(a[RESIDUAL], t0 + h * c[i], u, du, a[P], out)
+        return finite(doubles(a[VALUE]), m * a[N])
+
+    return implementation
+
+
+@register_jitable(**INNER)
+def substitute(n: Any, lu: Any, pivots: Any, x: Any) -> Any:
+    """Solve with LU factors, stored by columns, in place."""
+    for i in range(n):
+        j = pivots[i] - 1
+        if j != i:
+            kept = x[i]
+            x[i] = x[j]
+            x[j] = kept
+    for j in range(n):
+        known = x[j]
+        for i in range(j + 1, n):
+            x[i] -= lu[j * n + i] * known
+    for j in range(n - 1, -1, -1):
+        x[j] /= lu[j * n + j]
+        known = x[j]
+        for i in range(j):
+            x[i] -= lu[j * n + i] * known
+
+
+@register_jitable(**INNER)
+def lapack_solve(a: Any, function: Any, lu: Any, pivots: Any, x: Any) -> Any:
+    """The same by LAPACK, from addresses."""
+    size, one, info = a[LAPACK_N], a[LAPACK_ONE], a[LAPACK_INFO]
+    mn._call_with_9(function, (a[LETTER], size, one, lu, size, pivots, x, size, info))
+
+
+@register_jitable(**INNER)
+def solve_real(a: Any, x_at: Any) -> Any:
+    """Solve with the matrix of the real eigenvalue, in place."""
+    integers(a[COUNTS])[SOLVES] += 1
+    if a[N] <= OWN_SOLVE:
+        substitute(a[N], doubles(a[REAL_LU]), short_integers(a[REAL_PIVOTS]), doubles(x_at))
+    else:
+        lapack_solve(a, a[DGETRS], a[REAL_LU], a[REAL_PIVOTS], x_at)
+
+
+@register_jitable(**INNER)
+def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
+    """Solve with the matrix of a complex eigenvalue for a row of real and one of imaginary parts."""
+    integers(a[COUNTS])[SOLVES] += 1
+    n, x, row = a[N], doubles(x_at), complexes(a[ROW])
+    for j in range(n):
+        row[j] = complex(x[j], x[n + j])
+    lu, pivots = a[PAIR_LU] + 16 * n * n * k, a[PAIR_PIVOTS] + 4 * n * k
+    if n <= OWN_SOLVE:
+        substitute(n, complexes(lu), short_integers(pivots), row)
+    else:
+        lapack_solve(a, a[ZGETRS], lu, pivots, a[ROW])
+    for j in range(n):
+        x[j], x[n + j] = row[j].real, row[j].imag
+
+
+@overload(own.correct, jit_options=INNER)
+def _correct(w: Any) -> Any:
+    def implementation(w: Any) -> Any:
+        a = integers(w.places)
+        m, n = a[M], a[N]
+        combine(m, n, a[TO], a[VALUE], a[TRANSFORMED])
+        first = m % 2
+        if first == 1:
+            solve_real(a, a[TRANSFORMED])
+        for k in range(a[PAIRS]):
+            solve_pair(a, k, a[TRANSFORMED] + 8 * n * (first + 2 * k))
+        combine(m, n, a[BACK], a[TRANSFORMED], a[VALUE])
+        du, value = doubles(a[DU]), doubles(a[VALUE])
+        for i in range(m * n):
+            du[i] -= value[i]
+        combine(m, n, a[H_A], a[VALUE], a[CHANGE])
+        put(a)
+        integers(a[COUNTS])[NEWTON] += 1
+        return norm_of(a, a[CHANGE], m)
+
+    return implementation
+
+
+@overload(own.at_round_off, jit_options=INNER)
+def _at_round_off(w: Any) -> Any:
+    def implementation(w: Any) -> Any:
+        a = integers(w.places)
+        m, n = a[M], a[N]
+        u, du, change, h_a = doubles(a[U]), doubles(a[DU]), doubles(a[CHANGE]), doubles(a[H_A])
+        for i in range(m):
+            for j in range(n):
+                scale = abs(u[i * n + j])
+                for k in range(m):
+                    scale += abs(h_a[i * m + k] * du[k * n + j])
+                if not abs(change[i * n + j]) <= ROUND_OFF * scale:
+                    return False
+        return True
+
+    return implementation
+
+
+@overload(own.linearize_step, jit_options=INNER)
+def _linearize_step(w: Any, t0: Any, h: Any) -> Any:
+    def implementation(w: Any, t0: Any, h: Any) -> Any:
+        a = integers(w.places)
+        m, n = a[M], a[N]
+        integers(a[COUNTS])[JACOBIANS] += 1
+        du_at, u_at = a[WORK], a[WORK] + 8 * n
+        combined_row(m, n, a[MIDDLE], a[GUESS], du_at)
+        combined_row(m, n, a[TO_MIDDLE], a[GUESS], u_at)
+        u, u0 = doubles(u_at), doubles(a[U0])
+        for j in range(n):
+            u[j] = u0[j] + h * u[j]
+        # At the coefficient at which it is used first, so that no digits are lost.
+        c, time = h * doubles(a[NUMBERS])[GAMMA], t0 + 0.5 * h
+        call_jacobian(a[JACOBIAN], time, u_at, du_at, 0.0, a[P], a[MASS])
+        call_jacobian(a[JACOBIAN], time, u_at, du_at, c, a[P], a[STIFFNESS])
+        mass, stiffness = doubles(a[MASS]), doubles(a[STIFFNESS])
+        for i in range(n * n):
+            stiffness[i] -= mass[i]
+        return finite(stiffness, n * n)
+
+    return implementation
+
+
+@overload(own.factorize, jit_options=INNER)
+def _factorize(w: Any, h: Any) -> Any:
+    def implementation(w: Any, h: Any) -> Any:
+        a = integers(w.places)
+        n, x = a[N], doubles(a[NUMBERS])
+        mass, stiffness = doubles(a[MASS]), doubles(a[STIFFNESS])
+        ratio, size, info = h / x[LINEARIZED], a[LAPACK_N], a[LAPACK_INFO]
+        x[FACTORED] = 0.0
+        integers(a[COUNTS])[FACTORIZATIONS] += 1 + a[PAIRS]
+        lu, factor = doubles(a[REAL_LU]), ratio * x[GAMMA]
+        for i in range(n):
+            for j in range(n):
+                lu[j * n + i] = mass[i * n + j] + factor * stiffness[i * n + j]
+        mn._call_with_6(a[DGETRF], (size, size, a[REAL_LU], size, a[REAL_PIVOTS], info))
+        if short_integers(info)[0] != 0:
+            return False
+        for k in range(a[PAIRS]):
+            matrix_at, scale = a[PAIR_LU] + 16 * n * n * k, ratio * complexes(a[EIGENVALUES])[k]
+            matrix = complexes(matrix_at)
+            for i in range(n):
+                for j in range(n):
+                    matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
+            pivots = a[PAIR_PIVOTS] + 4 * n * k
+            mn._call_with_6(a[ZGETRF], (size, size, matrix_at, size, pivots, info))
+            if short_integers(info)[0] != 0:
+                return False
+        x[FACTORED] = h
+        return True
+
+    return implementation
+
+
+@register_jitable(**INNER)
+def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
+    """The product of dF/du' and a row."""
+    n, x, out, mass = a[N], doubles(x_at), doubles(out_at), doubles(a[MASS])
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += mass[i * n + j] * x[j]
+        out[i] = total
+
+
+@overload(own.start_defect, jit_options=INNER)
+def _start_defect(w: Any, h: Any) -> Any:
+    def implementation(w: Any, h: Any) -> Any:
+        a = integers(w.places)
+        m, n = a[M], a[N]
+        error = doubles(a[ERROR])
+        if h == 0.0:
+            for j in range(n):
+                error[j] = 0.0
+            return
+        combined_row(m, n, a[AT_START], a[DU], a[WORK])
+        work, du0, factor = doubles(a[WORK]), doubles(a[DU0]), h * doubles(a[NUMBERS])[GAMMA]
+        for j in range(n):
+            work[j] = factor * (du0[j] - work[j])
+        mass_times(a, a[WORK], a[ERROR])
+
+    return implementation
+
+
+@overload(own.add_start_residual, jit_options=INNER)
+def _add_start_residual(w: Any, t0: Any, factor: Any) -> Any:
+    def implementation(w: Any, t0: Any, factor: Any) -> Any:
+        a = integers(w.places)
+        integers(a[COUNTS])[RHS] += 1
+        call_residual(a[RESIDUAL], t0, a[U0], a[DU0], a[P], a[WORK])
+        error, value = doubles(a[ERROR]), doubles(a[WORK])
+        for j in range(a[N]):
+            error[j] += factor * value[j]
+        return finite(error, a[N])
+
+    return implementation
+
+
+@overload(own.times_mass, jit_options=INNER)
+def _times_mass(w: Any) -> Any:
+    def implementation(w: Any) -> Any:
+        a = integers(w.places)
+        error, work = doubles(a[ERROR]), doubles(a[WORK])
+        for j in range(a[N]):
+            work[j] = error[j]
+        mass_times(a, a[WORK], a[ERROR])
+
+    return implementation
+
+
+@overload(own.filtered, jit_options=INNER)
+def _filtered(w: Any) -> Any:
+    def implementation(w: Any) -> Any:
+        a = integers(w.places)
+        solve_real(a, a[ERROR])
+        return norm_of(a, a[ERROR], 1)
+
+    return implementation
+
+
+for _function in (own.iterate, own.advance, own.estimate, own.slope):
+    register_jitable(**INNER)(_function)
+
+
+def _compile_act(digest: int) -> Any:
+    kinds = types.float64(
+        types.int64, types.int64, types.float64, types.float64, types.boolean, types.boolean
+    )
+
+    def act(places: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
+        if digest < 0:
+            return 0.0
+        w = Memory(places)
+        if what == ADVANCE:
+            return float(own.advance(w, t0, h))
+        if what == ESTIMATE:
+            return float(own.estimate(w, t0, h, first, again))
+        return float(own.slope(w, t0, h))
+
+    options = {"error_model": "numpy"}
+    with mn.lightly_optimized():
+        try:
+            return njit(kinds, cache=True, **options)(act)
+        except RuntimeError:  # there is no place on disk
+            return njit(kinds, **options)(act)
+
+
+act = _compile_act(mn.digest_of(own, machine, mn, sys.modules[__name__]))
+"""Advance, estimate the error or look at the slope of what stands at an address."""
+
+
+def address(array: Any) -> int:
+    """Where the numbers of an array begin."""
+    place: int = array.ctypes.data
+    return place
+
+
+class MachineStages(Simultaneous):
+    """:class:`Simultaneous` on memory, for a problem with dense kernels."""
+
+    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
+        super().__init__(problem, A, c)
+        n, pairs = problem.n, len(self.pairs)
+        small = np.array([n, 1, 0, ord("N")], dtype=np.int32)
+        kernels: Any = problem.kernels
+        self._arrays: dict[str, Any] = {
+            **{name: getattr(self, name.lower()) for name in KNOWN},
+            "WORK": np.empty((2, n)),
+            "MASS": np.zeros((n, n)),
+            "STIFFNESS": np.zeros((n, n)),
+            "REAL_LU": np.empty((n, n)),
+            "REAL_PIVOTS": np.empty(n, dtype=np.int32),
+            "PAIR_LU": np.empty((pairs, n, n), dtype=np.complex128),
+            "PAIR_PIVOTS": np.empty((pairs, n), dtype=np.int32),
+            "EIGENVALUES": np.ascontiguousarray(self.pairs),
+            "ROW": np.empty(n, dtype=np.complex128),
+            "LAPACK_N": small[0:],
+            "LAPACK_ONE": small[1:],
+            "LAPACK_INFO": small[2:],
+            "LETTER": small[3:],
+        }
+        self._owners = kernels
+        self._places = places = np.zeros(len(Places), dtype=np.int64)
+        places[RESIDUAL], places[JACOBIAN] = kernels.residual, kernels.jacobian
+        for name in ("DGETRF", "DGETRS", "ZGETRF", "ZGETRS"):
+            places[Places[name]] = mn.lapack(name.lower())
+        places[M], places[N], places[PAIRS] = len(c), n, pairs
+        for name, array in self._arrays.items():
+            places[Places[name]] = address(array)
+        self._at = address(places)
+        self._parameters: Any = None
+
+    def _act(self, what: int, t0: float, h: float, first: bool = False, again: bool = False) -> float:
+        p = self.problem.packed_parameters
+        if p is not self._parameters:
+            self._parameters = p
+            self._places[P] = address(p)
+        result: float = act(self._at, what, t0, h, first, again)
+        return result
+
+    def begin(self, u0: Any, t0: float, h: float) -> bool:
+        """See :class:`Simultaneous`."""
+        first = super().begin(u0, t0, h)
+        self._places[DU], self._places[U] = address(self.du), address(self.u)
+        return first
+
+    def _advance(self, t0: float, h: float) -> int:
+        return int(self._act(ADVANCE, t0, h))
+
+    def _estimate(self, t0: float, h: float, first: bool, again: bool) -> float:
+        return self._act(ESTIMATE, t0, h, first, again)
+
+    def _slope(self, t0: float, h: float) -> float:
+        return self._act(SLOPE, t0, h)
+
+    def __deepcopy__(self, memo: Any) -> MachineStages:
+        # Addresses belong to the arrays of one object; a copy begins with matrices of its own.
+        return type(self)(self.problem, self.A, self.c)
+
+
+KNOWN = (
+    "U0",
+    "DU0",
+    "GUESS",
+    "VALUE",
+    "TRANSFORMED",
+    "CHANGE",
+    "H_A",
+    "TO",
+    "BACK",
+    "AT_START",
+    "MIDDLE",
+    "TO_MIDDLE",
+    "WEIGHTS",
+    "ERROR",
+    "C",
+    "NUMBERS",
+    "COUNTS",
+)
+"""Arrays of :class:`Simultaneous` that stay the same from step to step."""

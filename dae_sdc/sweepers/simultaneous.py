@@ -1,0 +1,489 @@
+"""All stages of a collocation step at once, by simplified Newton iterations in the eigenbasis of Q.
+
+The functions of this module are Python in the part that numba compiles. What they work on is reached through
+the operations below, which :class:`Simultaneous` implements with NumPy and SciPy for any problem, and
+:mod:`dae_sdc.sweepers._simultaneous` on arrays alone for problems with kernels.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import lu_factor, lu_solve
+from scipy.sparse.linalg import splu
+
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.polynomial import interpolation_matrix, reaches
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
+
+SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR = 0, 1, 2, 3, 4
+"""How the iterations of a step may end."""
+
+REASONS = (
+    "",
+    "the Newton iterations diverged",
+    "the Newton iterations converged too slowly",
+    "F is not defined (NaN or infinite) there",
+    "the iteration matrix is singular",
+)
+"""What the ends mean, in their order."""
+
+# Entries of ``numbers``: what a step leaves to the next.
+LINEARIZED = 0  # coefficient c of the kept dF/du' + c dF/du, 0 for none
+FACTORED = 1  # step size of the factors, 0 for none
+ETA = 2  # contraction / (1 - contraction) of the last step
+RATE = 3  # contraction of the last step
+ERROR = 4  # weighted norm of the error estimate
+ITERATIONS = 5  # of the last step
+KAPPA = 6  # part of the tolerance that Newton's method may leave
+WORST = 7  # unknown with the largest part in the error estimate, or in the last correction
+AT = 8  # start of the step in which the Jacobian was evaluated
+GAMMA = 9  # the real eigenvalue
+NUMBERS = 10
+
+# Entries of ``counts``, in the order of dae_sdc.dae.counters.COUNTERS.
+RHS, NEWTON, JACOBIANS, FACTORIZATIONS, SOLVES = range(5)
+
+MAXITER = 10
+"""Largest number of Newton iterations; where the contraction foretells more, the step is given up before."""
+
+ROUND_OFF = 1e-13
+"""Correction, relative to the unknowns, below which an iteration that stands still is at round-off."""
+
+LAZY = 1e-3
+"""Contraction below which the Jacobian is kept for the next step."""
+
+
+class Basis(NamedTuple):
+    """The eigenbasis of a collocation matrix A.
+
+    Parameters
+    ----------
+    real : float
+        The real eigenvalue; for an even number of nodes, which has none, the coefficient of an additional
+        real matrix for the error estimate.
+    pairs : ndarray of complex, shape (P,)
+        One eigenvalue of each complex pair.
+    to, back : ndarray, shape (M, M)
+        Into the eigenbasis and back; a pair is a row of real and a row of imaginary parts.
+    """
+
+    real: float
+    pairs: Any
+    to: Vector
+    back: Vector
+
+
+def eigenbasis(A: Vector) -> Basis:
+    """The eigenbasis of a matrix of shape (M, M) with at most one real eigenvalue."""
+    values, vectors = np.linalg.eig(A)
+    inverse = np.linalg.inv(vectors)
+    is_real = np.abs(values.imag) < 1e-10 * np.abs(values)
+    if is_real.sum() > 1:
+        raise InputError("the stages of this method do not form a basis of one real and some complex pairs")
+    to, back, pairs = [], [], []
+    for i in np.flatnonzero(is_real):
+        to.append(inverse[i].real)
+        back.append(vectors[:, i].real)
+    for i in np.flatnonzero(~is_real & (values.imag > 0.0)):
+        pairs.append(values[i])
+        to += [inverse[i].real, inverse[i].imag]
+        back += [2.0 * vectors[:, i].real, -2.0 * vectors[:, i].imag]
+    real = float(values[is_real][0].real) if is_real.any() else float(np.abs(values).min())
+    return Basis(real, np.array(pairs), np.array(to), np.ascontiguousarray(np.array(back).T))
+
+
+# --- operations: implemented by Simultaneous here, on memory by _simultaneous -------------------------------
+
+
+def numbers(w: Any) -> Any:
+    """The row of numbers that a step leaves to the next."""
+    return w.numbers
+
+
+def take_guess(w: Any) -> Any:
+    """Begin the iteration with the guess for the derivatives of the stages."""
+    w.take_guess()
+
+
+def residuals(w: Any, t0: Any, h: Any) -> Any:
+    """F at the M stages; False where it is not finite."""
+    return w.residuals(t0, h)
+
+
+def correct(w: Any) -> Any:
+    """Take the correction of the residuals in place; its weighted norm."""
+    return w.correct()
+
+
+def at_round_off(w: Any) -> Any:
+    """Whether the last correction is as small as rounding lets it be."""
+    return w.at_round_off()
+
+
+def linearize_step(w: Any, t0: Any, h: Any) -> Any:
+    """dF/du' and dF/du in the middle of the step as the guess has it; False where they are not finite."""
+    return w.linearize_step(t0, h)
+
+
+def factorize(w: Any, h: Any) -> Any:
+    """Factors of dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
+    return w.factorize(h)
+
+
+def start_defect(w: Any, h: Any) -> Any:
+    """The start of an error estimate: h gamma dF/du' (u'(t_0) - p'(t_0))."""
+    w.start_defect(h)
+
+
+def add_start_residual(w: Any, t0: Any, factor: Any) -> Any:
+    """Add ``factor`` F, at the start of the step, to the error; False where it is not finite."""
+    return w.add_start_residual(t0, factor)
+
+
+def times_mass(w: Any) -> Any:
+    """Take dF/du' times the error for the error."""
+    w.times_mass()
+
+
+def filtered(w: Any) -> Any:
+    """Solve with the matrix of the real eigenvalue for the error; its weighted norm."""
+    return w.filtered()
+
+
+# --- the algorithm ------------------------------------------------------------------------------------------
+
+
+def iterate(w: Any, t0: Any, h: Any) -> Any:
+    """Simplified Newton iterations from the guess; how they ended."""
+    x = numbers(w)
+    take_guess(w)
+    kappa, eta, before, rate = x[KAPPA], max(x[ETA], 1e-16) ** 0.8, 0.0, 0.0
+    status = SLOW
+    for k in range(MAXITER):
+        x[ITERATIONS] = k + 1
+        if not residuals(w, t0, h):
+            return UNDEFINED
+        norm = correct(w)
+        if not norm < np.inf:
+            return UNDEFINED
+        if k > 0:
+            now = norm / before
+            rate = now if k == 1 else np.sqrt(now * rate)
+            x[RATE] = rate
+            if rate >= 0.99:
+                status = DIVERGED
+                break
+            eta = rate / (1.0 - rate)
+        if eta * norm <= kappa:
+            x[ETA] = eta
+            return SOLVED
+        if k > 0 and eta * norm * rate ** (MAXITER - 1 - k) > kappa:
+            break
+        before = norm
+    if at_round_off(w):
+        x[ETA] = 1.0
+        return SOLVED
+    return status
+
+
+def advance(w: Any, t0: Any, h: Any) -> Any:
+    """Solve the stages of one step; how that ended.
+
+    The Jacobian of an earlier step serves where Newton's method converged fast with it, and is made anew if
+    it turns out to be at fault.
+    """
+    x = numbers(w)
+    if x[LINEARIZED] > 0.0 and (x[AT] == t0 or x[RATE] <= LAZY):
+        if x[FACTORED] == h or factorize(w, h):
+            x[RATE] = 0.0
+            if iterate(w, t0, h) == SOLVED:
+                return SOLVED
+    x[AT], x[ETA], x[RATE] = t0, 1.0, 0.0
+    if not linearize_step(w, t0, h):
+        x[LINEARIZED] = 0.0
+        return UNDEFINED
+    x[LINEARIZED] = h * x[GAMMA]
+    if not factorize(w, h):
+        return SINGULAR
+    return iterate(w, t0, h)
+
+
+def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
+    r"""The weighted norm of an error estimate of the step.
+
+    .. math::
+        e = (M + h \gamma J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
+
+    with the collocation polynomial p, M = dF/du' and J = dF/du. What is left of the equations at the start of
+    the step with the derivative that is known there, in a ``first`` step, is a part of u'(t_0). ``again``:
+    the estimate is damped once more, for a step that stiff components would reject for no reason.
+    """
+    x = numbers(w)
+    start_defect(w, h)
+    if first and not add_start_residual(w, t0, -h * x[GAMMA]):
+        return np.inf
+    x[ERROR] = filtered(w)
+    if again:
+        times_mass(w)
+        x[ERROR] = filtered(w)
+    return x[ERROR]
+
+
+def slope(w: Any, t0: Any, h: Any) -> Any:
+    """Weighted norm of u' at the start, seen through an implicit step of size h; infinite without one."""
+    x = numbers(w)
+    start_defect(w, 0.0)
+    if not add_start_residual(w, t0, 1.0) or not linearize_step(w, t0, h):
+        return np.inf
+    x[LINEARIZED] = h * x[GAMMA]
+    return filtered(w) if factorize(w, h) else np.inf
+
+
+# --- Python -------------------------------------------------------------------------------------------------
+
+
+class Simultaneous:
+    r"""The M stages of a collocation step, solved together.
+
+    .. math::
+        F\Big(t_0 + c_i h,\; u_0 + h \sum_j a_{ij} U_j,\; U_i\Big) = 0
+
+    A simplified Newton iteration has the matrix :math:`I \otimes M + h A \otimes J` with M = dF/du' and
+    J = dF/du at one point, which falls apart into one real and (M - 1) / 2 complex matrices of size n in the
+    eigenbasis of A.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    A : ndarray, shape (M, M)
+        Collocation matrix, nonsingular; its last row are the weights.
+    c : ndarray, shape (M,)
+        Nodes in units of the step.
+
+    References
+    ----------
+    E. Hairer, G. Wanner, Solving Ordinary Differential Equations II, Springer (1996), sec. IV.8; J. de Swart,
+    G. Soderlind, On the construction of error estimators for implicit Runge-Kutta methods, J. Comput. Appl.
+    Math. 86 (1997) 347.
+    """
+
+    def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
+        self.problem, self.A, self.c = problem, np.ascontiguousarray(A), np.ascontiguousarray(c)
+        self.nodes = tuple(self.c.tolist())
+        basis = eigenbasis(self.A)
+        self.real, self.pairs = basis.real, basis.pairs
+        self.to, self.back = basis.to, basis.back
+        self.at_start = np.ascontiguousarray(interpolation_matrix(self.nodes, (0.0,))[0])
+        # Derivative in the middle of the step, and value there less that at the start, over h.
+        self.middle = np.ascontiguousarray(interpolation_matrix(self.nodes, (0.5,))[0])
+        halves, weights = np.polynomial.legendre.leggauss(len(c))
+        points = tuple((0.25 + 0.25 * halves).tolist())
+        self.to_middle = 0.25 * weights @ interpolation_matrix(self.nodes, points)
+        self.inverse = np.linalg.inv(self.A)
+        n, m = problem.n, len(c)
+        self.u0, self.du0 = np.zeros(n), np.zeros(n)
+        self.h_a = np.empty((m, m))
+        self.guess, self.value, self.transformed, self.change = (np.zeros((m, n)) for _ in range(4))
+        self.error = np.empty(n)
+        self.weights = np.ones(n)
+        self.times = np.empty(m)
+        self.numbers = np.zeros(NUMBERS)
+        self.numbers[GAMMA] = self.real
+        self.counts = np.zeros(5, dtype=np.int64)
+        self.du, self.u = np.empty((m, n)), np.empty((m, n))
+        self.share = 1e-3
+        self.forget()
+
+    @property
+    def share(self) -> float:
+        """Part of the tolerance that Newton's method may leave."""
+        return float(self.numbers[KAPPA])
+
+    @share.setter
+    def share(self, value: float) -> None:
+        self.numbers[KAPPA] = value
+
+    # --- a step ---------------------------------------------------------------------------------------------
+
+    def begin(self, u0: MeshDAE, t0: float, h: float) -> bool:
+        """Take the start of a step, new arrays for its stages, and a guess for their derivatives.
+
+        Returns
+        -------
+        bool
+            Whether nothing is known of a step before.
+        """
+        n_diff, before = self.problem.n_diff, u0.polynomial
+        self.u0[:] = u0
+        shape = self.guess.shape
+        # The last step keeps its arrays.
+        self.du, self.u = np.empty(shape), np.empty(shape)
+        np.multiply(self.A, h, out=self.h_a)
+        guess = self.guess
+        if before is None:
+            self.du0.fill(0.0)
+            guess.fill(0.0)
+            return True
+        self.du0[:] = before.derivative_at_end()
+        if reaches(before, t0 + h, self.problem.n):
+            matrix = before.continuation(t0, h, self.nodes)
+            np.dot(matrix, before.derivative, out=guess)
+            if n_diff < self.problem.n:
+                # From index 2 on the derivative of algebraic unknowns is too rough to be continued.
+                change = matrix @ before.value[:, n_diff:] - self.u0[n_diff:]
+                guess[:, n_diff:] = (self.inverse / h) @ change
+        else:
+            guess[:] = self.du0
+            guess[:, n_diff:] = 0.0
+        return False
+
+    def solve(self, t0: float, h: float) -> int:
+        """Solve the stages from ``guess``; one of the ends above."""
+        status = self._advance(t0, h)
+        self._count()
+        return status
+
+    def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
+        """See :func:`estimate`."""
+        error = self._estimate(t0, h, first, again)
+        self._count()
+        return error
+
+    def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
+        """Weighted norm of u' at the start, seen through an implicit step of size h; inf if there is none."""
+        self.u0[:] = u0
+        self.du0.fill(0.0)
+        self.guess.fill(0.0)
+        self.forget()
+        found = self._slope(t0, h)
+        self.forget()
+        self._count()
+        return found
+
+    def _advance(self, t0: float, h: float) -> int:
+        status: int = advance(self, t0, h)
+        return status
+
+    def _estimate(self, t0: float, h: float, first: bool, again: bool) -> float:
+        error: float = estimate(self, t0, h, first, again)
+        return error
+
+    def _slope(self, t0: float, h: float) -> float:
+        found: float = slope(self, t0, h)
+        return found
+
+    def forget(self) -> None:
+        """Keep no matrices."""
+        self.numbers[[LINEARIZED, FACTORED]] = 0.0
+        self.numbers[[ETA, RATE, AT]] = 1.0, 1.0, np.nan
+
+    def _count(self) -> None:
+        for counter, count in zip(self.problem.work_counters.values(), self.counts.tolist(), strict=True):
+            counter.niter += count
+        self.counts.fill(0)
+
+    # --- operations -----------------------------------------------------------------------------------------
+
+    def take_guess(self) -> None:
+        """See :func:`take_guess`."""
+        self.du[:] = self.guess
+        self._place()
+
+    def _place(self) -> None:
+        np.dot(self.h_a, self.du, out=self.u)
+        self.u += self.u0
+
+    def residuals(self, t0: float, h: float) -> bool:
+        """See :func:`residuals`."""
+        self.times[:] = t0 + h * self.c
+        self.value[:] = self.problem.evaluate_nodes(self.u, self.du, self.times)
+        return bool(np.isfinite(self.value).all())
+
+    def correct(self) -> float:
+        """See :func:`correct`."""
+        rows, first = self.transformed, len(self.c) % 2
+        np.dot(self.to, self.value, out=rows)
+        if first:
+            rows[0] = self._factors[0](rows[0])
+        for i, solve in zip(range(first, len(rows), 2), self._factors[1:], strict=True):
+            x = solve(rows[i] + 1j * rows[i + 1])
+            rows[i], rows[i + 1] = x.real, x.imag
+        np.dot(self.back, rows, out=self.value)
+        self.du -= self.value
+        np.dot(self.h_a, self.value, out=self.change)
+        self._place()
+        self.counts[NEWTON] += 1
+        self.counts[SOLVES] += first + len(self.pairs)
+        return self._weighted_norm(self.change)
+
+    def _weighted_norm(self, rows: Vector) -> float:
+        scaled = rows * self.weights
+        sizes = np.sqrt(np.mean(np.square(scaled), axis=1))
+        worst = int(np.argmax(sizes)) if np.isfinite(sizes).all() else 0
+        self.numbers[WORST] = int(np.argmax(np.abs(scaled[worst])))
+        return float(sizes.max())
+
+    def at_round_off(self) -> bool:
+        """See :func:`at_round_off`."""
+        scale = np.abs(self.u) + np.abs(self.h_a) @ np.abs(self.du)
+        return bool((np.abs(self.change) <= ROUND_OFF * scale).all())
+
+    def linearize_step(self, t0: float, h: float) -> bool:
+        """See :func:`linearize_step`."""
+        n_diff = self.problem.n_diff
+        u = self.u0 + h * (self.to_middle @ self.guess)
+        du = self.middle @ self.guess
+        try:
+            parts = linearize(self.problem, attach(u, n_diff), attach(du, n_diff), t0 + 0.5 * h)
+        except EvaluationError:
+            return False
+        self._mass, self._stiffness = parts.mass, parts.stiffness
+        return True
+
+    def factorize(self, h: float) -> bool:
+        """See :func:`factorize`."""
+        self.numbers[FACTORED] = 0.0
+        try:
+            self._factors = [self._factorized(h * value) for value in (self.real, *self.pairs)]
+        except (SingularMatrixError, RuntimeError, ValueError):
+            return False
+        self.counts[FACTORIZATIONS] += len(self._factors)
+        self.numbers[FACTORED] = h
+        return True
+
+    def _factorized(self, c: Any) -> Any:
+        matrix = self._mass + c * self._stiffness
+        if sparse.issparse(matrix):
+            return splu(matrix.tocsc()).solve
+        factors = lu_factor(matrix, check_finite=False)
+        if not np.abs(np.diagonal(factors[0])).all():
+            raise SingularMatrixError("zero pivot")
+        return functools.partial(lu_solve, factors, check_finite=False)
+
+    def start_defect(self, h: float) -> None:
+        """See :func:`start_defect`."""
+        self.error[:] = self._mass @ (h * self.real * (self.du0 - self.at_start @ self.du)) if h else 0.0
+
+    def add_start_residual(self, t0: float, factor: float) -> bool:
+        """See :func:`add_start_residual`."""
+        n_diff = self.problem.n_diff
+        value = self.problem.evaluate(attach(self.u0, n_diff), attach(self.du0, n_diff), t0)
+        self.error += factor * value
+        return bool(np.isfinite(value).all())
+
+    def times_mass(self) -> None:
+        """See :func:`times_mass`."""
+        self.error[:] = self._mass @ self.error
+
+    def filtered(self) -> float:
+        """See :func:`filtered`."""
+        self.error[:] = self._factors[0](self.error)
+        self.counts[SOLVES] += 1
+        return self._weighted_norm(self.error[None])

@@ -1,0 +1,203 @@
+"""What a step of a given accuracy is: the weights of its error, and what a sweeper says of a step it took."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError, require_number
+from dae_sdc.registry import unknown
+
+SMALLEST_RTOL = 1e-13
+"""Smallest relative tolerance that double precision can be asked for."""
+
+
+def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
+    """How much larger than the tolerance an error estimate of a lower order may be.
+
+    Parameters
+    ----------
+    rtol : float
+        Relative tolerance of the user.
+    order : int
+        The estimate is of this order in the step size.
+    order_of_method : float
+        Order of the global error, see :func:`effective_order`.
+
+    Returns
+    -------
+    float
+        0.1 rtol^(e - 1), e = ``order`` / (``order_of_method`` + 1): then a smaller tolerance gives an error
+        that is as much smaller.
+
+    References
+    ----------
+    E. Hairer, G. Wanner, Stiff differential equations solved by Radau methods, J. Comput. Appl. Math. 111
+    (1999) 93, where the codes do the same.
+    """
+    exponent = min(1.0, order / (order_of_method + 1.0))
+    return float(0.1 * rtol ** (exponent - 1.0))
+
+
+def effective_order(nodes: int, order: int, index: int) -> float:
+    """Order by which the error of a collocation method falls with the step, for a choice of tolerances.
+
+    That of the components that are integrated: 2M - 1 up to index 2. At index 3 velocities have order M, but
+    their error is in the direction of the constraints, which the positions meet.
+
+    Parameters
+    ----------
+    nodes, order : int
+        Number of nodes M and classical order.
+    index : int
+        Largest index of an unknown.
+    """
+    return float(order) if index <= 2 else 0.5 * (order + nodes) - 0.5
+
+
+def newton_share(rtol: float, factor: float, index: int) -> float:
+    """Part of the inner tolerance that Newton's method may leave in the stages.
+
+    A tenth of the user's tolerance, and above round-off. What is left of the constraints at the end of a step
+    the next one has to make good, with velocities of its size over h and multipliers of its size over h^2,
+    times the squares of the inverse nodes, which are a hundred and more.
+
+    Parameters
+    ----------
+    rtol : float
+        Relative tolerance of the user.
+    factor : float
+        Inner tolerance in units of that.
+    index : int
+        Largest index of an unknown.
+    """
+    part = (1.0, 1.0, 0.1, 0.002)[min(index, 3)]
+    return max(10.0 * float(np.finfo(float).eps) / (rtol * factor), part * min(0.03, 0.1 / factor))
+
+
+class Outcome(NamedTuple):
+    """What a sweeper says of a step it has taken.
+
+    Parameters
+    ----------
+    solved : bool
+        Whether the equations of the step were solved.
+    error : float
+        Norm of the error estimate in units of the tolerance; the step is good up to 1.
+    order : int
+        The error is of this order in the step size.
+    effort : float
+        Iterations in units of the most that are allowed.
+    rate : float
+        By which the last iterations reduced what is left; 0 if that is not known.
+    reason : str
+        Why the equations were not solved.
+    worst : int
+        The unknown with the largest part in the error.
+    """
+
+    solved: bool
+    error: float
+    order: int
+    effort: float
+    rate: float
+    reason: str
+    worst: int
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Accuracy asked of every step.
+
+    The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index k
+    is multiplied by h^(k - 1): its local error has that many orders less, and does not add up.
+
+    Parameters
+    ----------
+    rtol : float
+        Relative tolerance.
+    atol : float or ndarray, shape (n,)
+        Absolute tolerance.
+    left_out : tuple of str
+        Unknowns whose error does not count.
+    """
+
+    rtol: float
+    atol: Any
+    left_out: tuple[str, ...] = field(default=())
+
+    @classmethod
+    def checked(
+        cls, problem: ProblemDAE, rtol: object, atol: Any = None, left_out: Sequence[str] = ()
+    ) -> Tolerance:
+        """The tolerance a user asks for.
+
+        Raises
+        ------
+        InputError
+            For numbers that no error can be measured by, and names that are none of the problem.
+        """
+        relative = require_number("rtol", rtol)
+        if not SMALLEST_RTOL <= relative < 1.0:
+            raise InputError(f"rtol must be at least {SMALLEST_RTOL:g} and below 1; got {relative!r}")
+        nominal = getattr(problem, "nominal", 1.0)
+        given = relative * np.asarray(nominal, float) if atol is None else atol
+        try:
+            absolute = np.asarray(given, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InputError(f"atol must be a number or one for each unknown; got {atol!r}") from None
+        if absolute.shape not in ((), (problem.n,)):
+            raise InputError(
+                f"atol must be a number or an array of shape ({problem.n},); got shape {absolute.shape}"
+            )
+        if not (np.isfinite(absolute).all() and (absolute >= 0.0).all()):
+            raise InputError(f"atol must not be negative, and finite; got {atol!r}")
+        for name in left_out:
+            if name not in problem.names:
+                raise InputError(unknown("unknown", name, problem.names))
+        return cls(relative, absolute, tuple(left_out))
+
+    def weights_of(self, problem: ProblemDAE, factor: float) -> Weights:
+        """The weights for a method that takes ``factor`` times this tolerance for its error estimate."""
+        absolute = np.broadcast_to(self.atol, (problem.n,)) * factor
+        exponents = np.array(problem.variable_index, dtype=np.int64) - 1
+        counted = np.array([name not in self.left_out for name in problem.names], dtype=np.float64)
+        return Weights(absolute, self.rtol * factor, exponents, counted)
+
+
+class Weights:
+    """Weights of errors: 1 / (atol + rtol abs(u)), times h^(k - 1) for unknowns of index k, 0 if left out.
+
+    Parameters
+    ----------
+    atol : ndarray, shape (n,)
+        Absolute tolerances.
+    rtol : float
+        Relative tolerance.
+    exponents : ndarray of int, shape (n,)
+        k - 1.
+    counted : ndarray, shape (n,)
+        1, or 0 for an unknown that is left out.
+    """
+
+    def __init__(self, atol: Vector, rtol: float, exponents: Any, counted: Vector) -> None:
+        self.atol, self.rtol = atol, rtol
+        self._scaled = [(k, exponents == k) for k in np.unique(exponents).tolist() if k > 0]
+        self._counted = None if counted.all() else counted
+
+    def fill(self, u: Vector, h: float, out: Vector) -> None:
+        """Write the weights at a state and a step size."""
+        np.abs(u, out=out)
+        out *= self.rtol
+        out += self.atol
+        np.maximum(out, np.finfo(float).tiny, out=out)
+        np.divide(1.0, out, out=out)
+        for k, where in self._scaled:
+            out[where] *= h**k
+        if self._counted is not None:
+            out *= self._counted
