@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
@@ -29,6 +29,9 @@ from dae_sdc.registry import Registry, unknown
 
 PER_UNKNOWN = ("names", "units", "equation_names")
 """Attributes that hold one text for every unknown or equation."""
+
+SIDE_SLACK = 1e-10
+"""Value of a switch that counts as 0, and so as being past it, at a start that nobody has located."""
 
 LINEAR_SOLVERS = (*SOLVERS, "gmres")
 """How the linear systems of Newton iterations may be solved."""
@@ -82,6 +85,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         Name and unit of every unknown, in the order of the state; no name twice. Checked when they are set.
     equation_names : tuple of str
         Name of every equation, used in messages.
+    nominal : float or array_like, shape (n,)
+        Typical sizes of the unknowns, below which only an absolute error counts: the absolute tolerance of a
+        run is the relative one times these where none is given.
+    switch_names : tuple of str
+        Name of every switch, see :meth:`switches`.
     variable_index : tuple of int
         Index of every unknown, from 1 on: an error in an unknown of index k is worth dt^(k-1) of one of
         index 1. A class may give it, one entry for each unknown. By default 1 for differential unknowns and,
@@ -113,6 +121,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     interval: tuple[float, float] = (0.0, 1.0)
     dt: float = 0.05
     time_unit: ClassVar[str] = "s"
+    nominal: npt.ArrayLike = 1.0
+    switch_names: tuple[str, ...] = ()
     sparsity: Any = None
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
@@ -351,12 +361,36 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         """
         return ()
 
+    def switches(self, u: MeshDAE, t: float) -> Sequence[float]:
+        """Functions of state and time at whose zeros :meth:`start_step` chooses another branch, shape (S,).
+
+        They are continuous along a solution, of size 1 away from their zeros, and may be asked for states
+        that lie somewhat behind them. Runs of one step at a time locate the zeros and end a step there; which
+        sign holds from there on is what :meth:`sides` says. None by default.
+        """
+        return ()
+
+    def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
+        """For each switch 1 or -1, the sign that is in force in a step from ``u`` at ``t``.
+
+        It is what :meth:`start_step` decides by. In a run that locates the zeros it changes there alone. In
+        all others it is that of the value, where from -1e-10 on all count as positive.
+        """
+        held: tuple[int, ...] | None = self.__dict__.get("_held")
+        if held is not None:
+            return held
+        return tuple(1 if value >= -SIDE_SLACK else -1 for value in self.switches(u, t))
+
+    def hold_sides(self, sides: tuple[int, ...] | None) -> None:
+        """Let :meth:`sides` give these signs, whatever the state; with None, those of the state again."""
+        self.__dict__["_held"] = sides
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Called by every sweeper when a step begins at state ``u`` and time ``t``.
 
         A problem with a state-dependent right-hand side chooses its branch here and keeps it for the whole
-        step, so that no Newton iteration meets a jump. The choice may depend on ``u`` and ``t`` only, so that
-        a repeated step repeats it.
+        step, so that no Newton iteration meets a jump. The choice may depend on ``u``, ``t`` and
+        :meth:`sides` only, so that a repeated step repeats it.
         """
 
     def state(self, values: npt.ArrayLike) -> MeshDAE:

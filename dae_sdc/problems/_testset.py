@@ -60,6 +60,9 @@ class Record(NamedTuple):
         The solution at the end.
     variable_index : tuple of int
         Index of every unknown; 1 for those of ordinary differential equations.
+    nominal : ndarray
+        Sizes below which an absolute error counts, shape (n,): where none are stored, the smaller of those at
+        both ends for unknowns that are scored, the larger for the others, and 1 for what is zero at both.
     """
 
     t0: float
@@ -67,6 +70,7 @@ class Record(NamedTuple):
     du0: Vector | None
     end: ReferenceEnd
     variable_index: tuple[int, ...]
+    nominal: Vector
 
 
 class PublishedRun(NamedTuple):
@@ -151,7 +155,14 @@ def load_record(name: str) -> Record:
         stored["source"],
     )
     du0 = None if stored["du0"] is None else _constant(stored["du0"])
-    return Record(stored["t0"], _constant(stored["u0"]), du0, end, tuple(stored["variable_index"]))
+    index = tuple(stored["variable_index"])
+    nominal = stored.get("nominal") or _sizes(stored["u0"], stored["u_end"], end.scored)
+    return Record(stored["t0"], _constant(stored["u0"]), du0, end, index, _constant(nominal))
+
+
+def _sizes(u0: list[float], u_end: list[float], scored: tuple[int, ...]) -> list[float]:
+    sizes = [sorted({abs(first), abs(last)} - {0.0}) or [1.0] for first, last in zip(u0, u_end, strict=True)]
+    return [size[0] if i in scored else size[-1] for i, size in enumerate(sizes)]
 
 
 def published(name: str) -> Published:
@@ -205,7 +216,8 @@ class TestSetProblem(ProblemDAE):
 
     def __init__(self, n_diff: int, n_alg: int, **settings: Any) -> None:
         super().__init__(n_diff, n_alg, **settings)
-        self.variable_index = load_record(self.record).variable_index
+        record = load_record(self.record)
+        self.variable_index, self.nominal = record.variable_index, record.nominal
 
     @property
     def reference_end(self) -> ReferenceEnd:
@@ -285,7 +297,7 @@ def scd(problem: ProblemDAE, u: npt.ArrayLike) -> float:
 
     References
     ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, section "How to read the tables".
+    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008.
     """
     return _digits(problem, u, _reference(problem).scored)
 

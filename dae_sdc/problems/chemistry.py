@@ -193,7 +193,7 @@ class Hires(TestSetProblem):
 
     References
     ----------
-    E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, page 145.
+    E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, chapter IV.
     F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, HIRES.
     """
 

@@ -232,7 +232,8 @@ class DiscontinuousTestDAE(ProblemDAE):
         F_2 &= y^2 - z^2 - 1
 
     with the solution (cosh t, sinh t) from t = 1 up to :math:`t^* = \operatorname{arccosh} 50` and constant
-    values after. The branch is chosen at the start of a step and kept for the step.
+    values after. The branch is chosen at the start of a step and kept for the step. Runs of one step at a time
+    end a step at the event.
 
     Parameters
     ----------
@@ -260,6 +261,7 @@ class DiscontinuousTestDAE(ProblemDAE):
     reference = "Lopez, Maset, Appl. Numer. Math. 178 (2022) 98"
     interval = (1.0, 5.0)
     dt = 0.05
+    switch_names = ("y = 50",)
     residual_kernel = discontinuous_residual
     jacobian_kernel = discontinuous_jacobian
 
@@ -272,9 +274,13 @@ class DiscontinuousTestDAE(ProblemDAE):
         """The function 2 y - 100 whose zero is the event."""
         return 2.0 * float(u[0]) - 100.0
 
+    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
+        """The event function in units of 100."""
+        return (0.01 * self.event(u, t),)
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the branch of the step; a state at the event, to 1e-10 relative, is past it."""
-        switched = self.event(u, t) >= -1e-10 * 100.0
+        switched = self.sides(u, t)[0] > 0
         # Setting it has the parameters of the kernels made anew.
         if switched is not self.switched:
             self.switched = switched

@@ -13,7 +13,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._reference import require_finite
-from dae_sdc.problems._testset import TestSetProblem
+from dae_sdc.problems._testset import TestSetProblem, load_record
 
 _C, _CP = 1.6e-8, 1e-8
 _R, _RP, _RI, _RC = 25e3, 50.0, 50.0, 600.0
@@ -122,7 +122,6 @@ class RingModulator(TestSetProblem):
     cs: float
 
     def __init__(self, cs: float = 2e-12, **settings: Any) -> None:
-        # As a parameter it is registered by the last line, after the order of the unknowns depends on it.
         algebraic = cs == 0.0
         ring, rest = _VOLTAGES[2:6], (*_VOLTAGES[:2], _VOLTAGES[6], *_CURRENTS)
         self.names = (*rest, *ring) if algebraic else (*_VOLTAGES, *_CURRENTS)
@@ -138,6 +137,8 @@ class RingModulator(TestSetProblem):
             raise InputError(f"cs of RingModulator must not be negative; got {cs}")
         if algebraic:
             self.variable_index = (1,) * 11 + (2,) * 4
+            stored = load_record(self.record).nominal
+            self.nominal = stored[[(*_VOLTAGES, *_CURRENTS).index(name) for name in self.names]]
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The capacitance, and the places of U_3, U_7 and I_1."""

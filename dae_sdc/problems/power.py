@@ -228,6 +228,10 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
         values = [getattr(self, name) for name in self.parameter_units if name != "Z_line"]
         return [*values, slack(self.t_disturbance), self.Z_line.real, self.Z_line.imag]
 
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """The time of the disturbance."""
+        return (self.t_disturbance,) if t0 < self.t_disturbance < t_end else ()
+
     def _start(self) -> Vector:
         flux = [0.7770802016688648, -0.6337183129426077, 1.152966888216155]
         flux += [0.9129958488040036, -0.5797082294536264, -0.579708229453273]
@@ -638,6 +642,7 @@ class WSCC9BusSystem(ProblemDAE):
     reference = "Sauer, Pai 1998; MATPOWER case9; Abdulrahman 2020"
     interval = (0.0, 1.0)
     dt = 0.01
+    switch_names = ("limit of valve 1",)
     residual_kernel = wscc9_residual
     jacobian_kernel = wscc9_jacobian
     stored = StoredReference("wscc9")
@@ -718,13 +723,21 @@ class WSCC9BusSystem(ProblemDAE):
         head = [self.t_fault, slack(self.t_fault), self.limited, *(network.nnz for network in networks)]
         return np.concatenate([head, machines.T.ravel(), LOAD.view(np.float64), *entries])
 
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """The time of the outage."""
+        return (self.t_fault,) if t0 < self.t_fault < t_end else ()
+
     def event(self, u: MeshDAE, t: float) -> float:
         """The position of valve 1 above its limit; the valve is held from its zero on."""
         return float(u[30]) - float(self.psv_max)
 
+    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
+        """The event function."""
+        return (self.event(u, t),)
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose whether valve 1 is held in the step; a state at the limit, to 1e-10, is."""
-        limited = self.event(u, t) >= -1e-10
+        limited = self.sides(u, t)[0] > 0
         # Setting it has the parameters of the kernels made anew.
         if limited is not self.limited:
             self.limited = limited

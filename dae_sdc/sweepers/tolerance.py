@@ -145,8 +145,7 @@ class Tolerance:
         relative = require_number("rtol", rtol)
         if not SMALLEST_RTOL <= relative < 1.0:
             raise InputError(f"rtol must be at least {SMALLEST_RTOL:g} and below 1; got {relative!r}")
-        nominal = getattr(problem, "nominal", 1.0)
-        given = relative * np.asarray(nominal, float) if atol is None else atol
+        given = relative * np.asarray(problem.nominal, dtype=np.float64) if atol is None else atol
         try:
             absolute = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError):
