@@ -13,6 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
     from dae_sdc.control.blocks import ShareBlock as ShareBlock
+    from dae_sdc.control.events import (
+        Event as Event,
+        EventRecord as EventRecord,
+    )
     from dae_sdc.control.hooks import (
         CheckInitialValue as CheckInitialValue,
         LogGlobalErrorPostIterationAlgebraicVariable as LogGlobalErrorPostIterationAlgebraicVariable,
@@ -95,6 +99,8 @@ __version__: str
 
 _HOME = {
     "ShareBlock": "dae_sdc.control.blocks",
+    "Event": "dae_sdc.control.events",
+    "EventRecord": "dae_sdc.control.events",
     "SameUnknowns": "dae_sdc.control.transfer",
     "TransferDAE": "dae_sdc.control.transfer",
     "CheckInitialValue": "dae_sdc.control.hooks",

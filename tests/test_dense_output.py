@@ -225,6 +225,26 @@ def test_difference_quotients_do_not_look_across_a_jump() -> None:
     assert dense.derivative(fine)[:, 0] == pytest.approx(2.0 * fine, abs=1e-11)
 
 
+@pytest.mark.parametrize("n_slopes", [0, 1])
+def test_a_kink_between_two_steps_is_kept(n_slopes: int) -> None:
+    """u = |t - 1/2|^3 + |t - 1/2|, whose u' at the start of the fifth step is another one."""
+    times, hermite = np.linspace(0.0, 1.0, 9), Scheme((0.0, 1.0), (0.0, 1.0))
+
+    def value(t: Any) -> Any:
+        return np.abs(t - 0.5) ** 3 + np.abs(t - 0.5)
+
+    def slope(t: Any, side: float) -> Any:
+        return np.sign(t - 0.5 + side) * (3.0 * (t - 0.5) ** 2 + 1.0)
+
+    starts = [np.array([[value(t)], [slope(t, 1e-9)]]) for t in times[:-1]]
+    steps = [StepData(t, 0.125, hermite, rows) for t, rows in zip(times, starts, strict=False)]
+    ends = slope(times[1:, None], -1e-9)
+    dense = DenseOutput(0.0, starts[0][0], times[1:], value(times[1:, None]), steps, ends[0], ends, n_slopes)
+    fine = np.linspace(0.0, 1.0, 65)
+    assert dense(fine)[:, 0] == pytest.approx(value(fine), abs=1e-12)
+    assert dense.derivative(fine)[1:, 0] == pytest.approx(slope(fine, -1e-9)[1:], abs=1e-11)
+
+
 @pytest.mark.parametrize("quad", QUADRATURES)
 def test_a_guess_for_the_first_multiplier_does_not_spoil_the_first_step(quad: str) -> None:
     if quad == "LOBATTO":

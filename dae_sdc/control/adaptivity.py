@@ -24,6 +24,18 @@ RATE = 0.3
 RELIEF = 1.15
 """Growth in a step of the size above which iterations last failed, and of this growth itself."""
 
+ROUGH = 10.0
+"""Ratio of an error to what the last step foretells above which the solution is taken to have a kink."""
+
+SMALL = 0.05
+"""Error of a step that no step after it would have to be repeated for where the solution is smooth."""
+
+WARY = 8
+"""Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution."""
+
+LEAST = 1e-6
+"""Least error that a forecast begins with: smaller ones are not the leading term."""
+
 FLOOR = 1e-2
 """Least error of a step that the prediction of the next one takes as it is."""
 
@@ -48,8 +60,9 @@ class StepSize:
 
     def __init__(self) -> None:
         self.last_dt = self.last_error = 0.0
+        self.plain_error = np.inf
         self.limit, self.relief = np.inf, RELIEF
-        self.rejections = 0
+        self.rejections = self.rough = 0
 
     def forget(self) -> None:
         """Nothing is known of steps before."""
@@ -66,6 +79,11 @@ class StepSize:
             self.limit, self.relief = smaller, RELIEF
             return False, smaller
         error = max(outcome.error, 1e-10)
+        expected = self.plain_error * (dt / self.last_dt) ** outcome.order if self.last_dt > 0.0 else np.inf
+        if error > ROUGH * expected or (error > 1.0 and self.plain_error < SMALL):
+            self.rough = WARY
+        if self.rough:
+            error *= outcome.slack
         if not error <= 1.0:
             self.rejections += 1
             if not np.isfinite(error) or (self.last_dt == 0.0 and self.rejections <= 1):
@@ -83,7 +101,8 @@ class StepSize:
         if self.rejections:
             factor = min(factor, 1.0)
         self.rejections = 0
-        self.last_dt, self.last_error = dt, max(FLOOR, error)
+        self.rough = max(0, self.rough - 1)
+        self.last_dt, self.last_error, self.plain_error = dt, max(FLOOR, error), max(LEAST, outcome.error)
         self.limit *= self.relief
         self.relief *= RELIEF
         wanted = min(dt * factor, self.limit)
@@ -128,6 +147,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._meets_target = False
         self._began = perf_counter()
         self._next = 0
+        self._given: float | None = None
+        self._restarts = False
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Add the mark of a rejected step."""
@@ -147,11 +168,19 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         S.status.restart = not accepted
         if not accepted:
             self._check_progress(L, outcome)
-        if perf_counter() - self._began > self.params.time_limit:
+        if self._is_late(L):
             raise TimeLimitError(
                 f"the time limit of {self.params.time_limit:g} s ran out at t={L.time:.6g}; raise time_limit "
                 f"or rtol"
             )
+
+    def _is_late(self, L: Any) -> bool:
+        """Whether the time limit has passed, for all ranks that share the step alike."""
+        if self.params.time_limit == np.inf:
+            return False
+        passed = perf_counter() - self._began
+        nodes = getattr(L.sweep, "nodes", None)
+        return bool((passed if nodes is None else nodes.from_last(passed)) > self.params.time_limit)
 
     def _check_progress(self, L: Any, outcome: Outcome) -> None:
         least = 16.0 * np.finfo(float).eps * max(abs(L.time), abs(L.time + L.dt))
@@ -180,6 +209,23 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._wanted = L.sweep.starting_step(u0, t0, self._target - t0) if given is None else given
         L.params.dt = self._clipped(t0)
 
+    @property
+    def t_end(self) -> float:
+        """The end of the run."""
+        return float(self.params.t_end)
+
+    def repeat(self, dt: float) -> None:
+        """Let the next step have this size: the repetition of one that has been accepted."""
+        self._given = dt
+
+    def at_stop(self, time: float) -> bool:
+        """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
+        return time >= self._target and self._next + 1 < len(self._targets)
+
+    def restart(self) -> None:
+        """Let the next step begin like the first: other equations hold from here on."""
+        self._restarts = True
+
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
         return float(self._target if self._meets_target else L.time + L.dt)
@@ -189,11 +235,18 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
     ) -> None:
         """Give the next step its size, and let it meet the times that are to be met."""
         L, now = S.levels[0], float(time[0])
-        if now >= self._target and self._next + 1 < len(self._targets):
+        given, self._given = self._given, None
+        stops, restarts, self._restarts = self.at_stop(now), self._restarts, False
+        if stops:
             self._next += 1
             self._target = self._targets[self._next]
+        if given is not None and not restarts:
+            L.params.dt, self._meets_target = given, False
+            return
+        if stops or restarts:
             # The equations change here: what the last steps were like says nothing of the next.
-            L.uend.polynomial = None
+            if not restarts:
+                L.uend.polynomial = None
             self.sizes.forget()
             first = L.sweep.starting_step(L.uend, now, self._target - now)
             self._wanted = min(self._wanted, first)

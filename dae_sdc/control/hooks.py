@@ -178,8 +178,9 @@ class StepRecord(Hooks):  # type: ignore[misc]
             **{name: counters[name].niter - before[name] for name in COUNTERS},
         }
         if self.dense:
-            start, collocation = L.u[0].view(np.ndarray), getattr(L.sweep, "collocation", True)
-            row["dense"] = step_data(time, dt, start, end, polynomial, collocation, self.n_slopes)
+            u0, collocation = L.u[0], getattr(L.sweep, "collocation", True)
+            start, before = u0.view(np.ndarray), u0.polynomial
+            row["dense"] = step_data(time, dt, start, end, polynomial, collocation, self.n_slopes, before)
         self.new.append(row)
         if not self.collects:
             self.keep(self.take())

@@ -11,10 +11,15 @@ from pySDC.core.timings import CPUTimings
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 from dae_sdc.control.adaptivity import AdaptivityDAE
+from dae_sdc.control.events import LocateEvents
+from dae_sdc.control.fixed import FixedSteps
 
 
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
     """A controller of one step at a time on one level whose size :class:`AdaptivityDAE` chooses.
+
+    :class:`FixedSteps` may stand in its place, and :class:`LocateEvents` beside it: it may end a step, or the
+    run, before its time.
 
     It calls the sweeper, the hooks and the convergence controllers in the order in which pySDC does. Calls
     that would do nothing are left out, and so are pySDC's own hooks, which time and log every part of a step,
@@ -34,7 +39,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self.active_hooks = [hook for hook in self.hooks if type(hook) not in unasked]
         self._calls: dict[str, list[Callable[..., None]]] = {}
         order = [self.convergence_controllers[i] for i in self.convergence_controller_order]
-        self._adaptivity = next(control for control in order if isinstance(control, AdaptivityDAE))
+        self._adaptivity = next(c for c in order if isinstance(c, AdaptivityDAE | FixedSteps))
+        self.events = next((control for control in order if isinstance(control, LocateEvents)), None)
         base = type(self._adaptivity).__mro__[1]
         names: tuple[str, ...] = (
             "post_spread_processing",
@@ -75,6 +81,10 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             hook.post_setup(step=None, level_number=None)
         self._call("pre_run")
         self._adaptivity.begin(step, t0, u0)
+        events = self.events
+        if events is not None:
+            events.begin(level, t0, u0, self._adaptivity)
+        Tend = self._adaptivity.t_end
         while time < Tend:
             self._begin(time, value)
             self._take(step, level, block)
@@ -84,6 +94,12 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 value, time = level.uend, self._adaptivity.end_of_step(level)
                 for process in self._controls["post_step_processing"]:
                     process(self, step, MS=block)
+            if events is not None:
+                value = events.carry_on(level, time, value)
+                if events.finished:
+                    break
+                if not step.status.restart:
+                    level.uend = value
             if time < Tend or step.status.restart:
                 for prepare in self._controls["prepare_next_block"]:
                     prepare(self, step, 1, [time], Tend, MS=block)

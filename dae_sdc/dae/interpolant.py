@@ -75,7 +75,7 @@ def _derivative(count: int) -> Vector:
 
 
 HERMITE = Scheme((0.0, 1.0), (0.0, 1.0))
-"""Cubic through both ends of a step; the data of a step is its start alone, until the slopes are known."""
+"""Cubic through both ends of a step; the data of a step are u and, where known, u' at its start."""
 
 
 @lru_cache(maxsize=64)
@@ -109,7 +109,14 @@ class StepData(NamedTuple):
 
 
 def step_data(
-    time: float, dt: float, start: Vector, end: Vector, polynomial: Any, collocation: bool, n_slopes: int
+    time: float,
+    dt: float,
+    start: Vector,
+    end: Vector,
+    polynomial: Any,
+    collocation: bool,
+    n_slopes: int,
+    before: Any = None,
 ) -> StepData:
     """What to keep of a step, as copies.
 
@@ -125,6 +132,8 @@ def step_data(
         Whether its values at the nodes are those of a polynomial through the start.
     n_slopes : int
         Number of unknowns whose u' is as good as a Hermite polynomial needs it.
+    before : object, optional
+        What the step before has left behind.
 
     Returns
     -------
@@ -132,7 +141,8 @@ def step_data(
         For :class:`DenseOutput`.
     """
     if not (collocation and isinstance(polynomial, StepPolynomial)):
-        return StepData(time, dt, HERMITE, start[None].copy())
+        known = start[None].copy() if before is None else np.array([start, before.derivative_at_end()])
+        return StepData(time, dt, HERMITE, known)
     _, _, nodes, value, derivative, n_integrated, _ = polynomial
     scheme = _collocation(nodes, n_integrated, n_slopes)
     points, first = scheme.points, nodes[0] != 0.0
@@ -284,15 +294,23 @@ class DenseOutput:
         k, count = self.n_slopes, len(self.ends)
         slopes = np.full((count, 2, len(self.u0)), np.nan)
         begins = np.array([step.rows[0] for step in self.steps])
-        breaks = [0, *(np.flatnonzero((begins[1:] != self.values[:-1]).any(axis=1)) + 1).tolist(), count]
+        for number, step in enumerate(self.steps):
+            if len(step.rows) > 1:
+                slopes[number, 0] = step.rows[1]
+        # Beyond an event u or u' may jump.
+        goes_on = (begins[1:] == self.values[:-1]) & (
+            (slopes[1:, 0] == self.derivatives[:-1]) | np.isnan(slopes[1:, 0])
+        )
+        breaks = [0, *(np.flatnonzero(~goes_on.all(axis=1)) + 1).tolist(), count]
+        if np.isnan(slopes[0, 0]).any():
+            slopes[0, 0] = self.du0
+        slopes[:, 1] = self.derivatives
+        slopes[:, :, k:] = np.nan
         for low, high in pairwise(breaks):
             times = np.concatenate([self._starts[low : low + 1], self.ends[low:high]])
             quotients = _difference_quotients(times, np.vstack([begins[low], self.values[low:high]]))
-            slopes[low:high, 0], slopes[low:high, 1] = quotients[:-1], quotients[1:]
-            slopes[low + 1 : high, 0, :k] = self.derivatives[low : high - 1, :k]
-            slopes[low:high, 1, :k] = self.derivatives[low:high, :k]
-        if not np.isnan(self.du0[:k]).any():
-            slopes[0, 0, :k] = self.du0[:k]
+            both = np.stack([quotients[:-1], quotients[1:]], axis=1)
+            slopes[low:high] = np.where(np.isnan(slopes[low:high]), both, slopes[low:high])
         return slopes
 
     # --- files ----------------------------------------------------------------------------------------------

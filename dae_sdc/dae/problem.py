@@ -385,6 +385,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         """Let :meth:`sides` give these signs, whatever the state; with None, those of the state again."""
         self.__dict__["_held"] = sides
 
+    @property
+    def located(self) -> bool:
+        """Whether the run locates zeros of switches, and makes states consistent behind breakpoints."""
+        return self.__dict__.get("_held") is not None
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Called by every sweeper when a step begins at state ``u`` and time ``t``.
 

@@ -15,12 +15,13 @@ if TYPE_CHECKING:
     from dae_sdc.plotting.ranks import scaling
     from dae_sdc.plotting.solution import linear
     from dae_sdc.plotting.steps import profile, work
+    from dae_sdc.plotting.work_precision import peers
 
-__all__ = ["linear", "loglog", "plot", "profile", "scaling", "semilogy", "size", "work"]
+__all__ = ["linear", "loglog", "peers", "plot", "profile", "scaling", "semilogy", "size", "work"]
 
 _HOME = {
     **{"linear": "solution", "loglog": "convergence", "scaling": "ranks", "semilogy": "iterations"},
-    **{"size": "growth", "work": "steps", "profile": "steps"},
+    **{"size": "growth", "work": "steps", "profile": "steps", "peers": "work_precision"},
 }
 
 

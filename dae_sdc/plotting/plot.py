@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dae_sdc.errors import InputError, ResultFileError
 
-STUDIES = ("scaling", "size", "work", "profile")
+STUDIES = ("scaling", "size", "work", "profile", "peers")
 """Studies of ``bench`` that have a picture, of the same name."""
 
 KINDS = {
@@ -39,12 +39,13 @@ def plot(
     ----------
     kind : str
         "linear" for a solution over time, "loglog" for errors against the time step, "semilogy" for
-        errors and residuals against sweeps, "scaling", "size", "work" and "profile" for the studies of these
-        names of ``bench``.
+        errors and residuals against sweeps, "scaling", "size", "work", "profile" and "peers" for the studies
+        of these names of ``bench``; "peers" draws a picture for each problem.
     path : path-like
         The ``.npy`` file of the result.
     out : path-like, optional
-        Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``; ``path`` with ``.png`` if not given.
+        Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``; ``path`` with ``.png`` if not given. Of
+        several pictures, each has the name of its problem added.
     unknowns : sequence of str, optional
         Names of the unknowns to draw (only for "linear"); all of a small problem, and up to eight of
         each unit of a large one, if not given.
@@ -52,7 +53,7 @@ def plot(
     Returns
     -------
     pathlib.Path
-        The picture.
+        The picture, the first of several.
 
     Raises
     ------
@@ -62,6 +63,16 @@ def plot(
     ResultFileError
         If the file is not a readable result.
     """
+    return plot_all(kind, path, out, unknowns)[0]
+
+
+def plot_all(
+    kind: str,
+    path: str | os.PathLike[str],
+    out: str | os.PathLike[str] | None = None,
+    unknowns: Sequence[str] | None = None,
+) -> list[Path]:
+    """Draw a result file, see :func:`plot`; returns all pictures."""
     if kind not in KINDS:
         raise InputError(f"unknown kind of plot '{kind}'; available: {', '.join(KINDS)}")
     source = Path(path)
@@ -120,15 +131,28 @@ def plot(
             from dae_sdc.plotting import steps
 
             figure = steps.work(result) if kind == "work" else steps.profile(result)
+        elif kind == "peers":
+            from dae_sdc.plotting import work_precision
+
+            names = work_precision.problems(result)
+            figures = {
+                target if len(names) == 1 else target.with_stem(f"{target.stem}-{name}"): (
+                    work_precision.peers(result, name)
+                )
+                for name in names
+            }
         else:
             from dae_sdc.plotting.iterations import semilogy
 
             figure = semilogy(result)
-        with replacing(target) as (file,), warnings.catch_warnings():
-            # A letter that the font lacks is drawn as a box, which says so.
-            warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
-            figure.savefig(file, format=form, metadata=_DATES[form])
-    return target
+        if kind != "peers":
+            figures = {target: figure}
+        for place, picture in figures.items():
+            with replacing(place) as (file,), warnings.catch_warnings():
+                # A letter that the font lacks is drawn as a box, which says so.
+                warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+                picture.savefig(file, format=form, metadata=_DATES[form])
+    return list(figures)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -144,7 +168,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=list(KINDS),
         help="linear: solution over time, loglog: error against dt, semilogy: error against sweeps, "
         "scaling: times and speed-up against ranks, size: time and memory against unknowns, "
-        "work: time of a step by problem, profile: its parts",
+        "work: time of a step by problem, profile: its parts, peers: time against error by solver",
     )
     parser.add_argument("file", metavar="FILE.npy", help="result of solve, convergence, iterations or bench")
     parser.add_argument(
@@ -173,5 +197,6 @@ def main(args: argparse.Namespace) -> int:
     if args.unknowns is not None:
         # a comma inside parentheses belongs to the name, as in der(x,2)
         unknowns = [name.strip() for name in re.split(r",(?![^()]*\))", args.unknowns) if name.strip()]
-    print(plot(args.kind, args.file, args.out, unknowns))
+    for picture in plot_all(args.kind, args.file, args.out, unknowns):
+        print(picture)
     return 0

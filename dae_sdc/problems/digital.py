@@ -493,10 +493,12 @@ class TwoBitAdder(DigitalCircuit):
     :math:`g_{i+12} = C(U_{i+12} - U_{i+4}) (U_{i+12} - U_{i+14})`, i being the first node of the gate, where
     i + 14 is a node of the next gate. Official results need both.
 
-    Signals are the trains of trapezoidal pulses :math:`V_1 \dots V_4` (the inverted bits of the two numbers)
-    and :math:`C_{in}` (the inverted carry), with corners at multiples of 5. Outputs are the sum at nodes 49
-    and 130 and the carry at node 148, at which alone results are scored. The initial value is at rest for
-    t < 0; :math:`V_1` rises at once. Time, charges and currents are scaled as in the Test Set.
+    Signals are the trains of trapezoidal pulses :math:`V_1` and :math:`V_2`, :math:`V_3` and :math:`V_4` (the
+    lower and the higher bits of the two numbers, inverted) and :math:`C_{in}` (the carry), with corners at
+    multiples of 5; in 320 units of time they take all 32 combinations. Outputs are the bits of the sum at
+    nodes 49 and 130 and its carry, inverted, at node 148; at these alone results are scored. The initial
+    value is at rest for t < 0; :math:`V_1` rises at once. Time, charges and currents are scaled as in the
+    Test Set.
 
     No charge ties 13 groups of nodes to a given potential, so :math:`\partial g / \partial U` has rank 162:
     the currents into each such group add up to zero, which is a constraint behind :math:`Q' = f`, and the

@@ -185,6 +185,7 @@ class HessenbergIndex3(ProblemDAE):
     index = 3
     names = ("y1", "y2", "v1", "v2", "w")
     units = ("1",) * 5
+    variable_index = (1, 1, 2, 2, 3)
     equation_names = ("equation of y1", "equation of y2", "equation of v1", "equation of v2", "constraint")
     reference = "Jay (1995)"
     interval = (0.0, 1.0)

@@ -232,8 +232,8 @@ class DiscontinuousTestDAE(ProblemDAE):
         F_2 &= y^2 - z^2 - 1
 
     with the solution (cosh t, sinh t) from t = 1 up to :math:`t^* = \operatorname{arccosh} 50` and constant
-    values after. The branch is chosen at the start of a step and kept for the step. Runs of one step at a time
-    end a step at the event.
+    values after. The branch is chosen at the start of a step and kept for the step. Runs of one step at a
+    time end a step at the event.
 
     Parameters
     ----------

@@ -609,8 +609,8 @@ class WSCC9BusSystem(ProblemDAE):
 
     Attributes
     ----------
-    limited : bool
-        Whether valve 1 is held in the current step.
+    limited, faulted : bool
+        Whether valve 1 is held in the current step, and whether the outage is before all of it.
     networks : tuple of ndarray
         Admittance matrices before and after the outage in pu, shape (9, 9).
 
@@ -659,7 +659,7 @@ class WSCC9BusSystem(ProblemDAE):
         outage = tuple(outage)  # type: ignore[assignment]
         self._makeAttributeAndRegister("data", "outage", "t_fault", "psv_max", localVars=locals())
         self._check_parameters()
-        self.limited = False
+        self.limited = self.faulted = False
         before, after = admittance(), admittance(without=outage)
         if data == "corrected":
             voltage = power_flow()
@@ -720,7 +720,8 @@ class WSCC9BusSystem(ProblemDAE):
             for network in networks
         ]
         machines = np.array([*(getattr(_Machines, name) for name in _CONSTANTS), *self._set_points])
-        head = [self.t_fault, slack(self.t_fault), self.limited, *(network.nnz for network in networks)]
+        t_fault = -np.inf if self.faulted else self.t_fault
+        head = [t_fault, slack(self.t_fault), self.limited, *(network.nnz for network in networks)]
         return np.concatenate([head, machines.T.ravel(), LOAD.view(np.float64), *entries])
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
@@ -738,9 +739,14 @@ class WSCC9BusSystem(ProblemDAE):
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose whether valve 1 is held in the step; a state at the limit, to 1e-10, is."""
         limited = self.sides(u, t)[0] > 0
-        # Setting it has the parameters of the kernels made anew.
+        # A step that begins at the outage is behind it from its first instant on, where the state is made
+        # consistent with that.
+        faulted = self.located and t >= self.t_fault - slack(self.t_fault)
+        # Setting them has the parameters of the kernels made anew.
         if limited is not self.limited:
             self.limited = limited
+        if faulted is not self.faulted:
+            self.faulted = faulted
 
     def u_exact(self, t: float) -> MeshDAE:
         """The initial value at t = 0 for any parameters, the stored reference elsewhere."""

@@ -165,6 +165,7 @@ class WaterTube(TestSetProblem):
     reference = "Mazzia, Magherini, Test Set for IVP Solvers 2.4 (2008), water tube system"
     interval = (0.0, 61200.0)
     dt = 30.0
+    switch_names = tuple(f"kind of flow in pipe {i}-{j}" for i, j in PIPES)
     residual_kernel = water_tube_residual
     jacobian_kernel = water_tube_jacobian
 
@@ -182,14 +183,21 @@ class WaterTube(TestSetProblem):
         excess = _excess(u)
         return float(np.where(self.turbulent, -excess, excess).max())
 
+    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
+        """For each pipe, by how much of the critical flow the flow is above that."""
+        return tuple(_excess(u).tolist())
+
     def start_step(self, u: MeshDAE, t: float) -> None:
         """Choose the kind of flow in every pipe by the flow, at the critical one by its rate."""
-        excess = _excess(u)
-        turbulent = excess > -_NEAR
-        critical = abs(excess) <= _NEAR
-        if critical.any():
-            rates = _rates(t, np.asarray(u), turbulent)
-            turbulent[critical] = (rates * np.asarray(u[:18]))[critical] >= 0.0
+        if self.located:
+            turbulent = np.array(self.sides(u, t)) > 0
+        else:
+            excess = _excess(u)
+            turbulent = excess > -_NEAR
+            critical = abs(excess) <= _NEAR
+            if critical.any():
+                rates = _rates(t, np.asarray(u), turbulent)
+                turbulent[critical] = (rates * np.asarray(u[:18]))[critical] >= 0.0
         chosen = tuple(turbulent.tolist())
         # Setting it has the parameters of the kernels made anew.
         if chosen != self.turbulent:

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.control.adaptivity import AdaptivityDAE
+from dae_sdc.control.events import Event, LocateEvents
+from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_number
@@ -32,9 +34,12 @@ def default_sweeper(rtol: float, nodes: int | None) -> str:
     nodes : int or None
         Number of nodes, chosen by the tolerance if None.
     """
-    if nodes is None:
-        nodes = next((count for limit, count in NODES_BY_TOLERANCE if rtol >= 0.99 * limit), MOST_NODES)
-    return f"radau-iia-{2 * nodes - 1}"
+    return f"radau-iia-{2 * (default_nodes(rtol) if nodes is None else nodes) - 1}"
+
+
+def default_nodes(rtol: float) -> int:
+    """Number of Radau nodes that pay at a relative tolerance."""
+    return next((count for limit, count in NODES_BY_TOLERANCE if rtol >= 0.99 * limit), MOST_NODES)
 
 
 @dataclass(frozen=True)
@@ -99,8 +104,68 @@ def adapt(
     if issubclass(cls, RungeKuttaDAE):
         cls.check_adaptive()
         description["step_params"]["maxiter"] = 0
+    else:
+        # In units of what the tolerance allows.
+        description["level_params"]["restol"] = 1.0
     given = {name: value for name, value in vars(limits).items() if value is not None}
     controllers[AdaptivityDAE] = {"t_end": t_end, "stops": tuple(stops), **given}
+
+
+def locate(
+    setup: Setup,
+    events: tuple[Event, ...],
+    span: float,
+    n_slopes: int,
+    fixed: Mapping[str, Any] | None,
+    together: bool,
+) -> bool:
+    """Let a run find the zeros of event functions, and of the switches of its problem.
+
+    Parameters
+    ----------
+    setup : Setup
+        Is changed if there is anything to find.
+    events : tuple of Event
+        The functions of the user.
+    span : float
+        Length of the run.
+    n_slopes : int
+        Number of unknowns whose u' is as good as u.
+    fixed : mapping, optional
+        Parameters of :class:`FixedSteps` where steps are of a fixed size.
+    together : bool
+        Whether several steps iterate together. Switches then act at the starts of steps only.
+
+    Returns
+    -------
+    bool
+        Whether there is.
+
+    Raises
+    ------
+    InputError
+        If steps do not come one at a time, with events of the user to find.
+    """
+    description = setup.description
+    several = together or isinstance(description["sweeper_class"], list)
+    several = several or setup.parallel in ("steps", "both") or setup.adaptive
+    if events and several:
+        raise InputError(
+            "events are located in runs of one step at a time on one level; leave steps, coarse_nodes, "
+            "parallel='steps' and other step size controllers out"
+        )
+    if several or not (events or type(setup.problem).switches is not ProblemDAE.switches):
+        return False
+    controllers = description["convergence_controllers"]
+    if fixed is not None:
+        controllers[FixedSteps] = dict(fixed)
+    controllers[LocateEvents] = {
+        "events": events,
+        "span": span,
+        "n_slopes": n_slopes,
+        "requires_convergence": fixed is not None,
+    }
+    return True
 
 
 def stops_of(problem: ProblemDAE, t0: float, t_end: float) -> tuple[float, ...]:

@@ -6,7 +6,8 @@ Example: dae-sdc bench upstream --out upstream.npy
 and backend, ``profile`` the parts of a step. ``size`` measures time and memory against the number of
 unknowns, and compares with IDA at equal accuracy. ``scaling`` measures how sweeps get faster on ranks of MPI,
 which it starts itself, and predicts what more ranks bring. ``start`` times imports and the first solve in
-a fresh process, before and after numba has compiled.
+a fresh process, before and after numba has compiled. ``peers`` solves test problems at a row of tolerances
+here and with other packages, and compares times to the same error.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
+from dae_sdc.run.peers import peers, report as report_peers
 from dae_sdc.run.profile import profile, report as report_profile
 from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.scaling import report as report_scaling, scaling
@@ -247,14 +249,15 @@ def bench(
         :func:`dae_sdc.run.profile.profile`; "size": more and more unknowns, and against IDA, see
         :func:`dae_sdc.run.sizes.size`; "scaling": on one rank and on several, see
         :func:`dae_sdc.run.scaling.scaling`; "start": the first call in a fresh process, see
-        :func:`dae_sdc.run.start_up.start`.
+        :func:`dae_sdc.run.start_up.start`; "peers": tolerances from loose to tight, here and with solvers of
+        other packages, see :func:`dae_sdc.run.peers.peers`.
     out : str or Path, optional
         File to save the result to.
     progress : bool
         Show a progress bar if standard error is a terminal.
     **given
         Arguments of the study, of which None stands for its own choice: repetitions, nodes, qdelta, problems,
-        sizes, ranks, sweepers, linear_solvers, accuracies.
+        sizes, ranks, sweepers, linear_solvers, accuracies, rtols, time_limit.
 
     Returns
     -------
@@ -402,7 +405,7 @@ def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 STUDIES: Mapping[str, Callable[..., Result]] = {
     **{"upstream": upstream, "work": work, "profile": profile, "size": size, "scaling": scaling},
-    "start": start,
+    **{"start": start, "peers": peers},
 }
 
 
@@ -414,23 +417,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="upstream",
         help="upstream: against pySDC.projects.DAE; work: a step by problem, sweeper and backend; profile: "
         "its parts; size: many unknowns, and against IDA; scaling: on one and more ranks of MPI; start: the "
-        "first call in a fresh process",
+        "first call in a fresh process; peers: work and precision beside other packages",
     )
     parser.add_argument("--problems", help="names of problems, separated by commas")
     parser.add_argument(
-        "--repetitions", type=int, help="runs of each kind in turn (5, for profile 25, for start 3)"
+        "--repetitions", type=int, help="runs of each kind in turn (5, for profile 25, for start and peers 3)"
     )
-    options.add(parser, "nodes qdelta sizes accuracies ranks sweepers-of-study linear-solvers out")
+    options.add(parser, "nodes qdelta sizes accuracies ranks rtols time-limit")
+    options.add(parser, "sweepers-of-study linear-solvers out")
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc bench``."""
-    names = ("repetitions", "nodes", "qdelta", "sizes", "ranks", "accuracies")
+    names = ("repetitions", "nodes", "qdelta", "sizes", "ranks", "accuracies", "rtols", "time_limit")
     given = {name: getattr(args, name) for name in names}
     given |= {"problems": args.problems.split(",") if args.problems else None}
     given |= {"linear_solvers": args.linear_solver}
     if args.study == "work":
         given |= {"sweepers": args.sweeper, "qdelta": args.qdelta.split(",") if args.qdelta else None}
+    elif args.study == "peers":
+        given |= {"sweepers": args.sweeper}
     elif args.sweeper is not None:
         given |= {"sweeper": ",".join(args.sweeper)}
     result = bench(args.study, out=args.out, progress=True, **given)
@@ -443,7 +449,7 @@ def main(args: argparse.Namespace) -> int:
 def print_report(result: Result) -> None:
     """Print the table of a result of :func:`bench`."""
     reports = {"work": report_work, "profile": report_profile, "size": report_size, "scaling": report_scaling}
-    reports |= {"start": report_start}
+    reports |= {"start": report_start, "peers": report_peers}
     study = result.parameters["study"]
     if study in reports:
         print(reports[study](result))

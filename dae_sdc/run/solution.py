@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dae_sdc.control.events import EventRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput
 from dae_sdc.errors import InputError, ResultFileError
@@ -34,7 +35,7 @@ class Solution:
     success : bool
         Whether the run reached its end time.
     message : str
-        Why it did not.
+        Why it did not, or which terminal event ended it.
     stats : mapping
         ``steps``, ``rejected``, ``sweeps`` and the work counters ``rhs``, ``newton``, ``jacobian``,
         ``factorization``, ``solve`` of the whole run.
@@ -45,6 +46,8 @@ class Solution:
         What was run.
     log : mapping
         pySDC's statistics of the run, for :func:`pySDC.helpers.stats_helper.get_sorted`.
+    events, switches : tuple of EventRecord
+        What each of the event functions asked for, and each of the switches of the problem, has found.
     dense : DenseOutput, optional
         What u(t) is computed from between the steps.
     saves_dense : bool
@@ -62,6 +65,8 @@ class Solution:
     per_step: Mapping[str, NDArray[Any]] = field(repr=False)
     parameters: Mapping[str, Any] = field(repr=False)
     log: Mapping[Any, Any] = field(repr=False, default_factory=dict)
+    events: tuple[EventRecord, ...] = field(repr=False, default=())
+    switches: tuple[EventRecord, ...] = field(repr=False, default=())
     dense: DenseOutput | None = field(repr=False, default=None)
     saves_dense: bool = field(repr=False, default=False)
 
@@ -160,6 +165,8 @@ class Solution:
             "success": self.success,
             "message": self.message,
             "stats": self.stats,
+            "events": [record.plain() for record in self.events],
+            "switches": [record.plain() for record in self.switches],
         }
         return Result("solution", data, {"t": time_unit}, parameters, command_line())
 
@@ -219,6 +226,11 @@ class Solution:
         data, parameters = result.data, dict(result.parameters)
         if not {"names", "units", "success", "message", "stats"} <= parameters.keys():
             raise ResultFileError(f"{path} lacks what a solution tells of its run; solve again")
+        n = data["u"].shape[1]
+        found = {
+            kind: tuple(EventRecord.of(record, n) for record in parameters.pop(kind, ()))
+            for kind in ("events", "switches")
+        }
         source = Path(path)
         beside = _beside(source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy"))
         dense = _load_dense(beside, result) if beside.exists() else None
@@ -232,6 +244,8 @@ class Solution:
             message=parameters.pop("message"),
             stats=parameters.pop("stats"),
             per_step={name: data[name].copy() for name in ("residual", "sweeps", *COUNTERS)},
+            events=found["events"],
+            switches=found["switches"],
             parameters=parameters,
             dense=dense,
             saves_dense=dense is not None,

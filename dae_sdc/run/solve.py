@@ -24,6 +24,7 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 from tqdm import tqdm
 
 from dae_sdc.control.blocks import ShareBlock
+from dae_sdc.control.events import LocateEvents, as_events
 from dae_sdc.control.hooks import (
     CheckInitialValue,
     MarkProvisionalStarts,
@@ -39,7 +40,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
-from dae_sdc.run.adaptive import Limits, adapt, default_sweeper, stops_of
+from dae_sdc.run.adaptive import Limits, adapt, default_nodes, default_sweeper, locate, stops_of
 from dae_sdc.run.description import (
     ProblemLike,
     Setup,
@@ -55,7 +56,7 @@ from dae_sdc.run.description import (
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_root, ranks
 from dae_sdc.run.results import check_target
 from dae_sdc.run.solution import Solution
-from dae_sdc.sweepers.sdc import SpectralDeferredCorrectionDAE
+from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.tolerance import Tolerance
 
 QUIET = logging.ERROR
@@ -97,6 +98,7 @@ def solve(
     u0: Any = None,
     t_eval: Any = None,
     dense: bool | None = None,
+    events: Any = (),
     steps: int | None = None,
     parallel: str | None = None,
     comm: Any = None,
@@ -135,6 +137,9 @@ def solve(
     dense : bool, optional
         Whether to keep what the solution between the steps needs, ``solution(t)``; up to 10000 unknowns if
         not given. True writes it to a file beside ``out`` too.
+    events : callable, Event, or a sequence of these
+        Functions f(u, t) whose zeros are wanted, with the attributes ``terminal``, ``direction`` and ``name``
+        where needed, see :class:`dae_sdc.control.events.Event`.
     steps : int, optional
         Number of time steps that iterate together (multi-step SDC, PFASST with ``coarse_nodes``): 1, and in
         parallel as many as the ranks allow.
@@ -179,6 +184,12 @@ def solve(
         sweeper = sweeper or "fully-implicit"
     elif sweeper is None:
         sweeper = default_sweeper(require_number("rtol", rtol), settings.pop("nodes", None))
+    elif sweeps_nodes(sweeper):
+        unused = [name for name in ("restol", "residual_type") if settings.get(name) is not None]
+        if unused:
+            raise InputError(f"{', '.join(unused)} have no effect with rtol, which tells when sweeps end")
+        if settings.get("nodes") is None:
+            settings["nodes"] = default_nodes(require_number("rtol", rtol))
     setup = describe(problem, sweeper=sweeper, parallel=parallel, **settings)
     poor = poor_choice(setup)
     if poor:
@@ -204,6 +215,11 @@ def solve(
             raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
         tolerance = Tolerance.checked(own, rtol, atol, leave_out)
         adapt(setup, tolerance, limits, start, end, stops_of(own, start, end))
+    fixed: dict[str, Any] | None = None
+    if count is not None:
+        fixed = {"dt": (end - start) / count, "count": count, "stops": stops_of(own, start, end)}
+    slopes, together = _number_of_slopes(setup), steps not in (None, 1)
+    locates = locate(setup, as_events(events), end - start, slopes, fixed, together)
     first = initial_state(own, u0, start)
     if not limited and settings.get("nsweeps") is None and not setup.adaptive and steps in (None, 1):
         sweep_at_once(setup, hooks)
@@ -224,7 +240,14 @@ def solve(
         show = progress and team.root
         with tqdm(total=count, unit="step", disable=None if show else True, leave=False) as bar:
             run = _Run(setup, first, start, end, count, team, out if team.root else None, times, dense)
+            run.locates = locates
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
+
+
+def sweeps_nodes(sweeper: SweeperLike) -> bool:
+    """Whether a sweeper, by its name or class, is one of spectral deferred corrections."""
+    cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
+    return isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE)
 
 
 def output_times(t_eval: Any, start: float, end: float) -> Vector:
@@ -284,6 +307,7 @@ class _Run:
     out: str | Path | None
     t_eval: Vector | None = None
     dense: bool | None = None
+    locates: bool = False
     saved: float = field(default_factory=perf_counter)
     pause: float = PAUSE
 
@@ -331,7 +355,7 @@ class _Run:
             with warnings.catch_warnings():
                 # The setup has made the problem once and warned of its parameters.
                 warnings.simplefilter("ignore", DAEWarning)
-                if self.count is None:
+                if self.count is None or self.locates:
                     controller = SteppingController(params, description)
                 elif team.steps is None:
                     controller = controller_nonMPI(steps, params, description)
@@ -358,7 +382,8 @@ class _Run:
         problems = [level.prob for step in controller.steps for level in step.levels]
         work = np.array([sum(P.work_counters[name].niter for P in problems) for name in COUNTERS], float)
         total = dict(zip(COUNTERS, map(int, team.total(work, team.comm)), strict=True))
-        solution = self.solution(record, message, total, log)
+        located = getattr(controller, "events", None)
+        solution = self.solution(record, message, total, log, located)
         if self.out is not None:
             solution.save(self.out)
         return solution
@@ -393,6 +418,7 @@ class _Run:
         message: str,
         total: Mapping[str, int] | None = None,
         log: Mapping[Any, Any] | None = None,
+        located: LocateEvents | None = None,
     ) -> Solution:
         """What is known so far as a solution; the work of the finished steps unless ``total`` is given."""
         setup, u0, t0 = self.setup, self.u0, self.t0
@@ -411,6 +437,8 @@ class _Run:
         if self.keeps or self.t_eval is not None:
             data = [row["dense"] for row in rows]
             between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
+        if located is not None:
+            located.settle(between)
         solution = Solution(
             t=t,
             u=u,
@@ -418,7 +446,7 @@ class _Run:
             names=problem.names,
             units=problem.units,
             success=not message,
-            message=message,
+            message=message or ("" if located is None else located.message),
             stats={
                 "steps": len(rows),
                 "rejected": record.rejected,
@@ -442,6 +470,8 @@ class _Run:
                 "ranks": self.team.size,
             },
             log=log or {},
+            events=() if located is None else located.records(located.events),
+            switches=() if located is None else located.records(located.switches),
             dense=between,
             saves_dense=bool(self.dense),
         )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sparse
+from scipy.linalg.lapack import dgetrs
 
 from dae_sdc.dae import iteration, machine_newton as mn
 from dae_sdc.dae.counters import COUNTERS
@@ -14,7 +16,8 @@ from dae_sdc.dae.triangular import RowPattern, TriangularFactors, copy_for, row_
 from dae_sdc.sweepers import _machine as compiled, sweep
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.solvers import Place, PythonNodes
-from dae_sdc.sweepers.sweep import Continuation
+from dae_sdc.sweepers.step_error import Operators
+from dae_sdc.sweepers.sweep import Continuation, Goal
 
 MOST_ENTRIES = 100
 """Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
@@ -94,6 +97,7 @@ class CompiledNodes(PythonNodes):
         self._of_step_size: Vector | None = None
         self._matrix: Vector | None = None
         self._norms: Vector | None = None
+        self._goal: Goal | None = None
 
     def _tell_places(self) -> None:
         """Let compiled code know where the arrays are."""
@@ -167,6 +171,8 @@ class CompiledNodes(PythonNodes):
 
     def forget(self) -> None:
         """Keep no matrices."""
+        super().forget()
+        self._slots_of = None
         self._slots.clear()
         self._kept["KEPT"][:] = -1.0
         self._ages["NEWEST"][:] = -1
@@ -268,6 +274,44 @@ class CompiledNodes(PythonNodes):
         finally:
             self._count()
 
+    def _take_goal(self, goal: Goal) -> None:
+        if goal is not self._goal:
+            self._goal = goal
+            self._tell(compiled.Where.OLD, goal.old)
+            self._where[compiled.WEIGHTS] = address(goal.weights)
+            self._where[compiled.NUMBERS] = address(goal.numbers)
+
+    def sweeps_to_tolerance(self, last: Continuation, goal: Goal, number: int, most: int) -> tuple[int, int]:
+        """See :class:`PythonNodes`."""
+        low, done, M = 0, 0, self.place.arrays.num_nodes
+        self._locate(last)
+        self._take_goal(goal)
+        try:
+            while True:
+                found = compiled.sweeps_to_tolerance(self._where_at, number + done, most - done, low)
+                found, how = divmod(found, 3)
+                more, low = divmod(found, M + 1)
+                done += more
+                if low == M:
+                    return done, how
+                super().begin_sweep(number + done)
+                self.solve_at(low)
+                low += 1
+                self._where[compiled.WANTED] = sweep.NOTHING
+        finally:
+            self._count()
+
+    def keep_old(self, goal: Goal) -> None:
+        """See :class:`PythonNodes`."""
+        self._take_goal(goal)
+        compiled.keep_old(self._where_at)
+
+    def look_at_change(self, goal: Goal, count: int) -> int:
+        """See :class:`PythonNodes`."""
+        self._take_goal(goal)
+        how: int = compiled.look_at_change(self._where_at, count)
+        return how
+
     def _count(self) -> None:
         """Add what was counted to the counters of the problem."""
         for counter, count in zip(self._counters, self._counts.tolist(), strict=True):
@@ -323,6 +367,15 @@ class DenseNodes(CompiledNodes):
         scale = mass.reshape(n, n) @ np.abs(a.du[m]) + stiffness.reshape(n, n) @ np.abs(a.u[m])
         return float(scale.max())
 
+    def operators(self, m: int) -> Operators:
+        """See :class:`PythonNodes`."""
+        slot, n, kept = self._buffers["SLOTS"][m], self.problem.n, self._kept
+        if kept["KEPT"][slot, iteration.AGE] < 0.0:
+            return super().operators(m)
+        mass = kept["MASSES"][slot].reshape(n, n)
+        factors, pivots = kept["FACTORS"][slot].T, kept["PIVOTS"][slot] - 1
+        return Operators(mass.__matmul__, lambda v: np.asarray(dgetrs(factors, pivots, v)[0]))
+
 
 class SparseNodes(CompiledNodes):
     """With LU factors of sparse matrices; see :class:`CompiledNodes`.
@@ -361,6 +414,23 @@ class SparseNodes(CompiledNodes):
         self._take_over(slot, newton.matrix_in_use)
         return True
 
+    def operators(self, m: int) -> Operators:
+        """See :class:`PythonNodes`."""
+        slot, kept, sparsity = int(self._buffers["SLOTS"][m]), self._kept, self.problem.sparsity
+        if slot not in self._factors or not kept["RENEWED"][slot] or kept["KEPT"][slot, iteration.AGE] < 0.0:
+            return super().operators(m)
+        parts = (kept["MASSES"][slot], sparsity.indices, sparsity.indptr)
+        mass = sparse.csc_matrix(parts, shape=sparsity.shape)
+        delta, substitute = self._buffers["DELTA"], mn.sparse_functions()[0].ctypes
+        places, sizes = address(self._places), address(self._sizes)
+
+        def solve(v: Vector) -> Vector:
+            delta[:] = v
+            substitute(places, sizes, slot)
+            return np.array(delta)
+
+        return Operators(mass.__matmul__, solve)
+
     def _take_over(self, slot: int, matrix: Any) -> None:
         """Let compiled code solve with the factors that Python has now."""
         known = self._factors.get(slot)
@@ -395,8 +465,6 @@ class SparseNodes(CompiledNodes):
         super().forget()
         self._kept["TRIANGLES"][:] = 0
         self._factors.clear()
-        for newton in self.newtons.values():
-            newton.forget()
 
     def remember(self) -> None:
         """See :class:`CompiledNodes`."""

@@ -13,7 +13,7 @@ from numba.extending import overload, register_jitable
 from dae_sdc.dae import iteration, machine, machine_newton as mn
 from dae_sdc.dae.machine_newton import INNER, MachineNodes
 from dae_sdc.sweepers import sweep
-from dae_sdc.sweepers.sweep import Continuation, Rows, SweepArrays
+from dae_sdc.sweepers.sweep import Continuation, Goal, Rows, SweepArrays
 
 
 @overload(sweep.row, jit_options=INNER)
@@ -102,6 +102,27 @@ def _measure(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
     return implementation
 
 
+@overload(sweep.numbers_of, jit_options=INNER)
+def _numbers_of(goal: Any) -> Any:
+    def implementation(goal: Any) -> Any:
+        return mn.doubles(goal.numbers)
+
+    return implementation
+
+
+@overload(sweep.square_of_change, jit_options=INNER)
+def _square_of_change(old: Any, new: Any, weights: Any, n: Any) -> Any:
+    def implementation(old: Any, new: Any, weights: Any, n: Any) -> Any:
+        before, after, weight = mn.doubles(old), mn.doubles(new), mn.doubles(weights)
+        total = 0.0
+        for i in range(n):
+            change = (after[i] - before[i]) * weight[i]
+            total += change * change
+        return total / n
+
+    return implementation
+
+
 for _function in (
     sweep.integrate,
     sweep.put_integrated,
@@ -116,6 +137,9 @@ for _function in (
     sweep.residual,
     sweep.solve_nodes,
     sweep.sweeps,
+    sweep.keep_old,
+    sweep.look_at_change,
+    sweep.sweeps_to_tolerance,
 ):
     register_jitable(**INNER)(_function)
 
@@ -155,7 +179,10 @@ class Where(IntEnum):
     BEFORE_U = 37  # arrays again: the values before a sweep, where they are not those it changes
     BEFORE_DU = 39
     BEFORE_INTEGRAL = 41
-    LENGTH = 43
+    OLD = 43  # of a goal; then a row of weights and one of numbers
+    WEIGHTS = 45
+    NUMBERS = 46
+    LENGTH = 47
 
 
 # numba takes numbers from the module, not from a class.
@@ -188,6 +215,9 @@ class Where(IntEnum):
     BEFORE_U,
     BEFORE_DU,
     BEFORE_INTEGRAL,
+    OLD,
+    WEIGHTS,
+    NUMBERS,
     LENGTH,
 ) = (place.value for place in Where)
 
@@ -228,6 +258,12 @@ def polynomial_at(where: Any) -> Any:
     return Continuation(where[WANTED], where[NODES], known[0], known[1], known[2])
 
 
+@register_jitable(**INNER)
+def goal_at(where: Any) -> Any:
+    """What sweeps to a tolerance measure."""
+    return Goal(rows_at(where, OLD), where[WEIGHTS], where[NUMBERS])
+
+
 def entry_point(function: Any) -> Any:
     """A compiled function that Python calls.
 
@@ -262,6 +298,31 @@ def sweeps(place: Any, number: Any, most: Any, low: Any, tolerance: Any, only_la
     done, reached, residual = sweep.sweeps(arrays_at(where), solver, last, guide, where[NORMS], *counted)
     mn.doubles(value)[0] = residual
     return done * where[NUM_NODES] + done + reached
+
+
+@entry_point
+def sweeps_to_tolerance(place: Any, number: Any, most: Any, low: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.sweeps_to_tolerance`: 3 (done (M + 1) + reached) + how."""
+    where = mn.integers(place)
+    solver = MachineNodes(where[PLACES], where[SIZES])
+    guide, last, goal = rows_at(where, GUIDE), polynomial_at(where), goal_at(where)
+    arrays = arrays_at(where)
+    done, reached, how = sweep.sweeps_to_tolerance(arrays, solver, last, guide, goal, number, most, low)
+    return (done * where[NUM_NODES] + done + reached) * 3 + how
+
+
+@entry_point
+def keep_old(place: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.keep_old`."""
+    where = mn.integers(place)
+    sweep.keep_old(arrays_at(where), goal_at(where))
+
+
+@entry_point
+def look_at_change(place: Any, count: Any) -> Any:
+    """See :func:`dae_sdc.sweepers.sweep.look_at_change`."""
+    where = mn.integers(place)
+    return sweep.look_at_change(arrays_at(where), goal_at(where), count)
 
 
 @entry_point

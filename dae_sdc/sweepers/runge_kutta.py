@@ -33,6 +33,7 @@ from dae_sdc.sweepers.simultaneous import (
     Simultaneous,
 )
 from dae_sdc.sweepers.start import starting_derivative
+from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.tableaux import METHODS, TOLERANCE, Tableau
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
@@ -144,9 +145,18 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         if self._problem is not P:
             self._bind(P)
         P.start_step(L.u[0], L.time)
-        if self.tolerance is not None and not self.method.diagonally_implicit:
-            self._step_together()
+        if self.tolerance is not None:
+            if self.method.diagonally_implicit:
+                self._step_one_by_one()
+            else:
+                self._step_together()
             return
+        self._begin()
+
+    def _begin(self) -> None:
+        """Stage arrays and what the stages start from."""
+        L = self.level
+        P = L.prob
         self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
         self._u[:] = L.u[0]
         L.f[0] = P.dtype_f(P.init)
@@ -171,11 +181,18 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
 
     def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
         tableau = self.method
+        if tableau.embedded_order is not None:
+            # From index 2 on stages are of a lower order than the estimate takes them for.
+            factor = 1.0 if max(problem.variable_index, default=1) <= 1 else 0.1
+            self._steps = StepError(problem, tolerance, tableau.embedded_order + 1, factor)
+            return
         self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c)
         index = max(problem.variable_index, default=1)
         order = effective_order(tableau.stages, tableau.order, index)
         factor = inner_factor(tolerance.rtol, tableau.stages + 1, order)
         self._weights = tolerance.weights_of(problem, factor)
+        # At index 3 what steps leave of the constraints looks like kinks to those after them.
+        self._slack = max(1.0, factor) if index < 3 else 1.0
         stages.share = newton_share(tolerance.rtol, factor, index)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
@@ -184,6 +201,8 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         if self._problem is not P:
             self._bind(P)
         P.start_step(u0, t0)
+        if self.method.diagonally_implicit:
+            return self._steps.starting_step(u0, t0, span, float(self.method.A[-1, -1]))
         stages = self._stages_together
         # Unknowns of a higher index, whose u' is no part of the equations, do not count.
         self._weights.fill(u0.view(np.ndarray), 0.0, stages.weights)
@@ -231,9 +250,38 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
             rate=float(numbers[RATE]),
             reason=REASONS[status],
             worst=int(numbers[WORST]),
+            slack=self._slack,
         )
         self._take(stages.u, stages.du)
         L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
+        self._solved = True
+        L.status.residual = 0.0
+        L.status.unlocked = True
+        L.status.updated = True
+
+    def _step_one_by_one(self) -> None:
+        r"""The whole step of an embedded pair: stages and error estimate.
+
+        .. math::
+            e = (M + h a_{ss} J)^{-1} M h \sum_i (b_i - \hat b_i) U_i
+        """
+        L, tableau, newton, steps = self.level, self.method, self._newton, self._steps
+        assert tableau.b_embedded is not None
+        steps.begin(L.u[0], L.dt)
+        c = float(L.dt * tableau.A[-1, -1])
+        newton.tolerance = steps.newton_tolerance(L.u[0].view(np.ndarray), c)
+        try:
+            self._begin()
+            self._solve_one_by_one()
+            difference = L.dt * ((tableau.b - tableau.b_embedded) @ self._du)
+            made = kept_operators(newton, c)
+            assert made is not None
+            error, worst = steps.filtered(made.mass(difference), made, L.time)
+            self.outcome = steps.solved(error, worst, 0.0, 0.0)
+        except SolveError as failure:
+            # What matrices met in a step too large is no guide for a smaller one.
+            newton.forget()
+            self.outcome = steps.unsolved(str(failure), 0, 0.0)
         self._solved = True
         L.status.residual = 0.0
         L.status.unlocked = True
@@ -355,7 +403,7 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
 
 @cache
 def _is_collocation(tableau: Tableau) -> bool:
-    """Whether the stages are values of a polynomial through the start of the step: C(s) with a full matrix."""
+    """Whether the stages are values of a polynomial through the start of the step: C(s), a full matrix."""
     c, powers = tableau.c[:, None], np.arange(tableau.stages)
     defect = np.abs(tableau.A @ c**powers - c ** (powers + 1) / (powers + 1))
     return not tableau.diagonally_implicit and bool(defect.max() <= TOLERANCE)

@@ -27,9 +27,33 @@ from dae_sdc.sweepers.nodes import (
     SerialNodes,
     Stages,
 )
+from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
-from dae_sdc.sweepers.sweep import CONTINUE, INTEGRATE, NOTHING, Continuation, SweepArrays, residual
+from dae_sdc.sweepers.step_error import StepError
+from dae_sdc.sweepers.sweep import (
+    CHANGE,
+    CONTINUE,
+    CONTRACTION,
+    CONVERGED,
+    ETA,
+    ETA_GROWS,
+    FLOOR,
+    GOAL_NUMBERS,
+    GOING_ON,
+    INTEGRATE,
+    LEFT,
+    MOST_SWEEPS,
+    NOTHING,
+    PATIENCE,
+    SHARE,
+    TOO_SLOW,
+    Continuation,
+    Goal,
+    SweepArrays,
+    residual,
+)
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
 SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
 """Every sweeper by its name."""
@@ -46,6 +70,9 @@ FORCING = 0.01
 """Part of its first correction that a node's solve may leave to the next sweep, where nobody sees this one.
 
 Where constraints determine integrated unknowns, what is left comes back divided by dt, and none may be."""
+
+FORCING_BY_INDEX = (FORCING, FORCING, FORCING, 1e-4)
+"""The same in steps of a given accuracy, by the index of the problem."""
 
 RESIDUAL_FLOOR = 1e-13
 """Smallest residual that a node's solve is asked for on behalf of the tolerance of the sweeps."""
@@ -79,7 +106,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         polynomial, default), spread, zero or random (with ``random_seed``); ``initial_sweeps``: how many
         sweeps may belong to the prediction (0), which ends when the residual meets ``restol``: they cost no
         iterations of the controller. They are done where a step depends on no other: serial, on one level;
-        ``backend``: compiled or numpy, see :func:`dae_sdc.run.description.describe`.
+        ``backend``: compiled or numpy, see :func:`dae_sdc.run.description.describe`; ``tolerance``, a
+        :class:`Tolerance` if steps are to be of a given accuracy: sweeps then go on until u at the nodes
+        changes no more, ``restol`` must be 1, and :meth:`judge` says what came of a step.
     level : pySDC.core.level.Level
         The level that sweeps.
 
@@ -118,6 +147,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         given.setdefault("initial_guess", "extrapolate")
         given.setdefault("initial_sweeps", 0)
         given.setdefault("backend", None)
+        tolerance: Tolerance | None = given.pop("tolerance", None)
         check_quadrature(given["quad_type"], given.get("num_nodes"))
         if given["initial_guess"] not in INITIAL_GUESSES:
             raise InputError(unknown("initial_guess", given["initial_guess"], INITIAL_GUESSES))
@@ -125,6 +155,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             raise InputError(unknown("backend", given["backend"], BACKENDS))
         if given["quad_type"] == "GAUSS":
             given["do_coll_update"] = True
+        if tolerance is not None and given["quad_type"] != "RADAU-RIGHT":
+            raise InputError(
+                f"runs to a tolerance need RADAU-RIGHT nodes, for which there is an error estimate; got "
+                f"quad_type '{given['quad_type']}'; leave it out, or give dt instead of rtol"
+            )
         super().__init__(given, level)
         qdelta_matrix(self.coll, self.params.QI)
         self._node_tuple = tuple(self.coll.nodes.tolist())
@@ -143,6 +178,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self.failure: Exception | None = None
         self._ahead = self._misled = False
         self._may_run_ahead = self.nodes.size > 1
+        self.tolerance = tolerance
+        self._steps: StepError | None = None
+        self._continues_values = False
+        self._reason, self._how = "", GOING_ON
 
     # --- set-up ---------------------------------------------------------------------------------------------
 
@@ -199,6 +238,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._times = np.zeros(self.coll.num_nodes)
         self._norms_of_nodes = np.zeros(self.coll.num_nodes)
         self._owned = slice(self.nodes.owned.start, self.nodes.owned.stop)
+        if self.tolerance is not None:
+            self._bind_adaptive(problem, self.tolerance)
         self._problem = problem
 
     def _make_solver(self, problem: ProblemDAE) -> PythonNodes:
@@ -266,6 +307,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def predict(self) -> None:
         """Fill the nodes before the first sweep of a step, by the ``initial_guess``."""
         self.failure = None
+        self._reason, self._how = "", GOING_ON
         try:
             self._predict()
         except Exception as error:
@@ -277,8 +319,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """Raise an error, or keep it where ``defers`` is set.
 
         A step on a rank of its own that stopped in the middle of a block would leave the others waiting. It
-        goes on without computing, and the error is raised when the block has ended.
+        goes on without computing, and the error is raised when the block has ended. A step that is to be of
+        a given accuracy is judged instead.
         """
+        if self._steps is not None and isinstance(error, SolveError):
+            self._reason = str(error)
+            return
         if not self.defers:
             raise error
         self.failure = error
@@ -304,6 +350,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
         if self._extrapolated:
             self._extrapolate()
+        elif guess == "extrapolate" and self._steps is not None and polynomial is not None:
+            # The last step was too short for its polynomial to be of use.
+            u[:], du[:] = self._start_values, polynomial.derivative_at_end()
+            du[:, P.n_diff :] = 0.0
+            u[:, :k] += np.outer(self._offsets, du[0, :k])
         elif guess == "random":
             u[:], du[:] = self.rng.random_sample(u.shape), self.rng.random_sample(du.shape)
             du[:, k:] = 0.0
@@ -313,12 +364,19 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end()
         L.f[0] = attach(known, P.n_diff)
         self._place_start()
+        if self._steps is not None:
+            self._begin_adaptive(self._steps, u0)
         # A step that depends on no other computation need not wait for the controller's iterations.
         most = self.params.initial_sweeps
+        if self._steps is not None and most:
+            most = MOST_SWEEPS
         self._unseen = not self._constrained and not self.keeps_node_value
         while self._alone() and self._sweeps < most:
             self._sweep_or_adopt(most - self._sweeps)
-            if self._residual_now <= L.params.restol or self._residual_now == np.inf:
+            if self._steps is not None:
+                if self._how != GOING_ON:
+                    break
+            elif self._residual_now <= L.params.restol or self._residual_now == np.inf:
                 break
         self._unseen = False
         self.initial_sweeps = self._sweeps
@@ -335,12 +393,27 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         last = L.u[0].polynomial
         matrix = last.continuation(L.time, L.dt, self._node_tuple)
         continuation = Continuation(CONTINUE, len(last.nodes), matrix, last.value, last.derivative)
-        if self._first_solved == 0 and self.params.initial_sweeps > 0 and self._alone():
+        if self._continues_values:
+            self._continue_values(continuation)
+        elif self._first_solved == 0 and self.params.initial_sweeps > 0 and self._alone():
             self._continuation = continuation
         else:
             self.solver.prepare(self._place(self._now))
             self.solver.continue_polynomial(continuation)
         self._now.integral_known = True
+
+    def _continue_values(self, last: Continuation) -> None:
+        """Continue the polynomial, but for algebraic unknowns that of their values.
+
+        From index 2 on their derivative is too rough to be continued.
+        """
+        L, now, split = self.level, self._now, self.level.prob.n_diff
+        self.solver.prepare(self._place(now))
+        self.solver.continue_polynomial(last)
+        change = last.matrix @ last.value[:, split:] - self._start_values[split:]
+        now.du[:, split:] = (self._inverse / L.dt) @ change
+        now.u[:, split:] = self._start_values[split:] + change
+        now.integral[:, split:] = change
 
     def _begin_at(self, u0: MeshDAE) -> None:
         self._start, self._start_polynomial = u0, u0.polynomial
@@ -425,6 +498,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         P, restol = L.prob, L.params.restol
         tolerance = max(0.1 * restol, RESIDUAL_FLOOR) if restol > 0.0 else np.inf
         limits = (P.newton_tol, tolerance, P.newton_maxiter, FORCING if self._unseen else 0.0)
+        if self._steps is not None:
+            limits = (self._newton_tolerance, np.inf, P.newton_maxiter, self._forcing)
         arrays, times, coefficients = self._arrays(stages), self._times, self._coefficients
         return Place(stages, arrays, L.time, self._dt, times, coefficients, L.tau, self._guide, limits)
 
@@ -461,7 +536,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         if not L.status.unlocked:
             raise InputError("a sweep needs a prediction first; call predict()")
-        if self.failure is None:
+        if self.failure is None and not self._reason:
             try:
                 self._update_nodes()
             except Exception as error:
@@ -522,6 +597,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
                 raise
             # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic
             # unknowns.
+            if self._steps is not None:
+                self.solver.forget()
             self._now.u[:], self._now.du[:] = self._start_values, 0.0
             self._place_start()
             self._now.integral_known = self._extrapolated = False
@@ -533,13 +610,16 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._take_coefficients()
         if L.dt != self._dt:
             self._scale()
-        guarded = self._diagonal and self._sweeps == 0
+        guarded = self._diagonal and self._sweeps == 0 and self._steps is None
         if guarded:
             self.solver.remember()
         solver, began = self.solver, self._sweeps
         solver.prepare(self._place(self._now))
         if self.genQI.isKDependent():
             most = 1
+        if self._steps is not None:
+            self._sweep_to_tolerance(most)
+            return
         kind = L.params.residual_type
         scale = abs(L.u[0]) if kind.endswith("rel") else 1.0
         self._norms_known = False
@@ -558,6 +638,19 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._now.integral_known = self._norms_known = True
         self._residual_now = value / scale if scale > 0.0 else np.inf
 
+    def _sweep_to_tolerance(self, most: int) -> None:
+        """Sweep until u at the nodes changes no more, with everything in place."""
+        solver, began = self.solver, self._sweeps
+        last, self._continuation = self._continuation or self._nothing(), None
+        try:
+            done, self._how = solver.sweeps_to_tolerance(last, self._goal, began, most)
+            self._sweeps += done
+        except SolveError:
+            self._sweeps = solver.number
+            self._now.integral_known = False
+            raise
+        self._now.integral_known = True
+
     def _nothing(self) -> Continuation:
         """Values are in place already."""
         wanted = NOTHING if self._now.integral_known else INTEGRATE
@@ -569,8 +662,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         # A step that can go on after a failure must not know how far its nodes had come, which depends on
         # who owns them.
         guarded = self._diagonal and (self._sweeps == 0 or self.together or self.coupled)
+        if self._steps is not None:
+            guarded = False  # it keeps no matrices then
         if guarded:
             self.solver.remember()
+        if self._steps is not None:
+            self.solver.prepare(self._place(stages))
+            self.solver.keep_old(self._goal)
         failure = self._solve_owned(stages)
         failed = failure is not None
         if self.nodes.size > 1:
@@ -583,6 +681,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self.nodes.settle(failure)
         self._finish(stages)
         self._sweeps += 1
+        if self._steps is not None:
+            self._how = self.solver.look_at_change(self._goal, self._sweeps)
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
         """Solve at the nodes of this process; an error is kept for all processes to hear of."""
@@ -625,6 +725,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L = self.level
         if stage in self.params.skip_residual_computation:
             L.status.residual = 0.0 if L.status.residual is None else L.status.residual
+            return
+        if self._steps is not None:
+            self._adopt()
+            ended = self._reason or self._how != GOING_ON
+            L.status.residual = 0.0 if ended else float(self._goal.numbers[LEFT])
+            L.status.updated = False
             return
         if self.failure is None:
             try:
@@ -717,6 +823,100 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self.solver.norms(own.start, own.stop, self._norms_of_nodes)
         norms = self._norms_of_nodes[self._owned].tolist()
         return norms
+
+    # --- steps of a given accuracy --------------------------------------------------------------------------
+
+    def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
+        M, n = self.coll.num_nodes, problem.n
+        if not self._delta[-1, -1] > 0.0:
+            raise InputError(
+                f"the error estimate of a run to a tolerance needs an implicit Q_Delta; the last entry of "
+                f"'{self.params.QI}' is {self._delta[-1, -1]:g}; use LU, or give dt instead of rtol"
+            )
+        self._steps = StepError.of_collocation(problem, tolerance, M)
+        self._goal = Goal(np.zeros((M, n)), self._steps.weights, np.zeros(GOAL_NUMBERS))
+        index, numbers = self._steps.index, self._goal.numbers
+        numbers[ETA], numbers[SHARE] = 1.0, self._steps.share
+        # Constraints need that many times M sweeps until they contract as they will.
+        numbers[PATIENCE] = max(index, 1) * M + 3.0
+        numbers[FLOOR] = self._steps.round_off(self._node_tuple[0])
+        # The same as Radau IIA has, which gives the same solution.
+        self._gamma = eigenbasis(np.ascontiguousarray(self.coll.Qmat[1:, 1:])).real
+        self._at_start = interpolation_matrix(self._node_tuple, (0.0,))[0]
+        integrates = problem.n_diff < self._n_integrated
+        self._continues_values = index > 1 and integrates
+        # What is left of an integrated multiplier comes back divided by dt.
+        self._forcing = 0.0 if index > 1 and integrates else FORCING_BY_INDEX[min(index, 3)]
+        self._inverse = np.linalg.inv(self.coll.Qmat[1:, 1:])
+
+    def _begin_adaptive(self, steps: StepError, u0: MeshDAE) -> None:
+        """Nothing is known of the sweeps of this step but how those of the last contracted."""
+        numbers = self._goal.numbers
+        steps.begin(u0, self.level.dt)
+        numbers[ETA] = max(float(numbers[ETA]), 1e-16) ** ETA_GROWS
+        numbers[[CHANGE, CONTRACTION, LEFT]] = 0.0, 0.0, np.inf
+        self._newton_tolerance = steps.newton_tolerance(self._start_values, float(self._coefficients.max()))
+
+    def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
+        """A size for the first step from a state, at most a hundredth of ``span``."""
+        P = self.level.prob
+        if self._problem is not P:
+            self.level.u[0] = u0
+            self._bind(P)
+        assert self._steps is not None
+        P.start_step(u0, t0)
+        self._goal.numbers[ETA] = 1.0
+        return self._steps.starting_step(u0, t0, span, float(self._gamma))
+
+    def judge(self) -> Outcome:
+        r"""What the error estimate says of the finished step.
+
+        .. math::
+            e = (M + c J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
+
+        with the collocation polynomial p, and the matrices M = dF/du' and J = dF/du and the coefficient c of
+        the last node as its solves have left them. See :mod:`dae_sdc.sweepers.simultaneous`.
+        """
+        steps, x = self._steps, self._goal.numbers
+        assert steps is not None
+        rate = float(x[CONTRACTION])
+        if self._reason or self._how != CONVERGED:
+            return self._unsolved(steps, rate)
+        error, worst = np.inf, 0
+        last = self.coll.num_nodes - 1
+        if last in self.nodes.owned:
+            try:
+                error, worst = self._estimate(steps, last)
+            except SolveError:  # a matrix that is made for want of one may not exist
+                error = np.inf
+        error = self.nodes.from_last(error)
+        worst = int(self.nodes.from_last(float(worst)))
+        if not error <= 1.0:
+            x[ETA] = 1.0
+        return steps.solved(error, worst, self._sweeps / MOST_SWEEPS, 0.0)
+
+    def _estimate(self, steps: StepError, last: int) -> tuple[float, int]:
+        L, P = self.level, self.level.prob
+        self.solver.prepare(self._place(self._now))
+        made = self.solver.operators(last)
+        scale = self._gamma * L.dt
+        error = made.mass(scale * (steps.du0 - self._at_start @ self._now.du))
+        if steps.first:
+            start, slope = L.u[0], attach(steps.du0, P.n_diff)
+            error = error - scale * P.evaluate(start, slope, L.time)
+        return steps.filtered(error, made, L.time)
+
+    def _unsolved(self, steps: StepError, rate: float) -> Outcome:
+        # What matrices met in a step too large is no guide for a smaller one.
+        self.solver.forget()
+        self._goal.numbers[ETA] = 1.0
+        with np.errstate(all="ignore"):
+            change = np.abs(self._now.u - self._goal.old).max(axis=0) * steps.weights
+        # Where ranks share the nodes, each has its own idea of what failed.
+        worst = int(self.nodes.from_last(float(np.argmax(np.nan_to_num(change, posinf=0.0)))))
+        if self._reason:
+            return steps.unsolved(self._reason, worst, 0.0)
+        return steps.unsolved(f"{self._sweeps} sweeps did not converge", worst, rate)
 
     # --- several levels -------------------------------------------------------------------------------------
 
@@ -834,7 +1034,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """The value at the end of the step: the last node's, or the polynomial's without a node there."""
         L = self.level
         P = L.prob
-        if self.failure is not None:
+        if self.failure is not None or self._reason or self._how == TOO_SLOW:
             L.uend = P.dtype_u(L.u[0])
             return
         self._adopt()

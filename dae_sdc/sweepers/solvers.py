@@ -13,17 +13,22 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers.nodes import Stages
+from dae_sdc.sweepers.step_error import Operators, kept_operators, operators_at
 from dae_sdc.sweepers.sweep import (
     Continuation,
+    Goal,
     SweepArrays,
     continue_polynomial,
     finish,
     integrate,
+    keep_old,
+    look_at_change,
     place_measured,
     residual_norms,
     solve_nodes,
     start_sweep,
     sweeps,
+    sweeps_to_tolerance,
 )
 
 
@@ -140,6 +145,37 @@ class PythonNodes:
         done, _, value = sweeps(a, self, last, guide, norms, number, most, 0, tolerance, only_last)
         return done, value
 
+    def sweeps_to_tolerance(self, last: Continuation, goal: Goal, number: int, most: int) -> tuple[int, int]:
+        """Sweep until u changes no more, see :func:`dae_sdc.sweepers.sweep.sweeps_to_tolerance`.
+
+        Returns
+        -------
+        done : int
+            Number of sweeps done.
+        how : int
+            What the changes say.
+        """
+        a, guide = self.place.arrays, self.place.guide
+        done, _, how = sweeps_to_tolerance(a, self, last, guide, goal, number, most, 0)
+        return done, how
+
+    def keep_old(self, goal: Goal) -> None:
+        """Remember u before a sweep."""
+        keep_old(self.place.arrays, goal)
+
+    def look_at_change(self, goal: Goal, count: int) -> int:
+        """What the change of u by sweep ``count`` says."""
+        return look_at_change(self.place.arrays, goal, count)
+
+    def operators(self, m: int) -> Operators:
+        """The iteration matrix of node m as it is kept, or one made there."""
+        c = float(self.place.coefficients[m])
+        kept = kept_operators(self.newtons[m], c)
+        if kept is not None:
+            return kept
+        a, t = self.place.arrays, float(self.place.times[m])
+        return operators_at(self.problem, a.u[m], a.du[m], t, c)
+
     def measured(self, low: int, high: int) -> Vector:
         """F - tau at nodes ``low`` to ``high`` - 1 with u_0 + dt sum_j q_mj U_j, a row a node."""
         place_measured(self.place.arrays, low, high)
@@ -154,6 +190,11 @@ class PythonNodes:
         """Return to what was known at the last :meth:`remember`; once."""
         for newton in self.newtons.values():
             newton.recall()
+
+    def forget(self) -> None:
+        """Keep no matrices."""
+        for newton in self.newtons.values():
+            newton.forget()
 
     def magnitude(self, m: int) -> float:
         """What the equations at node m add up, in absolute values; 0 where no matrix was needed yet."""
@@ -179,6 +220,7 @@ class PythonNodes:
         t, c = float(place.times[m]), float(place.coefficients[m])
         self.system.tau = place.tau[m]
         newton = self.newtons[m]
+        newton.tolerance = place.limits[0]
         newton.residual_tolerance, newton.forcing = place.limits[1], place.limits[3]
         plain, step = (stages.u[m], stages.du[m]), (place.time, place.dt)
         self.system.place(stages.values[m], stages.derivatives[m], plain, t, c, step, m + 1)

@@ -273,6 +273,94 @@ def residual(norms: Any, count: int, only_last: bool) -> float:
     return value
 
 
+CHANGE, CONTRACTION, LEFT, ETA, SHARE, PATIENCE, FLOOR, GOAL_NUMBERS = range(8)
+"""Places in the row of numbers of a :class:`Goal`: weighted size of the last change of u, its ratio to that
+before, what is left of the iteration in units of what may be left, contraction / (1 - contraction), what may
+be left in units of the tolerance, the number of sweeps from which on slow ones are given up, and the weighted
+size of a change by round-off."""
+
+ETA_GROWS = 0.8
+"""Power of the last step's contraction that the first sweep of a step is trusted with."""
+
+LEAST_ETA = 0.02
+"""Least of it: first sweeps may contract better than those that follow."""
+
+MOST_SWEEPS = 25
+"""Sweeps after which a step to a tolerance is given up; where the contraction foretells more, before."""
+
+CONVERGED, GOING_ON, TOO_SLOW = 0, 1, 2
+"""What the changes of u say."""
+
+
+class Goal(NamedTuple):
+    """What sweeps to a tolerance measure; compiled code gets addresses.
+
+    Parameters
+    ----------
+    old : ndarray, shape (M, n)
+        u at the nodes before the sweep.
+    weights : ndarray, shape (n,)
+        Weights of a change.
+    numbers : ndarray, shape (7,)
+        See :data:`CHANGE`.
+    """
+
+    old: Any
+    weights: Any
+    numbers: Any
+
+
+def numbers_of(goal: Goal) -> Any:
+    """The row of numbers."""
+    return goal.numbers
+
+
+def square_of_change(old: Any, new: Any, weights: Any, n: int) -> float:
+    """Mean square of the weighted difference of two rows."""
+    with np.errstate(all="ignore"):
+        change = (new - old) * weights
+        return float(change @ change) / n
+
+
+def keep_old(a: SweepArrays, goal: Goal) -> None:
+    """Remember u before a sweep."""
+    for m in range(a.num_nodes):
+        set_row(row(goal.old, m), 0, a.n, 1.0, row(a.u, m))
+
+
+def look_at_change(a: SweepArrays, goal: Goal, count: int) -> int:
+    """What the change of u by sweep ``count`` of a step, from 1, says; see :data:`CONVERGED`."""
+    x = numbers_of(goal)
+    largest = 0.0
+    for m in range(a.num_nodes):
+        square = square_of_change(row(goal.old, m), row(a.u, m), goal.weights, a.n)
+        if not square <= largest:
+            largest = square
+            if not square < np.inf:
+                x[LEFT] = np.inf
+                return TOO_SLOW
+    norm = np.sqrt(largest)
+    rate = 0.0
+    if count > 1:
+        rate = norm / x[CHANGE] if x[CHANGE] > 0.0 else 0.0
+        # The slower of the last and the mean of the last two: the first sweeps need not contract evenly.
+        mean = np.sqrt(rate * x[CONTRACTION]) if count > 2 else rate
+        x[CONTRACTION] = rate
+        rate = max(rate, mean)
+        x[ETA] = max(LEAST_ETA, rate / (1.0 - rate)) if rate < 0.99 else np.inf
+    x[CHANGE] = norm
+    x[LEFT] = x[ETA] * norm / x[SHARE] if norm > 0.0 else 0.0
+    if norm <= x[FLOOR] and x[LEFT] > 1.0:
+        x[LEFT] = 1.0
+    if x[LEFT] <= 1.0:
+        return CONVERGED
+    if count >= MOST_SWEEPS:
+        return TOO_SLOW
+    if count >= x[PATIENCE] and (rate >= 0.99 or x[LEFT] * rate ** (MOST_SWEEPS - count) > 1.0):
+        return TOO_SLOW
+    return GOING_ON
+
+
 def in_order(numbers: Any) -> Any:
     """The numbers of a row, to be read one by one."""
     return numbers.tolist()
@@ -343,3 +431,50 @@ def sweeps(
         if value <= tolerance or not value < np.inf:
             break
     return done, end, value
+
+
+def sweeps_to_tolerance(
+    a: SweepArrays,
+    solver: Any,
+    last: Continuation,
+    guide: Any,
+    goal: Goal,
+    number: int,
+    most: int,
+    low: int,
+) -> tuple[int, int, int]:
+    """Sweep until u at the nodes changes no more, at most ``most`` times; all nodes belong to this process.
+
+    Parameters
+    ----------
+    a, solver, last, guide, number, most, low
+        As for :func:`sweeps`.
+    goal : Goal
+        How changes are measured; ``old`` is in place where ``low`` is not 0.
+
+    Returns
+    -------
+    done, reached : int
+        As for :func:`sweeps`.
+    how : int
+        :data:`CONVERGED`, :data:`GOING_ON` or :data:`TOO_SLOW`.
+    """
+    end = a.num_nodes
+    done = 0
+    how = GOING_ON
+    if last.wanted == CONTINUE:
+        continue_polynomial(a, last)
+    elif last.wanted == INTEGRATE:
+        integrate(a)
+    while done < most and how == GOING_ON:
+        if low == 0:
+            keep_old(a, goal)
+            start_sweep(a, solver, a.u, a.du, a.integral, guide, number + done, 0, end)
+        reached = solve_nodes(a, solver, low, end)
+        if reached < end:
+            return done, reached, how
+        low = 0
+        finish(a)
+        done += 1
+        how = look_at_change(a, goal, number + done)
+    return done, end, how

@@ -32,7 +32,7 @@ def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
     Returns
     -------
     float
-        0.1 rtol^(e - 1), e = ``order`` / (``order_of_method`` + 1): then a smaller tolerance gives an error
+        0.03 rtol^(e - 1), e = ``order`` / (``order_of_method`` + 1): then a smaller tolerance gives an error
         that is as much smaller.
 
     References
@@ -41,7 +41,7 @@ def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
     (1999) 93, where the codes do the same.
     """
     exponent = min(1.0, order / (order_of_method + 1.0))
-    return float(0.1 * rtol ** (exponent - 1.0))
+    return float(0.03 * rtol ** (exponent - 1.0))
 
 
 def effective_order(nodes: int, order: int, index: int) -> float:
@@ -77,7 +77,7 @@ def newton_share(rtol: float, factor: float, index: int) -> float:
         Largest index of an unknown.
     """
     part = (1.0, 1.0, 0.1, 0.002)[min(index, 3)]
-    return max(10.0 * float(np.finfo(float).eps) / (rtol * factor), part * min(0.03, 0.1 / factor))
+    return max(10.0 * float(np.finfo(float).eps) / (rtol * factor), part * min(0.03, 0.01 / factor))
 
 
 class Outcome(NamedTuple):
@@ -99,6 +99,9 @@ class Outcome(NamedTuple):
         Why the equations were not solved.
     worst : int
         The unknown with the largest part in the error.
+    slack : float
+        By how much the error may be larger for a smooth solution, whose true error is of a higher order than
+        the estimate, than for one with a kink, see :func:`inner_factor`.
     """
 
     solved: bool
@@ -108,6 +111,7 @@ class Outcome(NamedTuple):
     rate: float
     reason: str
     worst: int
+    slack: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,751 @@
+"""Zeros of event functions: located on the steps of a run, which ends there or takes another branch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from pySDC.core.convergence_controller import ConvergenceController
+from scipy import sparse
+from scipy.optimize import brentq, minimize_scalar
+from scipy.sparse.linalg import splu
+
+from dae_sdc.control.hooks import unconverged
+from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
+from dae_sdc.dae.problem import SIDE_SLACK, ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import InputError, SolveError
+from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.tableaux import radau_iia
+
+EPS = float(np.finfo(float).eps)
+
+TIME_TOLERANCE = 1e-12
+"""Distance, in steps, from the end of a step to a zero up to which the step ends at it."""
+
+BEYOND = 1e-9
+"""How far behind the end of a step that was to end at a zero the other side of it is looked for, in steps."""
+
+FARTHEST = 0.1
+"""How far behind the end of such a step its polynomial is a guide to the zero, in steps."""
+
+NOISE = 1e-9
+"""Value of a function, relative to its largest in the step, that is zero after an event or at the start."""
+
+ATTEMPTS = 4
+"""Repetitions of a step before the demand on its end is lowered."""
+
+MOST_WITHOUT_PROGRESS = 1000
+"""Switches after which a run is given up that gets no further."""
+
+PROGRESS = 1e-9
+"""Part of the interval between two switches that counts as getting further."""
+
+RESTART_NODES, RESTART_STEP = 5, 0.01
+"""Radau IIA step, in steps, from which algebraic unknowns behind a switch are continued back to it."""
+
+POLISHES = 3
+"""Newton steps for u' and z at a switch of an equation of index 1, after that."""
+
+
+@dataclass(frozen=True)
+class Event:
+    """An event function, whose zeros a run is to find.
+
+    Parameters
+    ----------
+    function : callable
+        f(u, t) -> float of the state, a :class:`~dae_sdc.dae.state.MeshDAE` of shape (n,), and the time;
+        continuous along the solution. An event is where its sign changes.
+    terminal : bool or int
+        Whether the run ends at the first event, or at that of this number.
+    direction : float
+        Positive: only where the function grows; negative: only where it falls; 0: both.
+    name : str
+        For messages and results.
+    """
+
+    function: Callable[[MeshDAE, float], float]
+    terminal: bool | int = False
+    direction: float = 0.0
+    name: str = ""
+
+    @property
+    def last(self) -> int:
+        """Number of the event that ends the run; 0 for none."""
+        return int(self.terminal)
+
+    def counts(self, side: int) -> bool:
+        """Whether a zero behind which the function has this sign is an event."""
+        return self.direction * side >= 0.0
+
+
+def as_events(given: Any) -> tuple[Event, ...]:
+    """Event functions as a user gives them.
+
+    Parameters
+    ----------
+    given : callable, Event, or a sequence of these
+        Functions may have the attributes ``terminal``, ``direction`` and ``name``, as in SciPy.
+
+    Returns
+    -------
+    tuple of Event
+        All with a name.
+
+    Raises
+    ------
+    InputError
+        For what is no event function.
+    """
+    several = [given] if callable(given) or isinstance(given, Event) else given
+    if not isinstance(several, Sequence) or isinstance(several, str):
+        raise InputError(f"events must be functions f(u, t), or ds.Event of them; got {given!r}")
+    return tuple(_event(one, place) for place, one in enumerate(several))
+
+
+def _event(given: Any, place: int) -> Event:
+    if isinstance(given, Event):
+        event = given
+    else:
+        about = {
+            name: getattr(given, name) for name in ("terminal", "direction", "name") if hasattr(given, name)
+        }
+        event = Event(given, **about)
+    label = f"events[{place}]"
+    if not callable(event.function):
+        raise InputError(f"{label} must be a function f(u, t), or ds.Event of one; got {given!r}")
+    terminal, direction = event.terminal, event.direction
+    if not isinstance(terminal, int | np.bool_ | np.integer) or terminal < 0:
+        raise InputError(f"terminal of {label} must be a bool or a number of events; got {terminal!r}")
+    if not isinstance(direction, int | float | np.number) or not np.isfinite(direction):
+        raise InputError(f"direction of {label} must be a number; got {direction!r}")
+    if not isinstance(event.name, str):
+        raise InputError(f"name of {label} must be a text; got {event.name!r}")
+    name = event.name or getattr(event.function, "__name__", "") or label
+    return Event(event.function, terminal, float(direction), label if name == "<lambda>" else name)
+
+
+@dataclass(frozen=True, eq=False)
+class EventRecord:
+    """The zeros of one event function in a run.
+
+    Parameters
+    ----------
+    name : str
+        Of the function.
+    t : ndarray, shape (K,)
+        When.
+    u : ndarray, shape (K, n)
+        States there.
+    direction : ndarray of int, shape (K,)
+        1 where the function grows, -1 where it falls.
+    """
+
+    name: str
+    t: NDArray[np.float64]
+    u: NDArray[np.float64]
+    direction: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.t)
+
+    def plain(self) -> dict[str, Any]:
+        """The record in lists, for a file; ``EventRecord.of`` is the inverse."""
+        arrays = {"t": self.t, "u": self.u, "direction": self.direction}
+        return {"name": self.name, **{name: array.tolist() for name, array in arrays.items()}}
+
+    @classmethod
+    def of(cls, plain: Mapping[str, Any], n: int) -> EventRecord:
+        """The record of states of n unknowns that ``plain`` made lists of."""
+        t = np.array(plain["t"], dtype=np.float64)
+        u = np.array(plain["u"], dtype=np.float64).reshape(len(t), n)
+        return cls(str(plain["name"]), t, u, np.array(plain["direction"], dtype=np.int64))
+
+
+class _Curve:
+    """u on a step, a little beyond its end too."""
+
+    def __init__(self, L: Any, n_slopes: int) -> None:
+        self.time, self.dt, self.n_diff = L.time, L.dt, L.prob.n_diff
+        start, end, polynomial = L.u[0].view(np.ndarray), L.uend.view(np.ndarray), L.uend.polynomial
+        collocation = getattr(L.sweep, "collocation", True)
+        data = step_data(self.time, self.dt, start, end, polynomial, collocation, n_slopes)
+        self._scheme, self._rows = data.scheme, data.rows
+        # Dense output takes difference quotients of steps to come for slopes that the method has not got.
+        self.is_guess = data.scheme == HERMITE
+        if self.is_guess:
+            before = L.u[0].polynomial
+            first = L.f[0] if before is None else before.derivative_at_end()
+            slopes = self.dt * np.array([first, polynomial.derivative_at_end()])
+            # The derivative of unknowns that a constraint fixes is none of the method's.
+            slopes[:, n_slopes:] = 0.0
+            self._scheme = HERMITE._replace(first=n_slopes, without=(2, 3))
+            self._rows = np.vstack([start, end, slopes])
+        self.points = _samples(self._scheme.points)
+
+    def values(self, thetas: tuple[float, ...]) -> Vector:
+        """u at several places in units of the step, shape (K, n)."""
+        every, some = _weights(self._scheme, thetas)
+        k = self._scheme.first if self._scheme.without else self._rows.shape[1]
+        found: Vector = every @ self._rows[:, :k]
+        if k < self._rows.shape[1]:
+            found = np.hstack([found, some @ self._rows[:, k:]])
+        return found
+
+    def state(self, theta: float) -> MeshDAE:
+        every, some = self._scheme.weights(np.array([theta]), 0)
+        k = self._scheme.first if self._scheme.without else self._rows.shape[1]
+        parts = [every @ self._rows[:, :k], some @ self._rows[:, k:]]
+        return attach(np.hstack(parts)[0], self.n_diff)
+
+
+@lru_cache(maxsize=64)
+def _samples(points: tuple[float, ...]) -> tuple[float, ...]:
+    """Where to look at a function: the nodes, both ends, and the middles between."""
+    known = sorted({0.0, *points, 1.0})
+    return tuple(sorted({*known, *(0.5 * (a + b) for a, b in pairwise(known))}))
+
+
+@lru_cache(maxsize=64)
+def _weights(scheme: Scheme, thetas: tuple[float, ...]) -> tuple[Vector, Vector]:
+    return scheme.weights(np.array(thetas), 0)
+
+
+class _Crossing(NamedTuple):
+    """A zero: where in the step, and the sign of the function behind it."""
+
+    theta: float
+    side: int
+
+
+class _Watch:
+    """One function along a run: on which side of its zeros it is."""
+
+    def __init__(self, name: str, side: int = 0) -> None:
+        self.name, self.side = name, side
+        self.tolerance = 0.0  # not 0: the function has not left its last zero by more
+        self.noise = 0.0
+        self.times: list[float] = []
+        self.states: list[Vector] = []
+        self.sides: list[int] = []
+        self.within: list[tuple[float, float] | None] = []
+
+    def keep(self, t: float, u: Vector, side: int, within: tuple[float, float] | None = None) -> None:
+        """Note a zero; ``within`` a step whose dense output is not known yet."""
+        self.within.append(within)
+        self.times.append(float(t))
+        self.states.append(np.array(u))
+        self.sides.append(side)
+
+    def settle(self, function: Callable[[MeshDAE, float], float], dense: DenseOutput, n_diff: int) -> None:
+        """Move zeros within steps whose dense output was not known to where that has them."""
+
+        def value(t: float) -> float:
+            return function(attach(dense(t), n_diff), t)
+
+        for place, within in enumerate(self.within):
+            if within is not None and value(within[0]) * value(within[1]) < 0.0:
+                t = float(
+                    brentq(value, *within, xtol=EPS * (within[1] - within[0]), rtol=4.0 * EPS, maxiter=200)
+                )
+                self.times[place], self.states[place], self.within[place] = t, dense(t), None
+
+    def record(self, n: int) -> EventRecord:
+        """What was found, of states of n unknowns."""
+        states = np.array(self.states).reshape(len(self.times), n)
+        return EventRecord(self.name, np.array(self.times), states, np.array(self.sides, dtype=np.int64))
+
+    def scan(
+        self, value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float], floor: float
+    ) -> tuple[list[_Crossing], tuple[int, float, float]]:
+        """The zeros within a step, in order, and what is to be known of the function behind them.
+
+        Parameters
+        ----------
+        value : callable
+            The function of the place in the step.
+        thetas, values : sequence of float
+            Places, increasing, and its values there.
+        floor : float
+            Rounding of times, in steps.
+        """
+        thetas, values = self._with_extrema(value, list(thetas), list(values))
+        largest = max(map(abs, values))
+        steepest = _steepest(thetas, values)
+        noise = min(max(NOISE * largest, 8.0 * floor * steepest), 1e-3 * largest)
+        side, tolerance, found = self.side, self.tolerance, []
+        for j, v in enumerate(values):
+            if side == 0:
+                side = int(np.sign(v)) if abs(v) > noise else 0
+            elif tolerance > 0.0 and abs(v) <= tolerance:
+                continue
+            elif side * v > 0.0:
+                tolerance = 0.0
+            else:
+                place = thetas[0] if j == 0 else self._zero(value, thetas[j - 1], thetas[j], values[j - 1], v)
+                side = -side
+                found.append(_Crossing(place, side))
+                tolerance = noise if abs(v) <= noise else 0.0
+        return found, (side, tolerance, noise)
+
+    def know(self, state: tuple[int, float, float]) -> None:
+        self.side, self.tolerance, self.noise = state
+
+    @staticmethod
+    def _zero(value: Callable[[float], float], a: float, b: float, at_a: float, at_b: float) -> float:
+        if at_a * at_b > 0.0 or at_a == 0.0:
+            return a
+        if at_b == 0.0:
+            return b
+        return float(brentq(value, a, b, xtol=0.25 * EPS, rtol=4.0 * EPS, maxiter=200))
+
+    @staticmethod
+    def _with_extrema(
+        value: Callable[[float], float], thetas: list[float], values: list[float]
+    ) -> tuple[list[float], list[float]]:
+        """Besides the samples, extrema between them that may lie behind a zero."""
+        more: dict[float, float] = {}
+        for j in range(len(thetas) - 2):
+            (a, b, c), (x, y, z) = thetas[j : j + 3], values[j : j + 3]
+            side = np.sign(y)
+            if not side * x > 0.0 < side * z:
+                continue
+            left, right = (y - x) / (b - a), (z - y) / (c - b)
+            bend = (right - left) / (c - a)
+            if side * bend <= 0.0:
+                continue
+            vertex = 0.5 * (a + b - left / bend)
+            lowest = y + (vertex - b) * (left + bend * (vertex - a))
+            if not a < vertex < c or side * lowest > 0.25 * max(abs(x), abs(y), abs(z)):
+                continue
+            place = float(
+                minimize_scalar(
+                    lambda theta, side=side: side * value(theta),
+                    bounds=(a, c),
+                    method="bounded",
+                    options={"xatol": 1e-9 * (c - a)},
+                ).x
+            )
+            at_place = value(place)
+            if side * at_place < 0.0:
+                more[place] = at_place
+        if not more:
+            return thetas, values
+        every = sorted({**dict(zip(thetas, values, strict=True)), **more}.items())
+        return [theta for theta, _ in every], [v for _, v in every]
+
+
+def _steepest(thetas: Sequence[float], values: Sequence[float]) -> float:
+    """The largest slope between samples that are not next to one another."""
+    gaps, changes = np.diff(thetas), np.abs(np.diff(values))
+    far = gaps > 1e-6
+    return float((changes[far] / gaps[far]).max(initial=0.0))
+
+
+@dataclass
+class _Aim:
+    """A zero that a step is to end at."""
+
+    watch: _Watch
+    whole: float
+    attempts: int = field(default=1)
+
+
+class LocateEvents(ConvergenceController):  # type: ignore[misc]
+    """Finds zeros of event functions and of the switches of the problem on every accepted step.
+
+    A step with a terminal event or a switch in it is repeated so that it ends there. Behind a switch the
+    problem takes the other branch, from a state that is consistent with it: the differential unknowns are
+    kept. It runs in :class:`dae_sdc.control.stepping.SteppingController`.
+
+    Parameters (in ``params``)
+    --------------------------
+    events : tuple of Event
+        The user's functions.
+    span : float
+        Length of the run.
+    n_slopes : int
+        Number of unknowns whose u' is as good as u, see :class:`dae_sdc.dae.interpolant.DenseOutput`.
+    requires_convergence : bool
+        Whether a step above its residual tolerance ends the run, and is of no interest here.
+    """
+
+    def setup(
+        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
+    ) -> Any:
+        """Run after the step has been accepted."""
+        return {"control_order": 300, **super().setup(controller, params, description, **kwargs)}
+
+    def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
+        super().__init__(controller, params, description)
+        self.message = ""
+        self.finished = False
+        self.events: list[_Watch] = []
+        self.switches: list[_Watch] = []
+        self._aim: _Aim | None = None
+        self._switched: list[_Watch] = []
+        self._steps: Any = None
+        self._n = self._n_diff = 0
+        self._without_progress, self._last_switch = 0, -np.inf
+
+    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Add the mark of a step that is to be repeated."""
+        self.add_status_variable_to_step("restart", False)
+
+    def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Take the mark away for the next step."""
+        self.set_step_status_variable("restart", False)
+
+    def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> None:
+        """Begin a run; ``steps`` chooses the step sizes."""
+        P, self._steps, self._n, self._n_diff = L.prob, steps, L.prob.n, L.prob.n_diff
+        P.hold_sides(None)
+        names = switch_names(P, u0, t0)
+        sides = P.sides(u0, t0)
+        P.hold_sides(sides)
+        self.switches = [_Watch(name, side) for name, side in zip(names, sides, strict=True)]
+        for watch, value in zip(self.switches, self._switch_values(P, u0, t0), strict=True):
+            # A switch that the run begins at is not to act by the rounding of its value.
+            watch.tolerance = SIDE_SLACK if abs(value) <= SIDE_SLACK else 0.0
+        self.events = [_Watch(event.name) for event in self.params.events]
+        self.finished, self.message, self._aim, self._switched = False, "", None, []
+        self._usual = L.params.dt
+
+    def settle(self, dense: DenseOutput | None) -> None:
+        """Bring what was found on steps without a polynomial of their own in line with dense output."""
+        if dense is None:
+            return
+        for watch, event in zip(self.events, self.params.events, strict=True):
+            watch.settle(_checked(event), dense, self._n_diff)
+
+    def records(self, watches: Sequence[_Watch]) -> tuple[EventRecord, ...]:
+        """What was found so far of ``events`` or ``switches``."""
+        return tuple(watch.record(self._n) for watch in watches)
+
+    # --- on a step ------------------------------------------------------------------------------------------
+
+    def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
+        """Look at a step that is accepted so far."""
+        if not S.status.done:
+            return
+        if S.status.restart or (self.params.requires_convergence and unconverged(S)):
+            self._aim = None
+            return
+        L = S.levels[0]
+        if self._aim is None:
+            self._usual = L.dt
+        wanted = self._look(L, _Curve(L, self.params.n_slopes))
+        if wanted is not None:
+            S.status.restart = True
+            self._steps.repeat(wanted)
+
+    def _look(self, L: Any, curve: _Curve) -> float | None:
+        """Take what the step has found, or the size with which to repeat it."""
+        P, aim, time, dt = L.prob, self._aim, float(L.time), float(L.dt)
+        floor = 4.0 * EPS * max(abs(time), abs(time + dt)) / dt
+        near = TIME_TOLERANCE + floor
+        if aim is not None:
+            near *= 10.0 ** max(0, aim.attempts - ATTEMPTS)
+        beyond = max(BEYOND, 2.0 * near)
+        thetas = curve.points if aim is None else (*curve.points, 1.0 + beyond)
+        states = [attach(row, curve.n_diff) for row in curve.values(thetas)]
+        # What the step began and ended with, to the last bit.
+        states[0], states[len(curve.points) - 1] = L.u[0], L.uend
+        times = [time + theta * dt for theta in thetas]
+        watches: list[_Watch] = []
+        functions: list[Callable[[MeshDAE, float], float]] = []
+        for watch, event in zip(self.events, self.params.events, strict=True):
+            watches.append(watch)
+            functions.append(_checked(event))
+        table = [[function(u, t) for u, t in zip(states, times, strict=True)] for function in functions]
+        if self.switches:
+            rows = [self._switch_values(P, u, t) for u, t in zip(states, times, strict=True)]
+            for i, watch in enumerate(self.switches):
+                watches.append(watch)
+                functions.append(partial(self._switch_value, P, i))
+                table.append([row[i] for row in rows])
+
+        along = [self._along(function, L, curve) for function in functions]
+        scans = [
+            watch.scan(value, thetas, values, floor)
+            for watch, value, values in zip(watches, along, table, strict=True)
+        ]
+        stops: list[tuple[float, _Watch]] = []
+        for number, (watch, (crossings, _)) in enumerate(zip(watches, scans, strict=True)):
+            stop = self._stop(number, watch, crossings)
+            if stop is not None:
+                stops.append((stop, watch))
+        first = min((theta for theta, _ in stops), default=np.inf)
+        if first < 1.0 - near:
+            leader = next(watch for theta, watch in stops if theta == first)
+            if first <= floor:
+                return self._stop_at_start(L, watches, scans, first)
+            attempts = aim.attempts + 1 if aim is not None else 1
+            self._aim = _Aim(leader, aim.whole if aim is not None else dt, attempts)
+            return first * dt
+        if aim is not None and all(watch is not aim.watch or theta > 1.0 + near for theta, watch in stops):
+            further = self._further(aim, watches, along)
+            if further is not None and 1.0 + near < further and further * dt < aim.whole:
+                self._aim = _Aim(aim.watch, aim.whole, aim.attempts + 1)
+                return further * dt
+        self._aim = None
+        for watch, (crossings, state), values in zip(watches, scans, table, strict=True):
+            watch.know(state)
+            if crossings and crossings[-1].theta >= 1.0 - near:
+                # The run goes on from the zero itself, on whichever side of it rounding has put the state.
+                watch.tolerance = max(
+                    watch.noise, 2.0 * abs(values[-1]), 2.0 * abs(values[len(curve.points) - 1])
+                )
+        self._take(L, curve, watches, scans, 1.0 if aim is None and not stops else 1.0 - near)
+        return None
+
+    def _along(self, function: Callable[[MeshDAE, float], float], L: Any, curve: _Curve) -> Any:
+        """A function of the place in the step."""
+
+        def value(theta: float) -> float:
+            u = L.uend if theta == 1.0 else L.u[0] if theta == 0.0 else curve.state(theta)
+            return function(u, curve.time + theta * curve.dt)
+
+        return value
+
+    def _stop(self, number: int, watch: _Watch, crossings: list[_Crossing]) -> float | None:
+        """Where in the step the run must stop for a function; None if it need not."""
+        if number >= len(self.events):
+            return crossings[0].theta if crossings else None
+        event = self.params.events[number]
+        counted = [crossing for crossing in crossings if event.counts(crossing.side)]
+        missing = event.last - len(watch.times)
+        return counted[missing - 1].theta if event.last and len(counted) >= missing else None
+
+    @staticmethod
+    def _further(aim: _Aim, watches: list[_Watch], along: list[Callable[[float], float]]) -> float | None:
+        """Where behind the end of the step the zero is that it was to end at."""
+        place = next(i for i, watch in enumerate(watches) if watch is aim.watch)
+        value, end = along[place], 1.0 + FARTHEST
+        at_one, at_end = value(1.0), value(end)
+        if at_one * at_end > 0.0:
+            return None
+        return float(brentq(value, 1.0, end, xtol=0.25 * EPS, rtol=4.0 * EPS, maxiter=200))
+
+    def _stop_at_start(self, L: Any, watches: list[_Watch], scans: list[Any], first: float) -> float:
+        """A switch or a terminal event at the very start of the step: it is repeated on the other branch."""
+        for number, (watch, (crossings, state)) in enumerate(zip(watches, scans, strict=True)):
+            if not crossings or crossings[0].theta > first:
+                continue
+            crossing = crossings[0]
+            is_event = number < len(self.events)
+            if is_event and not self.params.events[number].counts(crossing.side):
+                continue
+            watch.keep(L.time, L.u[0], crossing.side)
+            watch.know((crossing.side, state[2], state[2]))
+            if is_event:
+                self._check_last(number, L.time)
+            else:
+                self._switched.append(watch)
+        self._aim = None
+        return float(L.dt)
+
+    def _take(self, L: Any, curve: _Curve, watches: list[_Watch], scans: list[Any], end: float) -> None:
+        """Keep what an accepted step has found; what lies behind ``end`` belongs to the end of the step."""
+        for number, (watch, (crossings, _)) in enumerate(zip(watches, scans, strict=True)):
+            for crossing in crossings:
+                is_event = number < len(self.events)
+                if is_event and not self.params.events[number].counts(crossing.side):
+                    continue
+                if crossing.theta >= end:
+                    watch.keep(L.time + L.dt, L.uend, crossing.side)
+                else:
+                    within = (L.time, L.time + L.dt) if curve.is_guess else None
+                    u = curve.state(crossing.theta)
+                    watch.keep(L.time + crossing.theta * L.dt, u, crossing.side, within)
+                if is_event:
+                    self._check_last(number, watch.times[-1])
+                else:
+                    self._switched.append(watch)
+
+    def _check_last(self, number: int, t: float) -> None:
+        event, watch = self.params.events[number], self.events[number]
+        if event.last and len(watch.times) == event.last and not self.finished:
+            self.finished = True
+            self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
+
+    # --- behind a step --------------------------------------------------------------------------------------
+
+    def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
+        """The state to go on from: consistent with the branch behind a switch or a breakpoint.
+
+        Raises
+        ------
+        SolveError
+            If switches follow one another without end.
+        """
+        if self.finished:
+            return u
+        stopped = self._steps.at_stop(t)
+        if not self._switched and not stopped:
+            return u
+        P = L.prob
+        while self._switched or stopped:
+            self._check_progress(t)
+            self._switched.clear()
+            P.hold_sides(tuple(watch.side for watch in self.switches))
+            u = consistent_restart(P, u, t, RESTART_STEP * self._usual)
+            stopped = False
+            # Algebraic unknowns may have jumped across another switch.
+            for watch, value in zip(self.switches, self._switch_values(P, u, t), strict=True):
+                if watch.side * value < -max(watch.noise, watch.tolerance):
+                    watch.side = -watch.side
+                    watch.keep(t, u, watch.side)
+                    self._switched.append(watch)
+        for number, (watch, event) in enumerate(zip(self.events, self.params.events, strict=True)):
+            value = _checked(event)(u, t)
+            if watch.side * value < -max(watch.noise, watch.tolerance):
+                watch.side = -watch.side
+                if event.counts(watch.side):
+                    watch.keep(t, u, watch.side)
+                    self._check_last(number, t)
+        self._steps.restart()
+        return u
+
+    def _check_progress(self, t: float) -> None:
+        if not self._switched:
+            return
+        if t - self._last_switch > PROGRESS * self.params.span:
+            self._without_progress = 0
+        self._last_switch = t
+        self._without_progress += 1
+        if self._without_progress > MOST_WITHOUT_PROGRESS:
+            raise SolveError(
+                f"'{self._switched[0].name}' switches again and again at t={t:.10g}, more than "
+                f"{MOST_WITHOUT_PROGRESS} times without progress: the solution slides along the switch, or "
+                f"switches ever faster; smooth the switch, or give it a hysteresis"
+            )
+
+    @staticmethod
+    def _switch_value(P: ProblemDAE, i: int, u: MeshDAE, t: float) -> float:
+        return float(P.switches(u, t)[i])
+
+    @staticmethod
+    def _switch_values(P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
+        values = [float(value) for value in P.switches(u, t)]
+        if not np.isfinite(values).all():
+            raise SolveError(
+                f"switches of {type(P).__name__} returned {values} at t={t:.10g}; check them there"
+            )
+        return values
+
+
+def _checked(event: Event) -> Callable[[MeshDAE, float], float]:
+    """The function of an event, which must return a number."""
+
+    def function(u: MeshDAE, t: float) -> float:
+        given = event.function(u, t)
+        try:
+            value = float(given)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"event '{event.name}' must return a number f(u, t); got {given!r} at t={t:.6g}"
+            ) from None
+        if not np.isfinite(value):
+            raise SolveError(f"event '{event.name}' returned {value} at t={t:.10g}; check the function there")
+        return value
+
+    return function
+
+
+def switch_names(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[str, ...]:
+    """Names of the switches of a problem.
+
+    Raises
+    ------
+    InputError
+        If the problem gives another number of names than of switches.
+    """
+    count, given = len(problem.switches(u, t)), problem.switch_names
+    if given and len(given) != count:
+        raise InputError(
+            f"{type(problem).__name__} has {count} switches and {len(given)} switch_names; name each once"
+        )
+    return tuple(given) or tuple(f"switch {i}" for i in range(count))
+
+
+def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:
+    r"""A state with the differential unknowns of ``u`` that is consistent with the branch in force.
+
+    One Radau IIA step of size h is solved from ``u`` at t. The polynomials through its nodes, without the
+    start, give the algebraic unknowns and u' at t to an order in h that is high for any index; at index 1,
+    Newton's method for F = 0 with the unknowns y' and z at t removes what is left. The state carries u'.
+    Where the step cannot be solved the state stays as it is, and carries nothing.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations; :meth:`~dae_sdc.dae.problem.ProblemDAE.start_step` chooses their branch.
+    u : MeshDAE
+        State, shape (n,), whose differential unknowns satisfy the constraints on them.
+    t, h : float
+        Time, and size of the step.
+
+    Returns
+    -------
+    MeshDAE
+        A new state.
+
+    References
+    ----------
+    E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
+    Methods, LNM 1409, Springer (1989), theorems 4.6 and 6.4.
+    """
+    k = problem.n_diff
+    state = MeshDAE(u)
+    state.polynomial = None
+    problem.start_step(state, t)
+    tableau = radau_iia(RESTART_NODES)
+    stages = CoupledStages(problem, tableau.A, tableau.c)
+    try:
+        stages.start(state, stages.march(state, t, h), t, h)
+        stages.solve()
+    except SolveError:
+        return state
+    nodes = tuple(tableau.c.tolist())
+    back = interpolation_matrix(nodes, (0.0,))[0]
+    slope = back @ stages.du
+    slope[k:] = differentiation_row(nodes, 0.0) @ stages.u[:, k:] / h
+    state[k:] = back @ stages.u[:, k:]
+    if problem.index in (0, 1):
+        _polish(problem, state, attach(slope, k), t)
+    state.polynomial = EndDerivative(slope)
+    return state
+
+
+def _polish(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> None:
+    """Newton steps in u' of the differential and in the algebraic unknowns, in place, while they help."""
+    k = problem.n_diff
+    residual = problem.evaluate(u, du, t).copy()
+    for _ in range(POLISHES):
+        change = np.full(problem.n, np.nan)
+        with suppress(SolveError, RuntimeError, np.linalg.LinAlgError):
+            parts = linearize(problem, u, du, t)
+            mass, stiffness = parts.mass, parts.stiffness
+            if sparse.issparse(mass):
+                change = splu(sparse.hstack([mass[:, :k], stiffness[:, k:]]).tocsc()).solve(residual)
+            else:
+                change = np.linalg.solve(np.hstack([mass[:, :k], stiffness[:, k:]]), residual)
+        if not np.isfinite(change).all():
+            return
+        better, slope = MeshDAE(u), MeshDAE(du)
+        slope[:k] -= change[:k]
+        better[k:] -= change[k:]
+        value = problem.evaluate(better, slope, t).copy()
+        if not np.abs(value).max() < np.abs(residual).max():
+            return
+        u[:], du[:], residual = better, slope, value

@@ -1,0 +1,87 @@
+"""Steps of one size in the controller of steps of different sizes, for runs that events interrupt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from pySDC.core.convergence_controller import ConvergenceController
+
+LEAST = 1e-3
+"""Part of a step that is worth a step of its own on the way back to the grid."""
+
+
+CLOSE = 1e-9
+"""Distance, in steps, up to which a time of the grid is another time."""
+
+
+class FixedSteps(ConvergenceController):  # type: ignore[misc]
+    """Keeps the times of a grid; after a step that an event has cut short, the next ends on the grid again.
+
+    Where less than a thousandth of a step is left to the next time of the grid, the step goes on to the one
+    after it.
+
+    Parameters (in ``params``)
+    --------------------------
+    dt : float
+        Step size.
+    count : int
+        Number of steps from the start to the end of the run.
+    stops : tuple of float
+        Times at which the equations have a kink or a jump; the grid decides whether a step ends there.
+    """
+
+    def setup(
+        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
+    ) -> Any:
+        """Run where :class:`dae_sdc.control.adaptivity.AdaptivityDAE` does."""
+        return {"control_order": 250, "stops": (), **super().setup(controller, params, description, **kwargs)}
+
+    def begin(self, step: Any, t0: float, u0: Any) -> None:
+        """Begin a run."""
+        # Sums, one after the other, as pySDC's controllers have them.
+        self._grid = np.cumsum([t0, *[self.params.dt] * self.params.count]).tolist()
+        self._next = 1
+        self._given: float | None = None
+        self._meets_grid = True
+        step.levels[0].params.dt = self.params.dt
+
+    @property
+    def t_end(self) -> float:
+        """The last time of the grid."""
+        return float(self._grid[-1])
+
+    def repeat(self, dt: float) -> None:
+        """Let the next step have this size: the repetition of one that has been accepted."""
+        self._given = dt
+
+    def at_stop(self, time: float) -> bool:
+        """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
+        return any(abs(time - stop) <= CLOSE * self.params.dt for stop in self.params.stops)
+
+    def restart(self) -> None:
+        """Nothing: the size of the next step does not depend on the last."""
+
+    def end_of_step(self, L: Any) -> float:
+        """The time that an accepted step has come to."""
+        return float(self._grid[self._next] if self._meets_grid else L.time + L.dt)
+
+    def prepare_next_block(
+        self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
+    ) -> None:
+        """Give the next step its size."""
+        L, now = S.levels[0], float(time[0])
+        given, self._given = self._given, None
+        self._meets_grid = given is None
+        if given is not None:
+            L.params.dt = given
+            return
+        last = len(self._grid) - 1
+        while self._next < last and self._grid[self._next] <= now:
+            self._next += 1
+        if now == self._grid[self._next - 1]:
+            L.params.dt = self.params.dt
+            return
+        if self._next < last and self._grid[self._next] - now < LEAST * self.params.dt:
+            self._next += 1
+        L.params.dt = self._grid[self._next] - now

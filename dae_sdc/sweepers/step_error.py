@@ -1,0 +1,206 @@
+"""Steps of a given accuracy that are solved node by node: weights, error estimates, outcomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.linear import factorize
+from dae_sdc.dae.newton import ModifiedNewton
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import SolveError
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
+
+NODE_SHARE = 0.01
+"""Part of what an iteration over a step may leave that the solve at one node may."""
+
+SMALLEST_NEWTON, LARGEST_NEWTON = 1e-14, 1e-3
+"""Bounds of the tolerance of the solve at a node."""
+
+ROUND_OFF = 10.0 * float(np.finfo(float).eps)
+"""Relative change of u by rounding."""
+
+MOST_LOOKS = 8
+"""Number of sizes at which u' at the start of a run is looked at."""
+
+
+class Operators(NamedTuple):
+    """A kept iteration matrix dF/du' + c dF/du.
+
+    Parameters
+    ----------
+    mass : callable
+        dF/du' times a vector, shape (n,).
+    solve : callable
+        The solution with the iteration matrix, shape (n,).
+    """
+
+    mass: Callable[[Vector], Vector]
+    solve: Callable[[Vector], Vector]
+
+
+def operators_at(problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float) -> Operators:
+    """dF/du' + c dF/du made at a point.
+
+    Raises
+    ------
+    EvaluationError, SingularMatrixError
+        If it is not finite there, or has no inverse.
+    """
+    parts = linearize(problem, attach(u, problem.n_diff), attach(du, problem.n_diff), t)
+    solver = problem.linear_solver
+    problem.work_counters["factorization"].niter += 1
+    factors = factorize(parts.iteration_matrix(c, problem.n), "auto" if solver == "gmres" else solver)
+    return Operators(lambda v: np.asarray(parts.mass @ v), factors.solve)
+
+
+def kept_operators(newton: ModifiedNewton, key: Any) -> Operators | None:
+    """The matrix that a Newton iteration keeps for a key, if there is one."""
+    kept = newton.kept_matrix(key)
+    if kept is None or kept.factors is None:
+        return None
+    mass = kept.linearization.mass
+    return Operators(lambda v: np.asarray(mass @ v), kept.factors.solve)
+
+
+class StepError:
+    """Weights and error estimates of the steps of one sweeper.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    tolerance : Tolerance
+        What every step is to reach.
+    order : int
+        The estimate is of this order in the step size.
+    factor : float
+        How much larger than the tolerance the estimate may be.
+
+    Attributes
+    ----------
+    weights : ndarray, shape (n,)
+        Of the step that was begun.
+    du0 : ndarray, shape (n,)
+        u' at its start as far as it is known, else 0.
+    first : bool
+        Whether no step before is known.
+    share : float
+        Part of the tolerance that the solution of the equations of a step may leave.
+    index : int
+        Largest index of an unknown.
+    """
+
+    def __init__(self, problem: ProblemDAE, tolerance: Tolerance, order: int, factor: float) -> None:
+        self.problem, self.order = problem, order
+        self.index = max(problem.variable_index, default=1)
+        self.share = newton_share(tolerance.rtol, factor, self.index)
+        self._rule = tolerance.weights_of(problem, factor)
+        self.weights, self.du0 = np.ones(problem.n), np.zeros(problem.n)
+        self.first = True
+        self._rejected_at = np.nan
+
+    @classmethod
+    def of_collocation(cls, problem: ProblemDAE, tolerance: Tolerance, num_nodes: int) -> StepError:
+        """For Radau IIA with M nodes: an estimate of order M + 1, a method of order 2 M - 1."""
+        index = max(problem.variable_index, default=1)
+        order = effective_order(num_nodes, 2 * num_nodes - 1, index)
+        factor = inner_factor(tolerance.rtol, num_nodes + 1, order)
+        return cls(problem, tolerance, num_nodes + 1, factor)
+
+    def begin(self, u0: MeshDAE, h: float) -> None:
+        """Look at the start of a step."""
+        self._rule.fill(u0.view(np.ndarray), h, self.weights)
+        self.first = u0.polynomial is None
+        self.du0 = np.zeros(self.problem.n) if self.first else u0.polynomial.derivative_at_end()
+
+    def round_off(self, least_node: float) -> float:
+        """Weighted size of a change by round-off, with the first node in units of the step.
+
+        Each differentiation that a constraint hides divides it by that, and by the step size, as weights do.
+        """
+        return ROUND_OFF * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
+
+    def newton_tolerance(self, u0: Vector, c: float) -> float:
+        """Tolerance of a solve at a node of coefficient c, in the measure of :class:`NodeSystem`.
+
+        c u' of the differential unknowns relative to 1 + max abs(u'), and algebraic ones relative to
+        1 + max abs(z): then neither leaves more than a part of the tolerance of the step.
+        """
+        split, n = self.problem.n_diff, self.problem.n
+        squares = np.square(self.weights)
+        slope = 1.0 + np.abs(self.du0[:split]).max(initial=0.0)
+        value = 1.0 + np.abs(u0[split:]).max(initial=0.0)
+        goal = NODE_SHARE * self.share * np.sqrt(n)
+        norms = c * slope * np.sqrt(squares[:split].sum()), value * np.sqrt(squares[split:].sum())
+        return float(min(LARGEST_NEWTON, max(SMALLEST_NEWTON, goal / max(*norms, 1e-300))))
+
+    def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
+        """A size for the first step from a state, at most a hundredth of ``span``.
+
+        u' as an implicit step of that size with coefficient ``gamma`` sees it changes u by half the geometric
+        mean of u and what the tolerance allows. Less would drown multipliers of index 3 in round-off.
+        """
+        longest = 0.01 * span
+        change = 0.5 / np.sqrt(self._rule.rtol)
+        # Unknowns of a higher index, whose u' is no part of the equations, do not count.
+        self._rule.fill(u0.view(np.ndarray), 0.0, self.weights)
+        step = longest
+        for _ in range(MOST_LOOKS):
+            slope = self._slope(u0, t0, gamma * step)
+            found = 0.01 * step if slope == np.inf else min(longest, change / max(slope, change / longest))
+            # What an implicit step sees of u' depends on its size, as long as that hides fast transients.
+            if found > 0.1 * step:
+                return found
+            step = found
+        return step
+
+    def _slope(self, u0: MeshDAE, t0: float, c: float) -> float:
+        """Weighted norm of u' as an implicit step of coefficient c sees it; infinite if it cannot."""
+        slope = np.zeros(self.problem.n)
+        try:
+            value = self.problem.evaluate(u0, attach(slope, self.problem.n_diff), t0).copy()
+            made = operators_at(self.problem, u0.view(np.ndarray), slope, t0, c)
+        except SolveError:
+            return np.inf
+        return self.norm(made.solve(value))
+
+    def norm(self, error: Vector) -> float:
+        """Weighted root mean square; infinite where something is not finite."""
+        with np.errstate(all="ignore"):
+            value = float(np.sqrt(np.mean(np.square(error * self.weights))))
+        return value if value < np.inf else np.inf
+
+    def filtered(self, error: Vector, made: Operators, time: float) -> tuple[float, int]:
+        """Norm of an error that is solved for with a kept matrix, and the unknown with the largest part.
+
+        Where the step would be rejected although nothing is known of steps before, or again, the estimate is
+        damped once more: stiff components would reject it for no reason.
+        """
+        if not np.isfinite(error).all():
+            return np.inf, 0
+        solves = self.problem.work_counters["solve"]
+        error = made.solve(error)
+        solves.niter += 1
+        size = self.norm(error)
+        if size >= 1.0 and (self.first or self._rejected_at == time):
+            error = made.solve(made.mass(error))
+            solves.niter += 1
+            size = self.norm(error)
+        if not size <= 1.0:
+            self._rejected_at = time
+        with np.errstate(all="ignore"):
+            worst = int(np.argmax(np.abs(error * self.weights))) if size < np.inf else 0
+        return size, worst
+
+    def solved(self, error: float, worst: int, effort: float, rate: float) -> Outcome:
+        """A step whose equations were solved."""
+        return Outcome(True, error, self.order, effort, rate, "", worst)
+
+    def unsolved(self, reason: str, worst: int, rate: float) -> Outcome:
+        """A step whose equations were not."""
+        return Outcome(False, np.inf, self.order, 1.0, rate, reason, worst)
