@@ -9,10 +9,26 @@ from pySDC.core.default_hook import DefaultHooks
 from pySDC.core.hooks import Hooks
 from pySDC.core.timings import CPUTimings
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+from pySDC.implementations.convergence_controller_classes.basic_restarting import BasicRestarting
+from pySDC.implementations.convergence_controller_classes.spread_step_sizes import SpreadStepSizesBlockwise
+from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.fixed import FixedSteps
+
+AT_START = {
+    "iter": 0,
+    "stage": "SPREAD",
+    "done": False,
+    "prev_done": False,
+    "force_done": False,
+    "force_continue": False,
+}
+"""Entries of the status of a step before its prediction."""
+
+LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
+"""The same of its level."""
 
 
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
@@ -35,10 +51,12 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def __init__(self, controller_params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(1, controller_params, description)
         wanted = controller_params.get("hook_class", [])
-        unasked = {DefaultHooks, CPUTimings} - set(wanted)
+        unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(wanted)
         self.active_hooks = [hook for hook in self.hooks if type(hook) not in unasked]
         self._calls: dict[str, list[Callable[..., None]]] = {}
-        order = [self.convergence_controllers[i] for i in self.convergence_controller_order]
+        known = [self.convergence_controllers[i] for i in self.convergence_controller_order]
+        # Restarts and step sizes are the business of the adaptivity here.
+        order = [c for c in known if not isinstance(c, BasicRestarting | SpreadStepSizesBlockwise)]
         self._adaptivity = next(c for c in order if isinstance(c, AdaptivityDAE | FixedSteps))
         self.events = next((control for control in order if isinstance(control, LocateEvents)), None)
         base = type(self._adaptivity).__mro__[1]
@@ -59,6 +77,10 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         }
         self._checks = [control.convergence_control for control in order]
 
+    def show_stages(self, wanted: bool) -> None:
+        """Whether somebody looks at the values of Runge-Kutta stages in the levels, which takes time."""
+        self.MS[0].levels[0].sweep.shows_stages = wanted
+
     def _call(self, name: str, level_number: int = 0) -> None:
         """Call a method of the hooks that have one of their own."""
         calls = self._calls.get(name)
@@ -76,6 +98,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for hook in self.active_hooks:
             hook.reset_stats()
         time, value = t0, u0
+        step.reset_step()
+        vars(step.status).update(slot=0, first=True, last=True, time_size=1)
+        step.prev = step
         self._begin(time, value)
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
@@ -110,16 +135,12 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
 
     def _begin(self, time: float, value: Any) -> None:
         """The step as it is before its prediction."""
-        step = self.MS[0]
-        step.reset_step()
-        status = step.status
-        status.slot, status.first, status.last, status.time_size = 0, True, True, 1
-        status.done = status.prev_done = status.force_done = False
-        status.iter, status.stage = 0, "SPREAD"
-        step.prev = step
-        step.levels[0].u[0] = value
-        step.levels[0].status.time = time
-        step.levels[0].status.sweep = 1
+        level = self.MS[0].levels[0]
+        count = len(level.u)
+        # The entries are those that pySDC's own reset sets, one by one with a check of each name.
+        vars(level).update(uend=None, u=[value] + [None] * (count - 1), f=[None] * count, u0_reference=None)
+        vars(level.status).update(LEVEL_AT_START, time=time)
+        vars(self.MS[0].status).update(AT_START)
         for reset in self._controls["reset_status_variables"]:
             reset(self, active_slots=[0])
 

@@ -357,6 +357,7 @@ class _Run:
                 warnings.simplefilter("ignore", DAEWarning)
                 if self.count is None or self.locates:
                     controller = SteppingController(params, description)
+                    controller.show_stages(bool(hooks))
                 elif team.steps is None:
                     controller = controller_nonMPI(steps, params, description)
                 else:

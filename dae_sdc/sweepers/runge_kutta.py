@@ -105,6 +105,8 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         self._problem: ProblemDAE | None = None
         self.collocation = _is_collocation(self.method)
         self.outcome: Outcome | None = None
+        self.shows_stages = True
+        self._nodes = tuple(self.method.c.tolist())
         self._tried_at, self._repeated = np.nan, 0
 
     @classmethod
@@ -242,6 +244,7 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
             error = stages.estimate_error(L.time, h, first, False)
             if error >= 1.0 and (first or self._repeated):
                 error = stages.estimate_error(L.time, h, first, True)
+        stages.count()
         self.outcome = Outcome(
             solved=status == SOLVED,
             error=float(error),
@@ -301,8 +304,9 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
     def _take(self, u: Any, du: Any) -> None:
         L = self.level
         self._u, self._du = u, du
-        L.u[1:] = [attach(row, L.prob.n_diff) for row in u]
-        L.f[1:] = [attach(row, L.prob.n_diff) for row in du]
+        if self.shows_stages:
+            L.u[1:] = [attach(row, L.prob.n_diff) for row in u]
+            L.f[1:] = [attach(row, L.prob.n_diff) for row in du]
 
     def update_nodes(self) -> None:
         """Solve all stages of the step.
@@ -384,13 +388,13 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         """u at the end of the step, and the embedded solution where there is one."""
         L, tableau = self.level, self.method
         P = L.prob
-        end = P.dtype_u(P.init)
         start = L.u[0].view(np.ndarray)
-        end[:] = self._u[-1] if tableau.stiffly_accurate else start + L.dt * (tableau.b @ self._du)
+        last = self._u[-1].copy() if tableau.stiffly_accurate else start + L.dt * (tableau.b @ self._du)
+        end = attach(last, P.n_diff)
         if tableau.diagonally_implicit:
             end.polynomial = EndDerivative(self._du[-1])
         else:
-            end.polynomial = StepPolynomial(L.time, L.dt, tuple(tableau.c.tolist()), self._u, self._du, P.n)
+            end.polynomial = StepPolynomial(L.time, L.dt, self._nodes, self._u, self._du, P.n)
         L.uend = end
         if tableau.b_embedded is not None:
             self.u_secondary = P.state(start + L.dt * (tableau.b_embedded @ self._du))

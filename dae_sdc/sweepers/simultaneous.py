@@ -346,15 +346,11 @@ class Simultaneous:
 
     def solve(self, t0: float, h: float) -> int:
         """Solve the stages from ``guess``; one of the ends above."""
-        status = self._advance(t0, h)
-        self._count()
-        return status
+        return self._advance(t0, h)
 
     def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
         """See :func:`estimate`."""
-        error = self._estimate(t0, h, first, again)
-        self._count()
-        return error
+        return self._estimate(t0, h, first, again)
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
         """Weighted norm of u' at the start, seen through an implicit step of size h; inf if there is none."""
@@ -364,7 +360,7 @@ class Simultaneous:
         self.forget()
         found = self._slope(t0, h)
         self.forget()
-        self._count()
+        self.count()
         return found
 
     def _advance(self, t0: float, h: float) -> int:
@@ -384,7 +380,8 @@ class Simultaneous:
         self.numbers[[LINEARIZED, FACTORED]] = 0.0
         self.numbers[[ETA, RATE, AT]] = 1.0, 1.0, np.nan
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Add what was done since to the counters of the problem."""
         for counter, count in zip(self.problem.work_counters.values(), self.counts.tolist(), strict=True):
             counter.niter += count
         self.counts.fill(0)

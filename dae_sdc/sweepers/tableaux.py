@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, cached_property
 from types import MappingProxyType
 
 import numpy as np
@@ -94,17 +94,17 @@ class Tableau:
         """Number of stages s."""
         return len(self.b)
 
-    @property
+    @cached_property
     def diagonally_implicit(self) -> bool:
         """Whether A is lower triangular, so that the stages can be solved one after the other."""
         return not np.triu(self.A, 1).any()
 
-    @property
+    @cached_property
     def explicit_first_stage(self) -> bool:
         """Whether the first stage is the value at the start of the step."""
         return not self.A[0].any()
 
-    @property
+    @cached_property
     def stiffly_accurate(self) -> bool:
         """Whether b is the last row of A: the step ends in its last stage and meets the constraints there."""
         return bool(np.allclose(self.b, self.A[-1], rtol=0.0, atol=TOLERANCE / 10))
