@@ -39,7 +39,6 @@ from dae_sdc.run.peer_solvers import (
     weighted,
 )
 from dae_sdc.run.peers import (
-    SCALES,
     Score,
     default_problems,
     default_sweepers,
@@ -383,12 +382,11 @@ def test_scores_where_there_is_no_official_one() -> None:
     assert score.digits(exact) == pytest.approx(16.0)
 
 
-def test_all_scales_belong_to_unknowns() -> None:
-    for name in SCALES:
-        problem = made(name)
-        scale = scale_of(name, problem)
-        assert (scale > 0.0).all() and (scale != 1.0).sum() == len(SCALES[name])
-    assert (scale_of("simple", made("simple")) == 1.0).all()
+def test_scales_are_the_nominal_sizes_of_the_unknowns() -> None:
+    assert (scale_of(made("simple")) == 1.0).all()
+    pump = made("charge-pump")
+    assert np.array_equal(scale_of(pump), pump.nominal)
+    assert scale_of(made("robertson")).max() <= 1.0
 
 
 def test_the_test_set_is_compared_by_default() -> None:

@@ -42,6 +42,9 @@ FLOOR = 1e-2
 CLOSE = 1e-10
 """Distance from a time to be met, in steps, that the last step is stretched by."""
 
+ROUNDING = 8.0 * float(np.finfo(float).eps)
+"""Distance between two times, relative to them, at which they are one."""
+
 NO_PROGRESS = 60
 """Rejections in a row after which a run is given up."""
 
@@ -77,6 +80,7 @@ class StepSize:
             slower = RATE / outcome.rate if outcome.rate > 0.0 else 0.5
             smaller = dt * (min(0.7, max(0.1, slower)) if self.last_dt > 0.0 else 0.1)
             self.limit, self.relief = smaller, RELIEF
+            self.rough = WARY
             return False, smaller
         error = max(outcome.error, 1e-10)
         expected = self.plain_error * (dt / self.last_dt) ** outcome.order if self.last_dt > 0.0 else np.inf
@@ -228,7 +232,10 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
 
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
-        return float(self._target if self._meets_target else L.time + L.dt)
+        end = L.time + L.dt
+        # An event may have ended the step just there.
+        meets = self._meets_target or abs(end - self._target) <= CLOSE * L.dt + ROUNDING * abs(end)
+        return float(self._target if meets else end)
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any

@@ -18,7 +18,7 @@ from dae_sdc.run.description import Setup
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.tolerance import Tolerance
 
-NODES_BY_TOLERANCE = ((1e-4, 3), (1e-7, 5))
+NODES_BY_TOLERANCE = ((1e-5, 5),)
 """Number of Radau nodes for tolerances down to a limit; 7 below all."""
 
 MOST_NODES = 7

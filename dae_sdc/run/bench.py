@@ -7,7 +7,8 @@ and backend, ``profile`` the parts of a step. ``size`` measures time and memory 
 unknowns, and compares with IDA at equal accuracy. ``scaling`` measures how sweeps get faster on ranks of MPI,
 which it starts itself, and predicts what more ranks bring. ``start`` times imports and the first solve in
 a fresh process, before and after numba has compiled. ``peers`` solves test problems at a row of tolerances
-here and with other packages, and compares times to the same error.
+here and with other packages, and compares times to the same error. ``testset`` solves the Test Set for IVP
+Solvers with nothing given but tolerances, and holds digits and work against published runs.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ from dae_sdc.run.scaling import report as report_scaling, scaling
 from dae_sdc.run.sizes import report as report_size, size
 from dae_sdc.run.solve import INITIAL_SWEEPS, QUIET
 from dae_sdc.run.start_up import report as report_start, start
+from dae_sdc.run.testset import report as report_testset, testset
 from dae_sdc.run.work import report as report_work, work
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -405,7 +407,7 @@ def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 STUDIES: Mapping[str, Callable[..., Result]] = {
     **{"upstream": upstream, "work": work, "profile": profile, "size": size, "scaling": scaling},
-    **{"start": start, "peers": peers},
+    **{"start": start, "peers": peers, "testset": testset},
 }
 
 
@@ -417,7 +419,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="upstream",
         help="upstream: against pySDC.projects.DAE; work: a step by problem, sweeper and backend; profile: "
         "its parts; size: many unknowns, and against IDA; scaling: on one and more ranks of MPI; start: the "
-        "first call in a fresh process; peers: work and precision beside other packages",
+        "first call in a fresh process; peers: work and precision beside other packages; testset: digits and "
+        "work of the Test Set for IVP Solvers",
     )
     parser.add_argument("--problems", help="names of problems, separated by commas")
     parser.add_argument(
@@ -449,7 +452,7 @@ def main(args: argparse.Namespace) -> int:
 def print_report(result: Result) -> None:
     """Print the table of a result of :func:`bench`."""
     reports = {"work": report_work, "profile": report_profile, "size": report_size, "scaling": report_scaling}
-    reports |= {"start": report_start, "peers": report_peers}
+    reports |= {"start": report_start, "peers": report_peers, "testset": report_testset}
     study = result.parameters["study"]
     if study in reports:
         print(reports[study](result))

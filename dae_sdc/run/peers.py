@@ -43,14 +43,8 @@ SWEEPERS_COMPARED = ("semi-implicit", "fully-implicit", "radau-iia-5")
 REFERENCES = (1e-6, 1e-9)
 """Tolerances at which the error of the default is what all others have to reach."""
 
-SCALES: Mapping[str, Mapping[str, float]] = {
-    "charge-pump": {**dict.fromkeys(("Y_T1", "Y_S", "Y_T2", "Y_D", "Y_T3"), 1e-13), "I": peer_solvers.OUT},
-    "robertson": {"y_1": 1e-8, "y_2": 1e-14},
-}
-"""atol / rtol of unknowns of a problem, where it is not 1, by their names.
-
-Charges are of the size of 1e-13 C, and the test set leaves the current I out of the error test. Robertson's
-first two unknowns end at 2e-8 and 8e-14."""
+MOST_SCALES = 12
+"""Unknowns whose scale a table names."""
 
 LONG = 0.25
 """Share of the time limit from which on a run is not repeated."""
@@ -222,13 +216,9 @@ class Score:
         return float(-np.log10(error / np.abs(exact)).max()) if np.all(exact) else math.nan
 
 
-def scale_of(name: str, problem: ProblemDAE) -> Vector:
-    """atol / rtol of every unknown of the problem that is registered as ``name``."""
-    given = SCALES.get(name, {})
-    strange = set(given) - set(problem.names)
-    if strange:
-        raise InputError(f"the scales of {name} name unknowns that it has not: {', '.join(sorted(strange))}")
-    return np.array([given.get(unknown, 1.0) for unknown in problem.names])
+def scale_of(problem: ProblemDAE) -> Vector:
+    """atol / rtol of every unknown: its nominal size, for all solvers alike."""
+    return np.array(np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,)))
 
 
 @dataclass
@@ -269,13 +259,17 @@ class _Bench:
         self.rows, self.name, self.repetitions, self.time_limit = rows, name, repetitions, time_limit
         make: Any = PROBLEMS[name]
         problem: ProblemDAE = make()
-        self.case, self.scale = Case(problem), scale_of(name, problem)
+        self.case, self.scale = Case(problem), scale_of(problem)
         self.score = Score(problem, self.scale)
         self.contenders = [self._ours(DEFAULT, None), *(self._ours(method, method) for method in methods)]
         for peer in others:
             self.contenders += [self._peer(peer, weights) for weights in self.case.exclusions]
         rows.parameters["settings"][name] = {peer.name: peer.settings(self.case) for peer in others}
-        rows.parameters["scales"][name] = dict(SCALES.get(name, {}))
+        rows.parameters["scales"][name] = {
+            unknown: size
+            for unknown, size in zip(problem.names, self.scale.tolist(), strict=True)
+            if size != 1.0
+        }
 
     def _ours(self, solver: str, sweeper: str | None) -> Contender:
         named: dict[str, Any] = {} if sweeper is None else {"sweeper": sweeper}
@@ -501,7 +495,9 @@ def report(result: Result) -> str:
 def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> list[str]:
     """The table of one problem."""
     problem = str(rows["problem"][0])
-    scales = ", ".join(f"{name} {value:g}" for name, value in about["scales"].get(problem, {}).items())
+    sizes = about["scales"].get(problem, {})
+    scales = ", ".join(f"{name} {value:.1g}" for name, value in list(sizes.items())[:MOST_SCALES])
+    scales += ", ..." if len(sizes) > MOST_SCALES else ""
     lines = [
         f"{problem}: n={rows['n'][0]}, index {rows['index'][0]}" + (f"; scales: {scales}" if scales else ""),
         f"{'solver':<16} {'weights':<7} {'rtol':>6} {'ms':>9} {'steps':>7} {'rej.':>5} {'rhs':>8} "
