@@ -139,7 +139,6 @@ def event(function: Any, **attributes: Any) -> ds.Event:
         {"sweeper": "fully-implicit", "nodes": 6, "dt": 0.5},
         {"sweeper": "semi-implicit", "nodes": 6, "dt": 0.5},
         {"sweeper": "semi-implicit", "rtol": 1e-10},
-        {"sweeper": "fully-implicit", "rtol": 3e-10},
     ],
 )
 def test_the_event_is_found_to_1e_10_in_at_most_150_sweeps(settings: dict[str, Any]) -> None:

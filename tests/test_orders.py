@@ -59,7 +59,13 @@ SDC_CASES = [
     for index in (1, 2, 3)
     if expected(sweeper, index, nodes=nodes, quad=quad)
 ]
-METHOD_CASES = [(name, index) for name in METHODS for index in (1, 2, 3) if expected(name, index)]
+METHOD_CASES = [
+    (name, index)
+    for name in METHODS
+    for index in (1, 2, 3)
+    # In double precision order 13 has no two step sizes above round-off; test_tableaux has more digits.
+    if expected(name, index) and METHODS[name].order < 13
+]
 
 
 @pytest.mark.parametrize(("sweeper", "quad", "nodes", "index"), SDC_CASES)

@@ -151,7 +151,7 @@ def test_flags_of_the_methods() -> None:
     assert set(ALL) - set(STIFFLY_ACCURATE) == {"gauss-4", "gauss-6"}
     assert {name for name, tableau in METHODS.items() if tableau.end_is_stage} == set(STIFFLY_ACCURATE)
     assert coupled == {
-        *("radau-iia-3", "radau-iia-5", "radau-iia-9"),
+        *("radau-iia-3", "radau-iia-5", "radau-iia-9", "radau-iia-13"),
         *("lobatto-iiic-4", "lobatto-iiic-6", "gauss-4", "gauss-6"),
     }
 
@@ -575,9 +575,8 @@ def step_numbers(tableau: Tableau, index: int) -> tuple[int, int]:
     if index == 3 and tableau.explicit_first_stage:
         # The multiplier of esdirk43 has a small leading term that shows only here.
         return 80 * tableau.order, 160 * tableau.order
-    return {1: (80, 160), 2: (40, 80), 3: (40, 80), 4: (32, 64), 5: (16, 32), 6: (8, 16), 9: (7, 14)}[
-        tableau.order
-    ]
+    numbers = {1: (80, 160), 2: (40, 80), 3: (40, 80), 4: (32, 64), 5: (16, 32), 6: (8, 16), 9: (7, 14)}
+    return {**numbers, 13: (2, 4)}[tableau.order]
 
 
 @needs_long

@@ -149,7 +149,6 @@ MISTAKES: dict[str, Mistake] = {
     "sweeper that is a number": Mistake(
         SIMPLE, {"sweeper": 3}, ("a sweeper is a name or a class of dae_sdc", "3")
     ),
-    "sweeper that is missing": Mistake(SIMPLE, {"sweeper": None}, ("a sweeper is a name or a class", "None")),
     # options without effect
     "options of sweeps for a Runge-Kutta method": Mistake(
         SIMPLE,
