@@ -590,7 +590,8 @@ def test_declared_orders_are_measured(name: str, index: int) -> None:
         for slope, order in zip(slopes, tableau.orders[index], strict=True):
             if order is not None:
                 # Order 13 leaves above round-off only two large steps, at which other terms still count.
-                assert slope == pytest.approx(order, abs=0.3 if tableau.order < 13 else max(0.5, 0.08 * order))
+                slack = 0.3 if tableau.order < 13 else max(0.5, 0.08 * order)
+                assert slope == pytest.approx(order, abs=slack)
         if tableau.orders[index][-1] is None:
             # None must not hide an order: the last component has none.
             assert slopes[-1] < 0.5
