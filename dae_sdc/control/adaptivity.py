@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from time import perf_counter
 from typing import Any
 
@@ -47,6 +48,9 @@ ROUNDING = 8.0 * float(np.finfo(float).eps)
 
 NO_PROGRESS = 60
 """Rejections in a row after which a run is given up."""
+
+KEPT = ("_wanted", "_target", "_meets_target", "_next", "_given", "_restarts")
+"""Attributes of :class:`AdaptivityDAE` that change from step to step."""
 
 
 class StepSize:
@@ -236,6 +240,16 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         # An event may have ended the step just there.
         meets = self._meets_target or abs(end - self._target) <= CLOSE * L.dt + ROUNDING * abs(end)
         return float(self._target if meets else end)
+
+    def memory(self) -> dict[str, Any]:
+        """What the steps to come depend on, for a checkpoint between two steps."""
+        return {name: getattr(self, name) for name in KEPT} | {"sizes": dict(vars(self.sizes))}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave."""
+        vars(self.sizes).update(kept["sizes"])
+        for name in KEPT:
+            setattr(self, name, kept[name])
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any

@@ -34,6 +34,9 @@ TIME_TOLERANCE = 1e-12
 BEYOND = 1e-9
 """How far behind the end of a step that was to end at a zero the other side of it is looked for, in steps."""
 
+AT_START = 1e-10
+"""Distance, in steps, from the start of a step up to which a zero is there: no step ends so soon."""
+
 FARTHEST = 0.1
 """How far behind the end of such a step its polynomial is a guide to the zero, in steps."""
 
@@ -54,6 +57,9 @@ RESTART_NODES, RESTART_STEP = 5, 0.01
 
 POLISHES = 3
 """Newton steps for u' and z at a switch of an equation of index 1, after that."""
+
+KEPT = ("_usual", "_without_progress", "_last_switch")
+"""Attributes of :class:`LocateEvents` that change from step to step."""
 
 
 @dataclass(frozen=True)
@@ -420,6 +426,18 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         self.finished, self.message, self._aim, self._switched = False, "", None, []
         self._usual = L.params.dt
 
+    def memory(self) -> dict[str, Any]:
+        """What was found and what the steps to come depend on, for a checkpoint between two steps."""
+        watches = [dict(vars(watch)) for watch in (*self.events, *self.switches)]
+        return {name: getattr(self, name) for name in KEPT} | {"watches": watches}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave."""
+        for watch, known in zip((*self.events, *self.switches), kept["watches"], strict=True):
+            vars(watch).update(known)
+        for name in KEPT:
+            setattr(self, name, kept[name])
+
     def settle(self, dense: DenseOutput | None) -> None:
         """Bring what was found on steps without a polynomial of their own in line with dense output."""
         if dense is None:
@@ -487,7 +505,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
             leader = next(watch for theta, watch in stops if theta == first)
-            if first <= floor:
+            if first <= max(AT_START, floor):
                 return self._stop_at_start(L, watches, scans, first)
             attempts = aim.attempts + 1 if aim is not None else 1
             self._aim = _Aim(leader, aim.whole if aim is not None else dt, attempts)

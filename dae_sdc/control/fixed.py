@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,11 @@ from pySDC.core.convergence_controller import ConvergenceController
 LEAST = 1e-3
 """Part of a step that is worth a step of its own on the way back to the grid."""
 
+CLOSE = 1e-10
+"""Distance, in steps, up to which two times are one."""
 
-CLOSE = 1e-9
-"""Distance, in steps, up to which a time of the grid is another time."""
+ROUNDING = 8.0 * float(np.finfo(float).eps)
+"""The same in units of the time."""
 
 
 class FixedSteps(ConvergenceController):  # type: ignore[misc]
@@ -43,7 +46,6 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
         self._grid = np.cumsum([t0, *[self.params.dt] * self.params.count]).tolist()
         self._next = 1
         self._given: float | None = None
-        self._meets_grid = True
         step.levels[0].params.dt = self.params.dt
 
     @property
@@ -64,7 +66,16 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
 
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
-        return float(self._grid[self._next] if self._meets_grid else L.time + L.dt)
+        end, meant = L.time + L.dt, self._grid[self._next]
+        return float(meant if abs(end - meant) <= CLOSE * L.dt + ROUNDING * abs(end) else end)
+
+    def memory(self) -> dict[str, Any]:
+        """What the steps to come depend on, for a checkpoint between two steps."""
+        return {"next": self._next, "given": self._given}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave."""
+        self._next, self._given = kept["next"], kept["given"]
 
     def prepare_next_block(
         self, controller: Any, S: Any, size: int, time: Any, Tend: float, **kwargs: Any
@@ -72,7 +83,6 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
         """Give the next step its size."""
         L, now = S.levels[0], float(time[0])
         given, self._given = self._given, None
-        self._meets_grid = given is None
         if given is not None:
             L.params.dt = given
             return

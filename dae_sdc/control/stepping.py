@@ -14,6 +14,7 @@ from pySDC.implementations.convergence_controller_classes.spread_step_sizes impo
 from pySDC.implementations.hooks.log_restarts import LogRestarts
 
 from dae_sdc.control.adaptivity import AdaptivityDAE
+from dae_sdc.control.checkpoint import Checkpoints
 from dae_sdc.control.events import LocateEvents
 from dae_sdc.control.fixed import FixedSteps
 
@@ -53,13 +54,14 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         wanted = controller_params.get("hook_class", [])
         unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(wanted)
         self.active_hooks = [hook for hook in self.hooks if type(hook) not in unasked]
+        self.checkpoints: Checkpoints | None = None
         self._calls: dict[str, list[Callable[..., None]]] = {}
         known = [self.convergence_controllers[i] for i in self.convergence_controller_order]
         # Restarts and step sizes are the business of the adaptivity here.
         order = [c for c in known if not isinstance(c, BasicRestarting | SpreadStepSizesBlockwise)]
-        self._adaptivity = next(c for c in order if isinstance(c, AdaptivityDAE | FixedSteps))
+        self.adaptivity = next(c for c in order if isinstance(c, AdaptivityDAE | FixedSteps))
         self.events = next((control for control in order if isinstance(control, LocateEvents)), None)
-        base = type(self._adaptivity).__mro__[1]
+        base = type(self.adaptivity).__mro__[1]
         names: tuple[str, ...] = (
             "post_spread_processing",
             "post_iteration_processing",
@@ -105,18 +107,20 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
         self._call("pre_run")
-        self._adaptivity.begin(step, t0, u0)
+        self.adaptivity.begin(step, t0, u0)
         events = self.events
         if events is not None:
-            events.begin(level, t0, u0, self._adaptivity)
-        Tend = self._adaptivity.t_end
+            events.begin(level, t0, u0, self.adaptivity)
+        if self.checkpoints is not None:
+            time, value = self.checkpoints.begin(self, time, value)
+        Tend = self.adaptivity.t_end
         while time < Tend:
             self._begin(time, value)
             self._take(step, level, block)
             if step.status.restart:
                 value = level.u[0]
             else:
-                value, time = level.uend, self._adaptivity.end_of_step(level)
+                value, time = level.uend, self.adaptivity.end_of_step(level)
                 for process in self._controls["post_step_processing"]:
                     process(self, step, MS=block)
             if events is not None:
@@ -128,6 +132,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             if time < Tend or step.status.restart:
                 for prepare in self._controls["prepare_next_block"]:
                     prepare(self, step, 1, [time], Tend, MS=block)
+                if self.checkpoints is not None and not step.status.restart:
+                    self.checkpoints.look(self, time, value)
         self._call("post_run")
         for process in self._controls["post_run_processing"]:
             process(self, step, MS=block)

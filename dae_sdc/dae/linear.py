@@ -99,6 +99,17 @@ class DenseLU:
             if _weak(np.diagonal(self._lu), np.abs(scaled).max(axis=0)):
                 raise SingularMatrixError(_name_null_space(scaled))
 
+    def parts(self) -> tuple[Vector, npt.NDArray[np.int32], Vector | None]:
+        """L and U in one matrix, row exchanges, and what the rows of the matrix are multiplied with first."""
+        return self._lu, self._pivots, self._scale
+
+    @classmethod
+    def of_parts(cls, lu: Vector, pivots: npt.NDArray[np.int32], scale: Vector | None) -> DenseLU:
+        """The factors that :meth:`parts` took apart."""
+        made = cls.__new__(cls)
+        made._lu, made._pivots, made._scale = np.asfortranarray(lu), pivots, scale
+        return made
+
     def solve(self, rhs: Vector) -> Vector:
         """See :class:`Factorization`."""
         if self._scale is not None:

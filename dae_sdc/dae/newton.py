@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -11,7 +11,7 @@ from scipy.linalg.blas import daxpy
 
 from dae_sdc.dae.iteration import HERE, NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
-from dae_sdc.dae.linear import Factorization, Matrix, factorize, krylov, largest
+from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
@@ -179,6 +179,54 @@ class ModifiedNewton:
     def recall(self) -> None:
         """Return to what was known at the last :meth:`remember`; once."""
         self._kept, self._remembered = self._remembered, {}
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether :meth:`memory` can tell all that is known: as long as the factors are those of LAPACK."""
+        known = [one for one in self._kept.values() if one.factors is not None]
+        points = [one.linearization for one in known] + [self._linearization, self._used]
+        first = [point[0] if isinstance(point, list) else point for point in points]
+        dense = all(point is None or isinstance(point.mass, np.ndarray) for point in first)
+        return dense and all(isinstance(one.factors, DenseLU) for one in known)
+
+    def memory(self) -> dict[str, Any]:
+        """What solves to come depend on, as numbers and arrays, for a checkpoint."""
+        places: dict[int, int] = {}
+        points: list[Any] = []
+
+        def place(linearization: Any) -> int:
+            """Number of a Jacobian, which several matrices may share; -1 for none."""
+            if linearization is None:
+                return -1
+            if id(linearization) not in places:
+                places[id(linearization)] = len(points)
+                several = isinstance(linearization, list)
+                parts = linearization if several else [linearization]
+                points.append((several, [(part.mass, part.stiffness) for part in parts]))
+            return places[id(linearization)]
+
+        kept = []
+        for key, one in self._kept.items():
+            factors = one.factors.parts() if isinstance(one.factors, DenseLU) else None
+            kept.append((key, list(map(float, one.numbers)), place(one.linearization), factors))
+        newest, used = place(self._linearization), place(self._used)
+        return {"points": points, "kept": kept, "newest": newest, "used": used, "age": self._age}
+
+    def take_up(self, memory: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave, to the last bit."""
+        points: list[Any] = []
+        for several, halves in memory["points"]:
+            parts = [Linearization(mass, stiffness) for mass, stiffness in halves]
+            points.append(parts if several else parts[0])
+        points.append(None)
+        self._kept = {
+            key: KeptMatrix(
+                None if factors is None else DenseLU.of_parts(*factors), points[place], list(numbers)
+            )
+            for key, numbers, place, factors in memory["kept"]
+        }
+        self._linearization, self._used = points[memory["newest"]], points[memory["used"]]
+        self._age = memory["age"]
 
     def solve(self, system: ImplicitSystem) -> None:
         """Move the iterate of ``system`` to its solution.
@@ -451,6 +499,10 @@ class NodeSystem:
     def split(self) -> int:
         """Number of leading unknowns whose u' is measured."""
         return self._split
+
+    @split.setter
+    def split(self, value: int) -> None:
+        self._split = value
 
     @property
     def where(self) -> str:

@@ -386,6 +386,12 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         self.__dict__["_held"] = sides
 
     @property
+    def held_sides(self) -> tuple[int, ...] | None:
+        """What :meth:`hold_sides` was told last."""
+        held: tuple[int, ...] | None = self.__dict__.get("_held")
+        return held
+
+    @property
     def located(self) -> bool:
         """Whether the run locates zeros of switches, and makes states consistent behind breakpoints."""
         return self.__dict__.get("_held") is not None

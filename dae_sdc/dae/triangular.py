@@ -27,6 +27,9 @@ from dae_sdc.errors import InputError, SingularMatrixError
 
 Indices = npt.NDArray[np.int32]
 
+MOST_ENTRIES = 100
+"""Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
+
 PLAIN = 1000
 """Entries of a matrix and its factors up to which their pattern is found in plain Python: in milliseconds, as
 numba needs a fifth of a second to load what it has compiled before."""
@@ -36,7 +39,8 @@ class TriangularFactors(NamedTuple):
     """A factorised matrix A as arrays: diag(scale) A = P L U Q, both factors stored by rows.
 
     Rows and not columns, because a row is summed up in a register where a column is spread over memory; the
-    diagonal of U is stored by its reciprocals, for a division takes longer than all else in a short row.
+    diagonal of U is stored by its reciprocals, for a division takes longer than all else in a short row. The
+    values are real or complex.
 
     Parameters
     ----------
@@ -149,6 +153,43 @@ def triangular_factors(factorization: Factorization, matrix: Any = None) -> Tria
             f"triangular factors are those of solver 'superlu'; got {type(factorization).__name__}"
         )
     lower, upper, row_rank, column_rank, scale = factorization.parts()
+    factors = _by_rows(lower, upper, row_rank, column_rank, scale)
+    return factors if matrix is None else _filled(factors, _rows_of(factors, matrix))
+
+
+def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
+    """The factors of a real or complex matrix as SciPy has them, and where the entries of others go in them.
+
+    Parameters
+    ----------
+    lu : scipy.sparse.linalg.SuperLU
+        What ``splu`` returned. It copies its factors for that, and keeps the copies.
+    matrix : CSC matrix, shape (n, n)
+        The one that was factorised; zeros that it stores are entries of its pattern.
+
+    Returns
+    -------
+    factors : TriangularFactors
+        Of ``matrix``, for :func:`refactorize` as well.
+    pattern : RowPattern
+        What :func:`row_pattern` finds.
+
+    Raises
+    ------
+    InputError
+        If the factors are not those of ``matrix``.
+    SingularMatrixError
+        If a pivot is so small that it has no reciprocal.
+    """
+    factors = _by_rows(lu.L, lu.U, lu.perm_r, lu.perm_c, None)
+    pattern = _rows_of(factors, matrix)
+    return _filled(factors, pattern), pattern
+
+
+def _by_rows(
+    lower: Any, upper: Any, row_rank: Indices, column_rank: npt.NDArray[Any], scale: Vector | None
+) -> TriangularFactors:
+    """The factors of SuperLU, row by row."""
     rows, columns = _inverse_permutation(row_rank), _inverse_permutation(column_rank)
     # This conversion orders the entries of every row by their columns.
     lower, upper = lower.tocsr(), upper.tocsr()
@@ -157,7 +198,7 @@ def triangular_factors(factorization: Factorization, matrix: Any = None) -> Tria
         inverse = 1.0 / diagonal
     if not np.isfinite(inverse).all():
         raise SingularMatrixError("")
-    factors = TriangularFactors(
+    return TriangularFactors(
         # The diagonal is the last entry of a row of L and the first of one of U.
         *_without(lower, lower.indptr[1:] - 1),
         *_without(upper, upper.indptr[:-1]),
@@ -167,7 +208,6 @@ def triangular_factors(factorization: Factorization, matrix: Any = None) -> Tria
         np.ones(len(rows)) if scale is None else scale[rows],
         len(rows),
     )
-    return factors if matrix is None else _filled(factors, matrix)
 
 
 def _inverse_permutation(rank: npt.NDArray[Any]) -> Indices:
@@ -240,9 +280,9 @@ def _rows_of(factors: TriangularFactors, matrix: Any) -> RowPattern:
     return RowPattern(rows.data.astype(np.int32), rows.indices.astype(np.int32), rows.indptr.astype(np.int32))
 
 
-def _filled(factors: TriangularFactors, matrix: Any) -> TriangularFactors:
+def _filled(factors: TriangularFactors, pattern: RowPattern) -> TriangularFactors:
     """The same factors, with an entry wherever matrices of this pattern can have one."""
-    lower, lower_starts, upper, upper_starts = _filled_places(factors, _rows_of(factors, matrix))
+    lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
     below = _spread(lower, lower_starts, factors.lower_data, factors.lower_indices, factors.lower_indptr)
     above = _spread(upper, upper_starts, factors.upper_data, factors.upper_indices, factors.upper_indptr)
     return factors._replace(
@@ -285,7 +325,7 @@ def _spread(
     at = np.searchsorted(everywhere, own)
     if len(own) and (at[-1] == len(everywhere) or (everywhere[at] != own).any()):
         raise InputError("the factors are not those of the matrix: they have entries that it cannot fill")
-    spread = np.zeros(len(everywhere))
+    spread = np.zeros(len(everywhere), dtype=data.dtype)
     spread[at] = data
     return spread
 
@@ -378,24 +418,27 @@ def fill_in(
     return below + above
 
 
-def copy_for(factors: TriangularFactors) -> TriangularFactors:
+def copy_for(factors: TriangularFactors, kind: Any = None) -> TriangularFactors:
     """Factors for another matrix of the same pattern, to be filled by :func:`refactorize`.
 
     Parameters
     ----------
     factors : TriangularFactors
         Of a matrix of the pattern.
+    kind : data type, optional
+        Of the numbers of the copy, complex for those of a complex matrix; by default that of ``factors``.
 
     Returns
     -------
     TriangularFactors
-        A copy of the numbers, 8 bytes for each entry of both factors with one diagonal; everything else is
-        that of ``factors``.
+        A copy of the numbers, 8 bytes for each entry of both factors with one diagonal, 16 if they are
+        complex; everything else is that of ``factors``.
     """
+    kind = factors.inverse.dtype if kind is None else kind
     return factors._replace(
-        lower_data=factors.lower_data.copy(),
-        upper_data=factors.upper_data.copy(),
-        inverse=factors.inverse.copy(),
+        lower_data=factors.lower_data.astype(kind),
+        upper_data=factors.upper_data.astype(kind),
+        inverse=factors.inverse.astype(kind),
     )
 
 
@@ -408,7 +451,8 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
 
     Row by row the terms are compared with the row of the matrix, every column in units of the sum of its
     absolute values. The answer does not depend on the units of the unknowns, and of equations in small units
-    as much is asked as of others.
+    as much is asked as of others. Of complex numbers the parts are added up in place of their absolute value,
+    which would take a square root.
 
     Parameters
     ----------
@@ -419,9 +463,9 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
         ``upper_data`` and ``inverse``; those before are not used. If the answer is not 0, they are of no use
         until a later call answers 0. Orderings and scale are kept.
     data : ndarray, shape (entries,)
-        Values of the matrix in CSC form.
+        Values of the matrix in CSC form, real or complex as the factors are.
     work : ndarray, shape (3 n,)
-        Overwritten.
+        Overwritten; of the same numbers.
 
     Returns
     -------
@@ -444,10 +488,11 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
         work[n + i] = 0.0
     for i in range(n):
         for entry in range(starts[i], starts[i + 1]):
-            work[n + positions[entry]] += abs(data[sources[entry]] * scale[i])
+            value = data[sources[entry]] * scale[i]
+            work[n + positions[entry]] += abs(value.real) + abs(value.imag)
     # Sums and not maxima: a NaN stays in them.
     for j in range(n):
-        total = work[n + j]
+        total = work[n + j].real
         if not total <= _FINITE:
             return NOT_FINITE
         if total < _NORMAL:
@@ -464,13 +509,13 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
             j = positions[entry]
             value = data[sources[entry]] * scale[i]
             work[j] += value
-            own += abs(value) * work[n + j]
+            own += (abs(value.real) + abs(value.imag)) * work[n + j].real
         largest = own
         for entry in range(lower_starts[i], lower_starts[i + 1]):
             k = lower_indices[entry]
             multiplier = work[k] * inverse[k]
             lower[entry] = multiplier
-            term = abs(multiplier) * work[2 * n + k]
+            term = (abs(multiplier.real) + abs(multiplier.imag)) * work[2 * n + k].real
             if not term <= LARGEST_GROWTH * own:
                 return GROWTH
             if term > largest:
@@ -478,14 +523,15 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
             for other in range(upper_starts[k], upper_starts[k + 1]):
                 work[upper_indices[other]] -= multiplier * upper[other]
         pivot = work[i]
-        size = abs(pivot) * work[n + i]
-        if abs(pivot) < _NORMAL or not size > SMALLEST_PIVOT * largest:
+        own = abs(pivot.real) + abs(pivot.imag)
+        size = own * work[n + i].real
+        if own < _NORMAL or not size > SMALLEST_PIVOT * largest:
             return WEAK_PIVOT
         inverse[i] = 1.0 / pivot
         for entry in range(upper_starts[i], upper_starts[i + 1]):
             value = work[upper_indices[entry]]
             upper[entry] = value
-            size += abs(value) * work[n + upper_indices[entry]]
+            size += (abs(value.real) + abs(value.imag)) * work[n + upper_indices[entry]].real
         if not size <= _FINITE:
             return NOT_FINITE
         work[2 * n + i] = size
@@ -507,7 +553,7 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
     out : ndarray, shape (n,)
         Receives x; may be ``rhs``.
     work : ndarray, shape (n,)
-        Overwritten; neither ``rhs`` nor ``out``.
+        Overwritten; neither ``rhs`` nor ``out``. All three are complex where the factors are.
     """
     data, indices, starts = factors.lower_data, factors.lower_indices, factors.lower_indptr
     rows, columns, scale, inverse = factors.rows, factors.columns, factors.scale, factors.inverse

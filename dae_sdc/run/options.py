@@ -23,6 +23,18 @@ def _words(text: str) -> list[str]:
 
 OPTIONS: Mapping[str, dict[str, Any]] = {
     "sweeper": {"help": "method; 'dae-sdc list sweepers' shows all", "default": "fully-implicit"},
+    "sweeper-of-run": {
+        "flag": "sweeper",
+        "help": "method (fully-implicit; with --rtol Radau IIA); 'dae-sdc list sweepers' shows all",
+    },
+    "rtol": {"type": float, "help": "relative tolerance: step sizes are chosen by error estimates"},
+    "atol": {"type": float, "help": "absolute tolerance, with --rtol (rtol times the nominal values)"},
+    "dt-max": {"type": float, "help": "largest step, with --rtol"},
+    "longest-run": {
+        "flag": "time-limit",
+        "type": float,
+        "help": "seconds after which the run is given up, with --rtol",
+    },
     "sweepers": {
         "flag": "sweeper",
         "type": _words,
@@ -81,6 +93,19 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "help": "parameter of the problem; may be repeated",
     },
     "seed": {"type": int, "help": "seed of the random initial guess"},
+    "checkpoint": {
+        "metavar": "FILE.npz",
+        "help": "file to which the state of the run is written now and then, to go on from with --resume",
+    },
+    "every": {
+        "type": int,
+        "metavar": "N",
+        "help": "accepted steps between two checkpoints (10, in a tenth of the time at most)",
+    },
+    "resume": {
+        "action": "store_true",
+        "help": "go on from --checkpoint; begin at the start if there is no such file",
+    },
     "out": {
         "metavar": "FILE.npy",
         "help": "file for the result; a .json of the same name says how it was made",

@@ -185,13 +185,18 @@ def check_target(path: str | os.PathLike[str]) -> Path:
         If the path names no file or a directory, or lies in a directory that does not exist or cannot be
         written to.
     """
+    return check_place(path, ".npy")
+
+
+def check_place(path: str | os.PathLike[str], suffix: str) -> Path:
+    """The same for a file of any kind, whose name gets ``suffix`` where that is missing."""
     if not isinstance(path, str | os.PathLike):
         raise InputError(f"a result is written to a file; got {path!r} for its name")
     target = Path(path)
     if not target.name:
-        raise InputError(f"cannot write '{path}': it names no file; give a name that ends in .npy")
-    if target.suffix != ".npy":
-        target = target.with_name(f"{target.name}.npy")
+        raise InputError(f"cannot write '{path}': it names no file; give a name that ends in {suffix}")
+    if target.suffix != suffix:
+        target = target.with_name(f"{target.name}{suffix}")
     _check_place(target)
     if not os.access(target.parent, os.W_OK):
         raise InputError(f"cannot write {target}: no permission in {target.parent}; choose another place")

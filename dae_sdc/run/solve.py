@@ -55,6 +55,7 @@ from dae_sdc.run.description import (
 )
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_root, ranks
 from dae_sdc.run.results import check_target
+from dae_sdc.run.resume import Saving, one_at_a_time
 from dae_sdc.run.solution import Solution
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -105,6 +106,9 @@ def solve(
     hooks: Sequence[type[Any]] = (),
     controller_params: Mapping[str, Any] | None = None,
     out: str | Path | None = None,
+    checkpoint: str | Path | None = None,
+    every: int | None = None,
+    resume: bool = False,
     progress: bool = False,
     **settings: Any,
 ) -> Solution:
@@ -119,7 +123,8 @@ def solve(
         a Radau IIA method of as many nodes as pay at the tolerance, see
         :func:`dae_sdc.run.adaptive.default_sweeper`.
     rtol : float, optional
-        Relative tolerance: step sizes are chosen by error estimates. A fixed step size if not given.
+        Relative tolerance: step sizes are chosen by error estimates. A fixed step size if not given. Sweepers
+        of spectral deferred corrections end their sweeps by it, and take as many nodes as pay unless told.
     atol : float or array_like, shape (n,), optional
         Absolute tolerance; ``rtol`` times the ``nominal`` values of the problem, or 1, if not given.
     leave_out : sequence of str
@@ -154,6 +159,14 @@ def solve(
         Parameters of pySDC's controller, for instance ``mssdc_jac``.
     out : str or Path, optional
         File to save the solution to, also when the run fails on its way.
+    checkpoint : str or Path, optional
+        File, ending in .npz, to which the complete state of the run is written now and then, for runs of one
+        step at a time on one level. It is replaced as a whole, and stays when the run fails or is killed.
+    every : int, optional
+        Accepted steps between two checkpoints; if not given, 10, and a tenth of the time is spent at most.
+    resume : bool
+        Go on from ``checkpoint``, with the same arguments as before; begin at the start if there is no file.
+        The solution is that of the whole run, with ``parameters["resumed_at"]``, None at the start.
     progress : bool
         Show a progress bar if standard error is a terminal.
     **settings
@@ -219,10 +232,19 @@ def solve(
     if count is not None:
         fixed = {"dt": (end - start) / count, "count": count, "stops": stops_of(own, start, end)}
     slopes, together = _number_of_slopes(setup), steps not in (None, 1)
-    locates = locate(setup, as_events(events), end - start, slopes, fixed, together)
+    watched = as_events(events)
+    locates = locate(setup, watched, end - start, slopes, fixed, together)
     first = initial_state(own, u0, start)
     if not limited and settings.get("nsweeps") is None and not setup.adaptive and steps in (None, 1):
         sweep_at_once(setup, hooks)
+    saving = Saving.checked(checkpoint, every, resume)
+    if saving is not None:
+        one_at_a_time(setup, fixed, together)
+        about = {"rtol": rtol, "atol": atol, "leave_out": tuple(leave_out), "t0": start, "t_end": end}
+        about |= {"dt": dt if count is None else size, "dt_max": dt_max, "u0": np.array(first)}
+        between = own.n <= DENSE_LIMIT if dense is None else dense
+        about["dense output"] = between or times is not None
+        saving.describe(setup, about, watched)
     with ranks(setup.parallel, comm, setup.label["nodes"], steps) as team:
         allowed = setup.description["step_params"]
         if not limited:
@@ -237,10 +259,12 @@ def solve(
             allowed["maxiter"] = min(allowed["maxiter"], MOST_TAGGED)
         if out is not None:
             on_root(team.comm, lambda: check_target(out))
+        if saving is not None:
+            on_root(team.comm, saving.prepare)
         show = progress and team.root
         with tqdm(total=count, unit="step", disable=None if show else True, leave=False) as bar:
             run = _Run(setup, first, start, end, count, team, out if team.root else None, times, dense)
-            run.locates = locates
+            run.locates, run.saving = locates, saving
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
 
 
@@ -308,6 +332,7 @@ class _Run:
     t_eval: Vector | None = None
     dense: bool | None = None
     locates: bool = False
+    saving: Saving | None = None
     saved: float = field(default_factory=perf_counter)
     pause: float = PAUSE
 
@@ -355,7 +380,7 @@ class _Run:
             with warnings.catch_warnings():
                 # The setup has made the problem once and warned of its parameters.
                 warnings.simplefilter("ignore", DAEWarning)
-                if self.count is None or self.locates:
+                if self.count is None or self.locates or self.saving is not None:
                     controller = SteppingController(params, description)
                     controller.show_stages(bool(hooks))
                 elif team.steps is None:
@@ -363,6 +388,9 @@ class _Run:
                 else:
                     controller = controller_MPI(params, description, team.steps)
             record = next(hook for hook in controller.hooks if isinstance(hook, Record))
+            if self.saving is not None:
+                controller.checkpoints = self.saving.attach(controller, record, team)
+                bar.update(self.saving.steps)
             try:
                 # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
                 end = self.t_end if setup.adaptive or self.count is None else self.t_end - 0.5 * self.dt
@@ -469,6 +497,7 @@ class _Run:
                 "problem_params": {name: _plain(value) for name, value in problem.params.items()},
                 "parallel": setup.parallel or "",
                 "ranks": self.team.size,
+                **({} if self.saving is None else self.saving.parameters),
             },
             log=log or {},
             events=() if located is None else located.records(located.events),
@@ -525,9 +554,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("problem", help="name of the problem; 'dae-sdc list' shows all")
     options.add(
         parser,
-        "sweeper nodes quad qdelta dt t-end restol newton-tol maxiter nsweeps initial-guess residual-type",
-        "backend linear-solver points",
+        "sweeper-of-run nodes quad qdelta dt t-end rtol atol dt-max longest-run restol newton-tol maxiter",
+        "nsweeps initial-guess residual-type backend linear-solver points",
         "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
+        "checkpoint every resume",
     )
 
 
@@ -545,16 +575,30 @@ def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc solve``."""
     solution = solve(
         args.problem,
+        rtol=args.rtol,
+        atol=args.atol,
         dt=args.dt,
+        dt_max=args.dt_max,
+        time_limit=args.time_limit,
         t_end=args.t_end,
         t_eval=_points(args),
         steps=args.steps,
         parallel=args.parallel,
         out=args.out,
+        checkpoint=args.checkpoint,
+        every=args.every,
+        resume=args.resume,
         progress=True,
         **options.settings(args),
     )
     stats = solution.stats
+    if args.resume:
+        resumed_at = solution.parameters["resumed_at"]
+        print(
+            f"no checkpoint {args.checkpoint}, begun at the start"
+            if resumed_at is None
+            else f"resumed at t = {resumed_at:g} from {args.checkpoint}"
+        )
     print(
         f"{args.problem}: t = {solution.t[-1]:g} after {stats['steps']} steps, {stats['sweeps']} sweeps, "
         f"{stats['newton']} Newton iterations, {stats['rhs']} residual evaluations"

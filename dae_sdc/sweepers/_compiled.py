@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,19 @@ from dae_sdc.dae import iteration, machine_newton as mn
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.dae.triangular import RowPattern, TriangularFactors, copy_for, row_pattern, triangular_factors
+from dae_sdc.dae.triangular import (
+    MOST_ENTRIES,
+    RowPattern,
+    TriangularFactors,
+    copy_for,
+    row_pattern,
+    triangular_factors,
+)
 from dae_sdc.sweepers import _machine as compiled, sweep
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import Operators
 from dae_sdc.sweepers.sweep import Continuation, Goal
-
-MOST_ENTRIES = 100
-"""Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
 
 MOST_KEPT, ROOM = 64, 2_000_000
 """Largest number of matrices kept at a time, and entries they may have beyond one matrix a node."""
@@ -376,6 +381,20 @@ class DenseNodes(CompiledNodes):
         factors, pivots = kept["FACTORS"][slot].T, kept["PIVOTS"][slot] - 1
         return Operators(mass.__matmul__, lambda v: np.asarray(dgetrs(factors, pivots, v)[0]))
 
+    def memory(self) -> dict[str, Any]:
+        """See :class:`PythonNodes`."""
+        slots = [(m, c, slot) for (m, c), slot in self._slots.items()]
+        arrays = [array.copy() for array in self._memory()]
+        more = {"slots": slots, "arrays": arrays, "split of kernels": int(self._places[mn.SPLIT])}
+        return super().memory() | more
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """See :class:`PythonNodes`."""
+        super().take_up(kept)
+        slots = {(int(m), float(c)): int(slot) for m, c, slot in kept["slots"]}
+        self.__setstate__((slots, kept["arrays"], self.newtons, kept["split of kernels"]))
+        self._slots_of = None
+
 
 class SparseNodes(CompiledNodes):
     """With LU factors of sparse matrices; see :class:`CompiledNodes`.
@@ -430,6 +449,11 @@ class SparseNodes(CompiledNodes):
             return np.array(delta)
 
         return Operators(mass.__matmul__, solve)
+
+    @property
+    def keeps_memory(self) -> bool:
+        """See :class:`PythonNodes`: factors of SuperLU cannot be taken apart without loss."""
+        return False
 
     def _take_over(self, slot: int, matrix: Any) -> None:
         """Let compiled code solve with the factors that Python has now."""

@@ -6,6 +6,7 @@ The places of everything are kept in one row of integers, which compiles and is 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from enum import IntEnum
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ class Places(IntEnum):
     C = 27  # (M,)
     NUMBERS = 28
     COUNTS = 29  # integers
-    MASS = 30  # dF/du', row by row
+    MASS = 30  # dF/du', row by row or the entries of the pattern
     STIFFNESS = 31  # dF/du times the coefficient at which it was evaluated
     REAL_LU = 32  # LU factors, column by column
     REAL_PIVOTS = 33  # integers of 32 bits
@@ -85,6 +86,21 @@ class Places(IntEnum):
     LAPACK_ONE = 39
     LAPACK_INFO = 40
     LETTER = 41
+    ENTRIES = 42  # numbers in a matrix
+    OWN = 43  # the address of this row
+    COEFFICIENTS = 44  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
+    REFACTORIZE = 45  # functions for sparse matrices, 0 with dense ones: see dae_sdc.sweepers._sparse_stages
+    SUBSTITUTE = 46
+    MULTIPLY = 47
+    REPIVOT = 48  # in Python: factorise with new pivots, and solve with factors of SuperLU
+    SOLVE_OUTSIDE = 49
+    INDICES = 50  # of the CSC pattern, integers of 32 bits
+    STARTS = 51
+    DATA = 52  # a matrix, complex, (ENTRIES,)
+    SCRATCH = 53  # complex, (3 n,)
+    TRIANGLES = 54  # addresses of the parts of the factors, integers, (P + 1, 10); the first 0 without
+    PATTERNS = 55  # addresses of the parts of the row patterns, integers, (P + 1, 3)
+    LASTED = 56  # factorisations with the same pivots, integers, (P + 1,)
 
 
 # numba takes numbers from the module, not from a class.
@@ -131,6 +147,21 @@ class Places(IntEnum):
     LAPACK_ONE,
     LAPACK_INFO,
     LETTER,
+    ENTRIES,
+    OWN,
+    COEFFICIENTS,
+    REFACTORIZE,
+    SUBSTITUTE,
+    MULTIPLY,
+    REPIVOT,
+    SOLVE_OUTSIDE,
+    INDICES,
+    STARTS,
+    DATA,
+    SCRATCH,
+    TRIANGLES,
+    PATTERNS,
+    LASTED,
 ) = (int(place) for place in Places)
 
 complexes = mn._view(types.complex128)
@@ -273,7 +304,9 @@ def lapack_solve(a: Any, function: Any, lu: Any, pivots: Any, x: Any) -> Any:
 def solve_real(a: Any, x_at: Any) -> Any:
     """Solve with the matrix of the real eigenvalue, in place."""
     integers(a[COUNTS])[SOLVES] += 1
-    if a[N] <= OWN_SOLVE:
+    if a[SUBSTITUTE] != 0:
+        mn._answer_of_3(a[SUBSTITUTE], (a[OWN], 0, x_at))
+    elif a[N] <= OWN_SOLVE:
         substitute(a[N], doubles(a[REAL_LU]), short_integers(a[REAL_PIVOTS]), doubles(x_at))
     else:
         lapack_solve(a, a[DGETRS], a[REAL_LU], a[REAL_PIVOTS], x_at)
@@ -283,6 +316,9 @@ def solve_real(a: Any, x_at: Any) -> Any:
 def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     """Solve with the matrix of a complex eigenvalue for a row of real and one of imaginary parts."""
     integers(a[COUNTS])[SOLVES] += 1
+    if a[SUBSTITUTE] != 0:
+        mn._answer_of_3(a[SUBSTITUTE], (a[OWN], k + 1, x_at))
+        return
     n, x, row = a[N], doubles(x_at), complexes(a[ROW])
     for j in range(n):
         row[j] = complex(x[j], x[n + j])
@@ -353,9 +389,9 @@ def _linearize_step(w: Any, t0: Any, h: Any) -> Any:
         call_jacobian(a[JACOBIAN], time, u_at, du_at, 0.0, a[P], a[MASS])
         call_jacobian(a[JACOBIAN], time, u_at, du_at, c, a[P], a[STIFFNESS])
         mass, stiffness = doubles(a[MASS]), doubles(a[STIFFNESS])
-        for i in range(n * n):
+        for i in range(a[ENTRIES]):
             stiffness[i] -= mass[i]
-        return finite(stiffness, n * n)
+        return finite(stiffness, a[ENTRIES])
 
     return implementation
 
@@ -369,6 +405,17 @@ def _factorize(w: Any, h: Any) -> Any:
         ratio, size, info = h / x[LINEARIZED], a[LAPACK_N], a[LAPACK_INFO]
         x[FACTORED] = 0.0
         integers(a[COUNTS])[FACTORIZATIONS] += 1 + a[PAIRS]
+        if a[REFACTORIZE] != 0:
+            coefficients = complexes(a[COEFFICIENTS])
+            coefficients[0] = ratio * x[GAMMA]
+            for k in range(a[PAIRS]):
+                coefficients[k + 1] = ratio * complexes(a[EIGENVALUES])[k]
+            for k in range(a[PAIRS] + 1):
+                which = (w.places, k, 0)
+                if mn._answer_of_3(a[REFACTORIZE], which) == 0 and mn._answer_of_3(a[REPIVOT], which) == 0:
+                    return False
+            x[FACTORED] = h
+            return True
         lu, factor = doubles(a[REAL_LU]), ratio * x[GAMMA]
         for i in range(n):
             for j in range(n):
@@ -395,6 +442,9 @@ def _factorize(w: Any, h: Any) -> Any:
 @register_jitable(**INNER)
 def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
     """The product of dF/du' and a row."""
+    if a[MULTIPLY] != 0:
+        mn._answer_of_3(a[MULTIPLY], (a[OWN], x_at, out_at))
+        return
     n, x, out, mass = a[N], doubles(x_at), doubles(out_at), doubles(a[MASS])
     for i in range(n):
         total = 0.0
@@ -500,35 +550,47 @@ class MachineStages(Simultaneous):
 
     def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
         super().__init__(problem, A, c)
-        n, pairs = problem.n, len(self.pairs)
-        small = np.array([n, 1, 0, ord("N")], dtype=np.int32)
+        n = problem.n
         kernels: Any = problem.kernels
+        self._owners = kernels
+        self._places = places = np.zeros(len(Places), dtype=np.int64)
+        self._at = places[OWN] = address(places)
+        places[RESIDUAL], places[JACOBIAN] = kernels.residual, kernels.jacobian
+        places[M], places[N], places[PAIRS] = len(c), n, len(self.pairs)
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name.lower()) for name in KNOWN},
             "WORK": np.empty((2, n)),
+            "EIGENVALUES": np.ascontiguousarray(self.pairs),
+            "ROW": np.empty(n, dtype=np.complex128),
+        }
+        self._parameters: Any = None
+        self._make_matrices()
+
+    def _make_matrices(self) -> None:
+        """Memory for matrices and their factors, and the functions that work with them."""
+        n, pairs, places = self.problem.n, len(self.pairs), self._places
+        small = np.array([n, 1, 0, ord("N")], dtype=np.int32)
+        for name in ("DGETRF", "DGETRS", "ZGETRF", "ZGETRS"):
+            places[Places[name]] = mn.lapack(name.lower())
+        places[ENTRIES] = n * n
+        self._arrays |= {
             "MASS": np.zeros((n, n)),
             "STIFFNESS": np.zeros((n, n)),
             "REAL_LU": np.empty((n, n)),
             "REAL_PIVOTS": np.empty(n, dtype=np.int32),
             "PAIR_LU": np.empty((pairs, n, n), dtype=np.complex128),
             "PAIR_PIVOTS": np.empty((pairs, n), dtype=np.int32),
-            "EIGENVALUES": np.ascontiguousarray(self.pairs),
-            "ROW": np.empty(n, dtype=np.complex128),
             "LAPACK_N": small[0:],
             "LAPACK_ONE": small[1:],
             "LAPACK_INFO": small[2:],
             "LETTER": small[3:],
         }
-        self._owners = kernels
-        self._places = places = np.zeros(len(Places), dtype=np.int64)
-        places[RESIDUAL], places[JACOBIAN] = kernels.residual, kernels.jacobian
-        for name in ("DGETRF", "DGETRS", "ZGETRF", "ZGETRS"):
-            places[Places[name]] = mn.lapack(name.lower())
-        places[M], places[N], places[PAIRS] = len(c), n, pairs
+        self._tell_places()
+
+    def _tell_places(self) -> None:
+        """Let compiled code know where the arrays are."""
         for name, array in self._arrays.items():
-            places[Places[name]] = address(array)
-        self._at = address(places)
-        self._parameters: Any = None
+            self._places[Places[name]] = address(array)
 
     def _act(self, what: int, t0: float, h: float, first: bool = False, again: bool = False) -> float:
         p = self.problem.packed_parameters
@@ -553,10 +615,23 @@ class MachineStages(Simultaneous):
     def _slope(self, t0: float, h: float) -> float:
         return self._act(SLOPE, t0, h)
 
+    def memory(self) -> dict[str, Any]:
+        """See :class:`Simultaneous`."""
+        names = ("NUMBERS", *(FACTORS if self.numbers[LINEARIZED] > 0.0 else ()))
+        return {name: self._arrays[name].copy() for name in names}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """See :class:`Simultaneous`."""
+        for name, array in kept.items():
+            self._arrays[name][:] = array
+
     def __deepcopy__(self, memo: Any) -> MachineStages:
         # Addresses belong to the arrays of one object; a copy begins with matrices of its own.
         return type(self)(self.problem, self.A, self.c)
 
+
+FACTORS = ("MASS", "STIFFNESS", "REAL_LU", "REAL_PIVOTS", "PAIR_LU", "PAIR_PIVOTS")
+"""Arrays of the matrices that are kept, where they are dense."""
 
 KNOWN = (
     "U0",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -159,6 +160,29 @@ def stiff_limit(coll: CollBase, name: str) -> float:
         return float("inf")
     matrix = np.eye(len(delta)) - np.linalg.solve(delta, coll.Qmat[1 + first :, 1 + first :])
     return float(np.abs(np.linalg.eigvals(matrix)).max())
+
+
+def transient_growth(Q: Vector, deltas: Sequence[Vector]) -> float:
+    """By how much an error of u at the nodes may grow before sweeps at constraints reduce it, at least 1.
+
+    It is the largest norm of the products of I - Q Q_Delta^{-1} over consecutive sweeps; diagonal Q_Delta
+    make them vanish only after M sweeps.
+
+    Parameters
+    ----------
+    Q : ndarray, shape (M, M)
+        Collocation matrix.
+    deltas : sequence of ndarray, shape (M, M)
+        Q_Delta of the first sweeps, nonsingular ones as far as they count.
+    """
+    growth = 1.0
+    products: list[Vector] = []
+    for delta in deltas:
+        if np.diagonal(delta).all():
+            products.append(np.eye(len(Q)))
+            products = [product - Q @ np.linalg.solve(delta, product) for product in products]
+            growth = max(growth, *(float(np.abs(product).sum(axis=1).max()) for product in products))
+    return growth
 
 
 def admissible(coll: CollBase) -> list[str]:

@@ -30,7 +30,7 @@ class CoupledStages:
 
     def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
         self.problem, self.A, self.c = problem, A, c
-        self._newton = ModifiedNewton(problem, trust=False)
+        self.newton = ModifiedNewton(problem, trust=False)
         self._scaled = np.empty((len(c), problem.n))
         self._weights = np.empty((len(c), problem.n))
 
@@ -75,9 +75,13 @@ class CoupledStages:
         guess: Vector = np.linalg.solve(dt * self.A, values - u0.view(np.ndarray))
         return guess
 
+    def forget(self) -> None:
+        """Keep no matrices."""
+        self.newton.forget()
+
     def solve(self) -> None:
         """Solve for the stages; raises as :meth:`ModifiedNewton.solve` does."""
-        self._newton.solve(self)
+        self.newton.solve(self)
 
     @property
     def where(self) -> str:

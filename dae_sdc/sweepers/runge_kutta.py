@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from contextlib import suppress
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -44,8 +45,8 @@ STUBBORN = 3
 """Repetitions of a step after which all stages are solved by Newton's method with a Jacobian of their own."""
 
 
-DENSE = ("auto", "dense")
-"""Linear solvers that compiled stages have."""
+DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
+"""Linear solvers that compiled stages have for Jacobians without and with a pattern."""
 
 
 def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
@@ -57,12 +58,21 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
         See :class:`Simultaneous`.
     """
     kernels = problem.kernels
-    if kernels is None or not kernels.jacobian or problem.sparsity is not None:
+    pattern = problem.sparsity
+    if kernels is None or not kernels.jacobian:
         return Simultaneous(problem, A, c)
-    if problem.linear_solver not in DENSE:
+    if problem.linear_solver not in (DENSE if pattern is None else SPARSE):
         return Simultaneous(problem, A, c)
-    module: Any = importlib.import_module("dae_sdc.sweepers._simultaneous")
-    made: Simultaneous = module.MachineStages(problem, A, c)
+    if pattern is not None and getattr(pattern, "format", "") != "csc":
+        return Simultaneous(problem, A, c)
+    module: Any
+    made: Simultaneous
+    if pattern is None:
+        module = importlib.import_module("dae_sdc.sweepers._simultaneous")
+        made = module.MachineStages(problem, A, c)
+    else:
+        module = importlib.import_module("dae_sdc.sweepers._sparse_stages")
+        made = module.SparseStages(problem, A, c)
     return made
 
 
@@ -208,10 +218,11 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         stages = self._stages_together
         # Unknowns of a higher index, whose u' is no part of the equations, do not count.
         self._weights.fill(u0.view(np.ndarray), 0.0, stages.weights)
-        step = longest
+        # u may change by half the geometric mean of itself and of what the tolerance allows.
+        step, change = longest, 0.5 / float(np.sqrt(self._weights.rtol))
         for _ in range(MOST_LOOKS):
             slope = stages.starting_slope(u0, t0, step)
-            found = 0.01 * step if slope == np.inf else min(longest, 0.5 / max(slope, 0.5 / longest))
+            found = 0.01 * step if slope == np.inf else min(longest, change / max(slope, change / longest))
             # What an implicit step sees of u' depends on its size, as long as that hides fast transients.
             if found > 0.1 * step:
                 return found
@@ -293,6 +304,7 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
     def _solve_with_own_jacobians(self, stages: Simultaneous) -> bool:
         """Solve with a Jacobian of every stage, damped: at a kink nothing less does."""
         L, coupled = self.level, self._coupled
+        coupled.forget()
         coupled.start(L.u[0], stages.guess, L.time, L.dt)
         try:
             coupled.solve()
@@ -370,7 +382,8 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
             du[i, n_diff:] = (before[n_diff:] - known[n_diff:]) / factor
             u[i] = known + factor * du[i]
             t = float(L.time + c[i] * dt)
-            self._system.place(L.u[i + 1], L.f[i + 1], (u[i], du[i]), t, factor, step, i + 1)
+            rows = attach(u[i], n_diff), attach(du[i], n_diff)
+            self._system.place(*rows, (u[i], du[i]), t, factor, step, i + 1)
             self._newton.solve(self._system)
             before, slope = u[i], du[i]
 
@@ -398,6 +411,37 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         L.uend = end
         if tableau.b_embedded is not None:
             self.u_secondary = P.state(start + L.dt * (tableau.b_embedded @ self._du))
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+        return self._problem is not None and bool(self._remembering().keeps_memory)
+
+    def memory(self) -> dict[str, Any]:
+        """What a step leaves to the next, for a checkpoint."""
+        if not self.keeps_memory:
+            return {}
+        split = self._system.split if self.method.diagonally_implicit else 0
+        return {"matrices": self._remembering().memory(), "split": split}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave, to the last bit."""
+        if not kept:
+            return
+        self._bind(self.level.prob)
+        self._remembering().take_up(kept["matrices"])
+        if self.method.diagonally_implicit:
+            self._system.split = kept["split"]
+
+    def _remembering(self) -> Simultaneous | ModifiedNewton:
+        """What keeps matrices from step to step."""
+        if self.method.diagonally_implicit:
+            return self._newton
+        return self._coupled.newton if self.tolerance is None else self._stages_together
+
+    def begin_anew(self) -> None:
+        """Let the next step find a sweeper that has taken no steps, without matrices."""
+        self._problem = None
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j a_ij U_j at the stages."""

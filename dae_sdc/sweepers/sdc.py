@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import warnings
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from dae_sdc.sweepers.collocation import (
     check_qdelta,
     check_quadrature,
     qdelta_matrix,
+    transient_growth,
 )
 from dae_sdc.sweepers.nodes import (
     OK,
@@ -30,7 +32,7 @@ from dae_sdc.sweepers.nodes import (
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
-from dae_sdc.sweepers.step_error import StepError
+from dae_sdc.sweepers.step_error import SMALLEST_NEWTON, StepError
 from dae_sdc.sweepers.sweep import (
     CHANGE,
     CONTINUE,
@@ -343,6 +345,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._allocate()
         self._scale()
         self._begin_at(u0)
+        if self._steps is not None:
+            self._begin_adaptive(self._steps, u0)
         now, k = self._now, self._n_integrated
         u, du = now.u, now.du
         guess = self.params.initial_guess
@@ -352,7 +356,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._extrapolate()
         elif guess == "extrapolate" and self._steps is not None and polynomial is not None:
             # The last step was too short for its polynomial to be of use.
-            u[:], du[:] = self._start_values, polynomial.derivative_at_end()
+            u[:], du[:] = self._start_values, self._steps.du0
             du[:, P.n_diff :] = 0.0
             u[:, :k] += np.outer(self._offsets, du[0, :k])
         elif guess == "random":
@@ -361,11 +365,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         else:
             u[:] = 0.0 if guess == "zero" else self._start_values
             du[:] = 0.0
-        known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end()
+        if self._steps is not None:
+            known = self._steps.du0.copy()
+        else:
+            known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end()
         L.f[0] = attach(known, P.n_diff)
         self._place_start()
-        if self._steps is not None:
-            self._begin_adaptive(self._steps, u0)
         # A step that depends on no other computation need not wait for the controller's iterations.
         most = self.params.initial_sweeps
         if self._steps is not None and most:
@@ -663,12 +668,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         # who owns them.
         guarded = self._diagonal and (self._sweeps == 0 or self.together or self.coupled)
         if self._steps is not None:
-            guarded = False  # it keeps no matrices then
-        if guarded:
-            self.solver.remember()
-        if self._steps is not None:
             self.solver.prepare(self._place(stages))
             self.solver.keep_old(self._goal)
+        elif guarded:
+            self.solver.remember()
         failure = self._solve_owned(stages)
         failed = failure is not None
         if self.nodes.size > 1:
@@ -676,7 +679,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self.nodes.exchange(stages)
             failed = bool((stages.states != OK).any())
         if failed:
-            if guarded:
+            if guarded and self._steps is None:
                 self.solver.recall()
             self.nodes.settle(failure)
         self._finish(stages)
@@ -845,8 +848,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._at_start = interpolation_matrix(self._node_tuple, (0.0,))[0]
         integrates = problem.n_diff < self._n_integrated
         self._continues_values = index > 1 and integrates
+        # What is left at a node may grow in the sweeps to come.
+        changes = range(1, M + 1) if self.genQI.isKDependent() else ()
+        deltas = [qdelta_matrix(self.coll, self.params.QI, sweep) for sweep in changes] or M * [self._delta]
+        self._growth = transient_growth(self.coll.Qmat[1:, 1:], deltas)
         # What is left of an integrated multiplier comes back divided by dt.
-        self._forcing = 0.0 if index > 1 and integrates else FORCING_BY_INDEX[min(index, 3)]
+        forcing = 0.0 if index > 1 and integrates else FORCING_BY_INDEX[min(index, 3)]
+        self._forcing = forcing / self._growth
         self._inverse = np.linalg.inv(self.coll.Qmat[1:, 1:])
 
     def _begin_adaptive(self, steps: StepError, u0: MeshDAE) -> None:
@@ -855,7 +863,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         steps.begin(u0, self.level.dt)
         numbers[ETA] = max(float(numbers[ETA]), 1e-16) ** ETA_GROWS
         numbers[[CHANGE, CONTRACTION, LEFT]] = 0.0, 0.0, np.inf
-        self._newton_tolerance = steps.newton_tolerance(self._start_values, float(self._coefficients.max()))
+        tolerance = steps.newton_tolerance(self._start_values, float(self._coefficients.max()))
+        self._newton_tolerance = max(SMALLEST_NEWTON, tolerance / self._growth)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``."""
@@ -897,7 +906,6 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _estimate(self, steps: StepError, last: int) -> tuple[float, int]:
         L, P = self.level, self.level.prob
-        self.solver.prepare(self._place(self._now))
         made = self.solver.operators(last)
         scale = self._gamma * L.dt
         error = made.mass(scale * (steps.du0 - self._at_start @ self._now.du))
@@ -917,6 +925,40 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if self._reason:
             return steps.unsolved(self._reason, worst, 0.0)
         return steps.unsolved(f"{self._sweeps} sweeps did not converge", worst, rate)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+        return self._problem is not None and self.nodes.size == 1 and self.solver.keeps_memory
+
+    def memory(self) -> dict[str, Any]:
+        """What a step leaves to the next, for a checkpoint."""
+        kept: dict[str, Any] = {}
+        if self.params.initial_guess == "random":
+            kept["random"] = self.rng.get_state()
+        if self.keeps_memory:
+            kept["solver"] = self.solver.memory()
+            if self._steps is not None:
+                kept["goal"] = self._goal.numbers.copy()
+        return kept
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave, to the last bit."""
+        if "random" in kept:
+            self.rng.set_state(kept["random"])
+        if "solver" in kept:
+            self._bind(self.level.prob)
+            self.solver.take_up(kept["solver"])
+            if self._steps is not None:
+                self._goal.numbers[:] = kept["goal"]
+
+    def begin_anew(self) -> None:
+        """Let the next step find a sweeper that has taken no steps, without matrices."""
+        self._problem = None
+        self._sweeps, self._ahead = 0, False
+        self._may_run_ahead = self.nodes.size > 1
 
     # --- several levels -------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ the operations below, which :class:`Simultaneous` implements with NumPy and SciP
 from __future__ import annotations
 
 import functools
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -386,6 +387,30 @@ class Simultaneous:
             counter.niter += count
         self.counts.fill(0)
 
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+        return True
+
+    def memory(self) -> dict[str, Any]:
+        """What a step leaves to the next, as numbers, texts and arrays, for a checkpoint."""
+        kept: dict[str, Any] = {"numbers": self.numbers.copy()}
+        if self.numbers[LINEARIZED] > 0.0:
+            kept |= {"mass": _as_arrays(self._mass), "stiffness": _as_arrays(self._stiffness)}
+        return kept
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave, to the last bit; the factors are made again."""
+        h = float(kept["numbers"][FACTORED])
+        self.numbers[:] = kept["numbers"]
+        if "mass" in kept:
+            self._mass, self._stiffness = _from_arrays(kept["mass"]), _from_arrays(kept["stiffness"])
+            if h > 0.0:
+                self.factorize(h)
+                self.counts.fill(0)
+
     # --- operations -----------------------------------------------------------------------------------------
 
     def take_guess(self) -> None:
@@ -484,3 +509,19 @@ class Simultaneous:
         self.error[:] = self._factors[0](self.error)
         self.counts[SOLVES] += 1
         return self._weighted_norm(self.error[None])
+
+
+def _as_arrays(matrix: Any) -> dict[str, Any]:
+    """A matrix as arrays."""
+    if not sparse.issparse(matrix):
+        return {"dense": matrix}
+    about = {"is_array": isinstance(matrix, sparse.sparray), "shape": matrix.shape}
+    return about | {"data": matrix.data, "indices": matrix.indices, "indptr": matrix.indptr}
+
+
+def _from_arrays(arrays: Mapping[str, Any]) -> Any:
+    """The matrix that :func:`_as_arrays` made arrays of."""
+    if "dense" in arrays:
+        return arrays["dense"]
+    kind = sparse.csc_array if arrays["is_array"] else sparse.csc_matrix
+    return kind((arrays["data"], arrays["indices"], arrays["indptr"]), shape=tuple(arrays["shape"]))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -195,6 +195,24 @@ class PythonNodes:
         """Keep no matrices."""
         for newton in self.newtons.values():
             newton.forget()
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether :meth:`memory` tells all that is known of the matrices."""
+        return all(newton.keeps_memory for newton in self.newtons.values())
+
+    def memory(self) -> dict[str, Any]:
+        """What is known of the matrices, for a checkpoint."""
+        distinct = dict.fromkeys(map(id, self.newtons.values()))
+        newtons = {id(newton): newton for newton in self.newtons.values()}
+        return {"newtons": [newtons[key].memory() for key in distinct], "split": self.system.split}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave."""
+        newtons = {id(newton): newton for newton in self.newtons.values()}
+        for newton, memory in zip(newtons.values(), kept["newtons"], strict=True):
+            newton.take_up(memory)
+        self.system.split = kept["split"]
 
     def magnitude(self, m: int) -> float:
         """What the equations at node m add up, in absolute values; 0 where no matrix was needed yet."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.linear import factorize
+from dae_sdc.dae.linear import factorize, largest
 from dae_sdc.dae.newton import ModifiedNewton
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -80,6 +81,8 @@ class StepError:
         The estimate is of this order in the step size.
     factor : float
         How much larger than the tolerance the estimate may be.
+    slack : float
+        See :class:`Outcome`.
 
     Attributes
     ----------
@@ -95,8 +98,10 @@ class StepError:
         Largest index of an unknown.
     """
 
-    def __init__(self, problem: ProblemDAE, tolerance: Tolerance, order: int, factor: float) -> None:
-        self.problem, self.order = problem, order
+    def __init__(
+        self, problem: ProblemDAE, tolerance: Tolerance, order: int, factor: float, slack: float = 1.0
+    ) -> None:
+        self.problem, self.order, self.slack = problem, order, slack
         self.index = max(problem.variable_index, default=1)
         self.share = newton_share(tolerance.rtol, factor, self.index)
         self._rule = tolerance.weights_of(problem, factor)
@@ -110,7 +115,9 @@ class StepError:
         index = max(problem.variable_index, default=1)
         order = effective_order(num_nodes, 2 * num_nodes - 1, index)
         factor = inner_factor(tolerance.rtol, num_nodes + 1, order)
-        return cls(problem, tolerance, num_nodes + 1, factor)
+        # At index 3 what steps leave of the constraints looks like kinks to those after them.
+        slack = max(1.0, factor) if index < 3 else 1.0
+        return cls(problem, tolerance, num_nodes + 1, factor, slack)
 
     def begin(self, u0: MeshDAE, h: float) -> None:
         """Look at the start of a step."""
@@ -131,13 +138,13 @@ class StepError:
         c u' of the differential unknowns relative to 1 + max abs(u'), and algebraic ones relative to
         1 + max abs(z): then neither leaves more than a part of the tolerance of the step.
         """
-        split, n = self.problem.n_diff, self.problem.n
-        squares = np.square(self.weights)
-        slope = 1.0 + np.abs(self.du0[:split]).max(initial=0.0)
-        value = 1.0 + np.abs(u0[split:]).max(initial=0.0)
-        goal = NODE_SHARE * self.share * np.sqrt(n)
-        norms = c * slope * np.sqrt(squares[:split].sum()), value * np.sqrt(squares[split:].sum())
-        return float(min(LARGEST_NEWTON, max(SMALLEST_NEWTON, goal / max(*norms, 1e-300))))
+        split, n, weights = self.problem.n_diff, self.problem.n, self.weights
+        slope, value = 1.0 + largest(self.du0[:split]), 1.0 + largest(u0[split:])
+        differential, algebraic = weights[:split], weights[split:]
+        with np.errstate(all="ignore"):
+            norms = c * slope * sqrt(differential @ differential), value * sqrt(algebraic @ algebraic)
+        goal = NODE_SHARE * self.share * sqrt(n) / max(*norms, 1e-300)
+        return float(min(LARGEST_NEWTON, max(SMALLEST_NEWTON, goal)))
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``.
@@ -172,8 +179,9 @@ class StepError:
     def norm(self, error: Vector) -> float:
         """Weighted root mean square; infinite where something is not finite."""
         with np.errstate(all="ignore"):
-            value = float(np.sqrt(np.mean(np.square(error * self.weights))))
-        return value if value < np.inf else np.inf
+            scaled = error * self.weights
+            square = float(scaled @ scaled)
+        return sqrt(square / len(scaled)) if square < np.inf else np.inf
 
     def filtered(self, error: Vector, made: Operators, time: float) -> tuple[float, int]:
         """Norm of an error that is solved for with a kept matrix, and the unknown with the largest part.
@@ -181,25 +189,26 @@ class StepError:
         Where the step would be rejected although nothing is known of steps before, or again, the estimate is
         damped once more: stiff components would reject it for no reason.
         """
-        if not np.isfinite(error).all():
+        if not largest(error) < np.inf:
             return np.inf, 0
         solves = self.problem.work_counters["solve"]
         error = made.solve(error)
         solves.niter += 1
         size = self.norm(error)
-        if size >= 1.0 and (self.first or self._rejected_at == time):
+        if size < 1.0:
+            return size, 0
+        if self.first or self._rejected_at == time:
             error = made.solve(made.mass(error))
             solves.niter += 1
             size = self.norm(error)
         if not size <= 1.0:
             self._rejected_at = time
-        with np.errstate(all="ignore"):
-            worst = int(np.argmax(np.abs(error * self.weights))) if size < np.inf else 0
+        worst = int(np.argmax(np.abs(error * self.weights))) if size < np.inf else 0
         return size, worst
 
     def solved(self, error: float, worst: int, effort: float, rate: float) -> Outcome:
         """A step whose equations were solved."""
-        return Outcome(True, error, self.order, effort, rate, "", worst)
+        return Outcome(True, error, self.order, effort, rate, "", worst, self.slack)
 
     def unsolved(self, reason: str, worst: int, rate: float) -> Outcome:
         """A step whose equations were not."""

@@ -76,7 +76,7 @@ def newton_share(rtol: float, factor: float, index: int) -> float:
     index : int
         Largest index of an unknown.
     """
-    part = (1.0, 1.0, 0.1, 0.002)[min(index, 3)]
+    part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
     return max(10.0 * float(np.finfo(float).eps) / (rtol * factor), part * min(0.03, 0.01 / factor))
 
 

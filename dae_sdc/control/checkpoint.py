@@ -1,0 +1,286 @@
+"""The complete state of a run between two steps: taken from a controller, and put back into another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import accumulate, pairwise
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.control.hooks import StepRecord
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.interpolant import Scheme, StepData
+from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, attach
+
+EVERY = 10
+"""Accepted steps between two checkpoints where the user names no number."""
+
+SHARE = 0.1
+"""Part of the time of a run that checkpoints may take where the user names no number of steps."""
+
+SIMPLE = (bool, int, float, str, np.bool_, np.number)
+
+
+class Checkpoints:
+    """Looks at a run between its steps: writes its state now and then, and begins it from such a state.
+
+    A sweeper that cannot say all it knows of its matrices begins anew at every checkpoint, whether one is
+    written or not, so that a run that goes on from one takes the same steps.
+
+    Parameters
+    ----------
+    every : int or None
+        Accepted steps between two checkpoints; if None, 10, and writing takes a tenth of the time at most.
+    write : callable
+        Takes a state of numbers, texts, lists, mappings and arrays; called on rank 0 only.
+    start : mapping or None
+        State to begin with, as ``write`` got it.
+    comm : mpi4py.MPI.Intracomm or None
+        Ranks that share the nodes.
+    """
+
+    def __init__(
+        self,
+        every: int | None,
+        write: Callable[[dict[str, Any]], None],
+        start: Mapping[str, Any] | None = None,
+        comm: Any = None,
+    ) -> None:
+        self.every, self.always = every or EVERY, every is not None
+        self.write, self.start = write, start
+        self.comm = None if comm is None or comm.Get_size() == 1 else comm
+        self._due = -np.inf
+
+    @property
+    def _root(self) -> bool:
+        return self.comm is None or self.comm.Get_rank() == 0
+
+    def attach(self, problem: ProblemDAE, record: StepRecord) -> None:
+        """Take the parts of a run that has not begun."""
+        self._problem, self._record = problem, record
+        self._fresh = plain_attributes(problem)
+
+    def begin(self, controller: Any, time: float, value: MeshDAE) -> tuple[float, MeshDAE]:
+        """Time and state at which a run begins that is all prepared to begin at its start."""
+        start, level = self.start, controller.MS[0].levels[0]
+        if start is None:
+            return time, value
+        problem = self._problem
+        restore_attributes(problem, self._fresh, start["problem"]["attributes"])
+        held = start["problem"]["held"]
+        problem.hold_sides(None if held is None else tuple(held))
+        level.sweep.begin_anew()
+        level.sweep.take_up(start["sweeper"])
+        controller.adaptivity.take_up(start["steps"])
+        if controller.events is not None:
+            controller.events.take_up(start["events"])
+        counts = start["counters"] if self._root else [0] * len(COUNTERS)
+        for name, count in zip(COUNTERS, counts, strict=True):
+            problem.work_counters[name].niter = int(count)
+        restore_record(self._record, start["record"])
+        if not self._root:
+            for row in self._record.rows:
+                row.update(dict.fromkeys(COUNTERS, 0))
+        level.params.dt = float(start["dt"])
+        state = attach(np.array(start["u"], dtype=np.float64), problem.n_diff)
+        state.polynomial = restored_polynomial(start["carried"])
+        return float(start["time"]), state
+
+    def look(self, controller: Any, time: float, value: MeshDAE) -> None:
+        """Called between two steps, with where the next one begins."""
+        if len(self._record.rows) % self.every:
+            return
+        began = perf_counter()
+        sweep, wanted = controller.MS[0].levels[0].sweep, self.always or began >= self._due
+        if self.comm is not None and not self.always:
+            wanted = self.comm.bcast(wanted, root=0)
+        if not sweep.keeps_memory:
+            sweep.begin_anew()
+        if not wanted:
+            return
+        state = self._state(controller, time, value)
+        if self._root:
+            self.write(state)
+        ended = perf_counter()
+        self._due = ended + (ended - began) / SHARE
+
+    def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
+        problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
+        attributes = {
+            name: found
+            for name, found in plain_attributes(problem).items()
+            if name not in self._fresh or not same(found, self._fresh[name])
+        }
+        record = packed_record(self._record)
+        counters = np.array([problem.work_counters[name].niter for name in COUNTERS], dtype=np.int64)
+        record["work"], counters = self._total(record["work"]), self._total(counters)
+        return {
+            "time": time,
+            "u": np.array(value),
+            "carried": packed_polynomial(value.polynomial),
+            "dt": float(level.params.dt),
+            "steps": controller.adaptivity.memory(),
+            "events": None if events is None else events.memory(),
+            "problem": {"attributes": attributes, "held": problem.held_sides},
+            "sweeper": level.sweep.memory(),
+            "counters": counters,
+            "record": record,
+        }
+
+    def _total(self, counts: Any) -> Any:
+        """The sum over the ranks."""
+        if self.comm is None:
+            return counts
+        total = np.empty_like(counts)
+        self.comm.Allreduce(counts, total)
+        return total
+
+
+# --- the state a step hands on ------------------------------------------------------------------------------
+
+
+def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:
+    """What a state carries, as numbers and arrays; :func:`restored_polynomial` is the inverse."""
+    if polynomial is None:
+        return None
+    if isinstance(polynomial, EndDerivative):
+        return {"end": polynomial.value}
+    found = dict(polynomial._asdict())
+    # Products of matrices may round differently where rows lie elsewhere.
+    return found | {"stride": polynomial.value.strides[0] // 8}
+
+
+def restored_polynomial(packed: Mapping[str, Any] | None) -> EndDerivative | StepPolynomial | None:
+    """What :func:`packed_polynomial` made numbers and arrays of."""
+    if packed is None:
+        return None
+    if "end" in packed:
+        return EndDerivative(packed["end"])
+    given = dict(packed)
+    stride, (m, n) = given.pop("stride"), given["value"].shape
+    if stride >= 2 * n:
+        rows = np.empty((m, stride))
+        value, derivative = rows[:, :n], rows[:, n : 2 * n]
+        value[:], derivative[:] = given["value"], given["derivative"]
+        given |= {"value": value, "derivative": derivative}
+    return StepPolynomial(**{**given, "nodes": tuple(given["nodes"])})
+
+
+# --- the steps taken ----------------------------------------------------------------------------------------
+
+
+def packed_record(record: StepRecord) -> dict[str, Any]:
+    """The accepted steps as arrays; :func:`restore_record` is the inverse."""
+    rows = record.rows
+    found: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in ("t", "u", "du")}
+    found |= {name: [row[name] for row in rows] for name in ("residual", "sweeps")}
+    found["work"] = np.array([[row[name] for name in COUNTERS] for row in rows], dtype=np.int64)
+    found["rejected"] = record.rejected
+    if record.dense:
+        steps = [row["dense"] for row in rows]
+        schemes = list(dict.fromkeys(step.scheme for step in steps))
+        numbers = {scheme: number for number, scheme in enumerate(schemes)}
+        found["dense"] = {
+            "schemes": [tuple(scheme) for scheme in schemes],
+            "scheme": np.array([numbers[step.scheme] for step in steps]),
+            "place": np.array([(step.time, step.dt) for step in steps]),
+            "counts": np.array([len(step.rows) for step in steps]),
+            "rows": np.concatenate([step.rows for step in steps]),
+        }
+    return found
+
+
+def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
+    """Give a record the steps that :func:`packed_record` made arrays of."""
+    record.rejected = int(packed["rejected"])
+    columns = zip(
+        packed["t"].tolist(),
+        packed["u"],
+        packed["du"],
+        packed["residual"],
+        packed["sweeps"],
+        packed["work"].tolist(),
+        strict=True,
+    )
+    record.rows[:] = [
+        {"t": t, "u": u, "du": du, "residual": residual, "sweeps": sweeps, **_named(work)}
+        for t, u, du, residual, sweeps, work in columns
+    ]
+    if record.dense:
+        for row, data in zip(record.rows, _steps(packed["dense"]), strict=True):
+            row["dense"] = data
+
+
+def _named(work: list[int]) -> dict[str, int]:
+    return dict(zip(COUNTERS, work, strict=True))
+
+
+def _steps(packed: Mapping[str, Any]) -> list[StepData]:
+    schemes = [
+        Scheme(tuple(points), tuple(slopes), first, tuple(without))
+        for points, slopes, first, without in packed["schemes"]
+    ]
+    places = pairwise(accumulate(packed["counts"].tolist(), initial=0))
+    return [
+        StepData(time, dt, schemes[number], packed["rows"][low:high])
+        for (time, dt), number, (low, high) in zip(
+            packed["place"].tolist(), packed["scheme"].tolist(), places, strict=True
+        )
+    ]
+
+
+# --- what a problem has chosen ------------------------------------------------------------------------------
+
+
+def plain_attributes(problem: ProblemDAE) -> dict[str, Any]:
+    """The public attributes of a problem that are numbers, texts, arrays, or lists and tuples of them."""
+    found = {name: value for name, value in vars(problem).items() if name[0] != "_"}
+    return {name: _copied(value) for name, value in found.items() if is_plain(value)}
+
+
+def is_plain(value: Any) -> bool:
+    """Whether a value can be written exactly."""
+    if isinstance(value, list | tuple):
+        return all(map(is_plain, value))
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "biufc"
+    return value is None or isinstance(value, SIMPLE)
+
+
+def _copied(value: Any) -> Any:
+    """A plain value that stays as it is when the original is changed in place."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, list):
+        return [_copied(entry) for entry in value]
+    return value
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two plain values are equal; NaN equals NaN."""
+    if isinstance(a, list | tuple) and isinstance(b, list | tuple):
+        return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b, strict=True))
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        return np.shape(a) == np.shape(b) and bool(np.array_equal(a, b))
+    return bool(a == b) or (a != a and b != b)
+
+
+def restore_attributes(problem: ProblemDAE, fresh: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+    """Give a problem the attributes it had: those that a fresh one has but for the ones ``changed``."""
+    for name, value in {**fresh, **changed}.items():
+        if not same(getattr(problem, name, None), value):
+            setattr(problem, name, _as_type_of(fresh.get(name), value))
+
+
+def _as_type_of(model: Any, value: Any) -> Any:
+    """A value read from a file in the types of the one that a fresh problem has."""
+    if isinstance(model, tuple | list) and isinstance(value, tuple | list):
+        models = [*model, *[model[-1] if model else None] * len(value)]
+        entries = [_as_type_of(own, entry) for own, entry in zip(models, value, strict=False)]
+        make: Any = getattr(type(model), "_make", type(model))
+        return make(entries)
+    return value

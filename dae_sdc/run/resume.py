@@ -1,0 +1,335 @@
+"""Files of checkpoints: the complete state of a run, from which it goes on with the same digits."""
+
+from __future__ import annotations
+
+import json
+import os
+import zipfile
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.control.checkpoint import Checkpoints, plain_attributes, same
+from dae_sdc.control.events import Event
+from dae_sdc.control.fixed import FixedSteps
+from dae_sdc.control.hooks import StepRecord
+from dae_sdc.errors import InputError, ResultFileError, require_count
+from dae_sdc.run.description import Setup
+from dae_sdc.run.processes import Ranks
+from dae_sdc.run.results import check_place, provenance, replacing
+
+FORMAT = "dae_sdc checkpoint"
+VERSION = 1
+SUFFIX = ".npz"
+
+LONGEST = 60
+"""Characters of a value in a message."""
+
+
+@dataclass
+class Saving:
+    """What a user asks for of checkpoints, and what comes of it.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+    every : int or None
+        Accepted steps between two checkpoints, as given.
+    resume : bool
+        Whether to go on from the file.
+    """
+
+    path: Path
+    every: int | None
+    resume: bool
+    run: dict[str, Any] = field(default_factory=dict)
+    start: dict[str, Any] | None = None
+
+    @classmethod
+    def checked(cls, checkpoint: Any, every: Any, resume: bool) -> Saving | None:
+        """What was asked for; None where it is nothing.
+
+        Raises
+        ------
+        InputError
+            For ``every`` or ``resume`` without a file, and numbers of steps that are none.
+        """
+        if checkpoint is None:
+            if every is not None or resume:
+                raise InputError("every and resume need the file of the checkpoints; give checkpoint")
+            return None
+        if every is not None:
+            require_count("every, the number of steps between two checkpoints,", every)
+        if not isinstance(checkpoint, str | os.PathLike) or not Path(checkpoint).name:
+            raise InputError(f"checkpoint must be the name of a file that ends in .npz; got {checkpoint!r}")
+        path = Path(checkpoint)
+        return cls(path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX), every, resume)
+
+    def describe(self, setup: Setup, about: Mapping[str, Any], events: Sequence[Event]) -> None:
+        """Note what tells the run from others.
+
+        Parameters
+        ----------
+        setup : Setup
+            What is run.
+        about : mapping
+            Its tolerances, interval, first value.
+        events : sequence of Event
+            What it looks for.
+        """
+        description, problem = setup.description, setup.problem
+        parts = ("sweeper_params", "level_params", "step_params")
+        settings = {name: value for part in parts for name, value in description[part].items()}
+        settings.pop("tolerance", None)
+        self.run = {
+            "problem": setup.label["problem"],
+            "parameter": {**described(problem.params), **plain_attributes(problem)},
+            "sweeper": setup.label["sweeper"],
+            "parallel": setup.parallel,
+            "setting": described(settings),
+            **described(about),
+            "events": [[event.name, event.last, event.direction] for event in events],
+        }
+
+    def prepare(self) -> None:
+        """Look at the place of the file, and read it where the run is to go on; raises InputError."""
+        check_place(self.path, SUFFIX)
+        remove_leftovers(self.path)
+        if self.resume and self.path.exists():
+            written, self.start = read_checkpoint(self.path)
+            check_same_run(self.path, written, self.run)
+
+    def attach(self, controller: Any, record: StepRecord, team: Ranks) -> Checkpoints:
+        """What looks on as a controller runs."""
+        if team.comm is not None:
+            self.start = team.comm.bcast(self.start, root=0)
+        checkpoints = Checkpoints(self.every, self._write, self.start, team.nodes)
+        checkpoints.attach(controller.MS[0].levels[0].prob, record)
+        return checkpoints
+
+    def _write(self, state: Mapping[str, Any]) -> None:
+        write_checkpoint(self.path, self.run, state)
+
+    @property
+    def steps(self) -> int:
+        """Steps that were taken before."""
+        return 0 if self.start is None else len(self.start["record"]["t"])
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What a solution tells of it."""
+        if not self.resume:
+            return {}
+        return {"resumed_at": None if self.start is None else self.start["time"]}
+
+
+def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, together: bool) -> None:
+    """Let a run take its steps one at a time, between which its state is complete.
+
+    Parameters
+    ----------
+    setup : Setup
+        Is changed.
+    fixed : mapping or None
+        Parameters of :class:`FixedSteps` where steps are of a fixed size.
+    together : bool
+        Whether several steps iterate together.
+
+    Raises
+    ------
+    InputError
+        If it cannot.
+    """
+    several = together or isinstance(setup.description["sweeper_class"], list)
+    if several or setup.parallel in ("steps", "both") or setup.adaptive:
+        raise InputError(
+            "checkpoints are written in runs of one step at a time on one level; leave steps, coarse_nodes, "
+            "parallel='steps' and other step size controllers out, or checkpoint"
+        )
+    if fixed is not None:
+        setup.description["convergence_controllers"].setdefault(FixedSteps, dict(fixed))
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete what a process that was killed while it wrote a checkpoint has left beside it."""
+    for left in path.parent.glob(f".{path.name}.*.tmp"):
+        with suppress(OSError):
+            left.unlink()
+
+
+def write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    """Write a checkpoint, whole or not at all.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file, which is replaced.
+    run : mapping
+        What tells the run from others.
+    state : mapping
+        Numbers, texts, lists, tuples, mappings with texts for keys, and arrays.
+    """
+    arrays: list[Any] = []
+    about = {
+        "format": FORMAT,
+        "version": VERSION,
+        "made_by": provenance()["dae_sdc"],
+        "steps": len(state["record"]["t"]),
+        "time": state["time"],
+        "run": _packed(run, arrays),
+        "state": _packed(state, arrays),
+    }
+    header = np.frombuffer(json.dumps(about).encode(), dtype=np.uint8)
+    named = {f"array{number}": array for number, array in enumerate(arrays)}
+    checksum = np.array(_checksum([header, *arrays]))
+    with replacing(path) as (file,):
+        np.savez(file, allow_pickle=False, header=header, checksum=checksum, **named)
+
+
+def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The run and the state in a checkpoint.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+
+    Returns
+    -------
+    run, state : dict
+        As they were written.
+
+    Raises
+    ------
+    ResultFileError
+        If the file is damaged, no checkpoint, or of another version.
+    """
+    damaged = f"{path} is damaged or no checkpoint; delete it to begin the run at its start"
+    try:
+        # Opened here, as NumPy leaves a file open that turns out to be no archive.
+        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
+            found = dict(archive)
+        about = json.loads(found["header"].tobytes())
+        if about["format"] != FORMAT:
+            raise ResultFileError(damaged)
+        version = about["version"]
+        if version != VERSION:
+            raise ResultFileError(
+                f"{path} is a checkpoint of version {version}, written by dae_sdc {about.get('made_by')}; "
+                f"this one reads version {VERSION}; use the dae_sdc that wrote it"
+            )
+        arrays = [found[f"array{number}"] for number in range(len(found) - 2)]
+        if int(found["checksum"]) != _checksum([found["header"], *arrays]):
+            raise ResultFileError(damaged)
+        return _unpacked(about["run"], arrays), _unpacked(about["state"], arrays)
+    except OSError as error:
+        raise ResultFileError(f"cannot read {path}: {error.strerror or error}; check the file") from None
+    except ResultFileError:  # is a ValueError too
+        raise
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, RecursionError):
+        raise ResultFileError(damaged) from None
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError):
+        raise ResultFileError(damaged) from None
+
+
+def check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse to go on from the checkpoint of another run.
+
+    Raises
+    ------
+    ResultFileError
+        With the first difference.
+    """
+    for name in wanted:
+        before, now = written.get(name), wanted[name]
+        if not same_run(before, now):
+            if isinstance(before, Mapping) and isinstance(now, Mapping):
+                name, before, now = _difference(name, before, now)
+            raise ResultFileError(
+                f"{path} is the checkpoint of another run: {name} was {_shown(before)}, and is now "
+                f"{_shown(now)}; give what it was, or another file"
+            )
+
+
+def same_run(before: Any, now: Any) -> bool:
+    """Whether two descriptions are equal."""
+    if isinstance(before, Mapping) and isinstance(now, Mapping):
+        return before.keys() == now.keys() and all(same_run(before[key], now[key]) for key in now)
+    return same(before, now)
+
+
+def _difference(name: str, before: Mapping[str, Any], now: Mapping[str, Any]) -> tuple[str, Any, Any]:
+    keys = dict.fromkeys([*now, *before])
+    key = next(key for key in keys if not same_run(before.get(key), now.get(key)))
+    return f"{name} {key}", before.get(key), now.get(key)
+
+
+def _shown(value: Any) -> str:
+    text = " ".join(repr(value.tolist() if isinstance(value, np.ndarray) else value).split())
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+
+
+def described(value: Any) -> Any:
+    """What a user gave, as it can stand in a file: what is no number, text or array by the text of it."""
+    if isinstance(value, Mapping):
+        return {str(key): described(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [described(entry) for entry in value]
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        return value
+    if value is None or isinstance(value, str | bool | int | float | np.number | np.bool_):
+        return value
+    if isinstance(value, type) or callable(value):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    text = repr(value)
+    return type(value).__qualname__ if " at 0x" in text else text
+
+
+def _packed(value: Any, arrays: list[Any]) -> Any:
+    """A value in the types of JSON, with the arrays in it put into a list.
+
+    Numbers are exact: Python writes the shortest text that is read as the same double.
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        arrays.append(np.ascontiguousarray(value) if value.ndim else value)
+        return {"array": len(arrays) - 1}
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if isinstance(value, complex):
+        return _packed(np.array(value), arrays)
+    if isinstance(value, list):
+        return [_packed(entry, arrays) for entry in value]
+    if isinstance(value, tuple):
+        return {"tuple": [_packed(entry, arrays) for entry in value]}
+    if isinstance(value, Mapping):
+        return {"entries": {str(key): _packed(entry, arrays) for key, entry in value.items()}}
+    raise InputError(f"a checkpoint cannot hold a {type(value).__name__}; leave checkpoint out")
+
+
+def _unpacked(packed: Any, arrays: list[Any]) -> Any:
+    """The value that :func:`_packed` took apart."""
+    if isinstance(packed, list):
+        return [_unpacked(entry, arrays) for entry in packed]
+    if not isinstance(packed, dict):
+        return packed
+    ((kind, content),) = packed.items()
+    if kind == "array":
+        return arrays[content]
+    if kind == "tuple":
+        return tuple(_unpacked(entry, arrays) for entry in content)
+    return {key: _unpacked(entry, arrays) for key, entry in content.items()}
+
+
+def _checksum(arrays: list[Any]) -> int:
+    total = 0
+    for array in arrays:
+        total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
+    return total

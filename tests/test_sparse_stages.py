@@ -1,0 +1,430 @@
+"""Compiled stages of collocation steps with sparse matrices, against dense ones and those in Python."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+import scipy.sparse as sparse
+from scipy.sparse.linalg import splu
+
+import dae_sdc as ds
+from dae_sdc.dae import triangular
+from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.linear import EPS
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import attach
+from dae_sdc.dae.triangular import (
+    GROWTH,
+    NOT_FINITE,
+    REFACTORIZED,
+    WEAK_PIVOT,
+    copy_for,
+    refactorize,
+    solve_triangular,
+    superlu_factors,
+)
+from dae_sdc.errors import InputError
+from dae_sdc.problems.digital import TwoBitAdder
+from dae_sdc.problems.flow import NavierStokes
+from dae_sdc.problems.lines import TransmissionLine
+from dae_sdc.problems.modulator import RingModulator
+from dae_sdc.sweepers import runge_kutta
+from dae_sdc.sweepers.runge_kutta import stage_solver
+from dae_sdc.sweepers.simultaneous import FACTORED, SINGULAR, SOLVED, Simultaneous
+from dae_sdc.sweepers.tableaux import radau_iia
+
+pytest.importorskip("numba")
+
+from dae_sdc.sweepers import _sparse_stages
+from dae_sdc.sweepers._simultaneous import MachineStages
+from dae_sdc.sweepers._sparse_stages import MOST_VAIN, SparseStages
+
+Array = npt.NDArray[Any]
+
+RADAU = radau_iia(3)
+"""Of order 5, with one real and one pair of complex eigenvalues."""
+
+
+def full(n: int) -> Any:
+    return sparse.csc_matrix(np.ones((n, n)))
+
+
+class FullModulator(RingModulator):
+    """A dense problem with a pattern that leaves nothing out."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self.sparsity = full(self.n)
+
+
+WEIGHT = 1e4
+"""1 / the tolerance of every unknown."""
+
+H = 0.125
+"""Period of :class:`Swapping`; a power of 2, so that times are exact."""
+
+
+def swapping_residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+    first, second = u[1] - math.cos(t), u[2] - math.sin(t)
+    out[0] = du[0] + u[0] + u[1] - math.cos(t)
+    if p[0] > 0.0 and math.ceil(t / p[0]) % 2 == 0:
+        first, second = second, first
+    out[1], out[2] = first, second
+
+
+class Swapping(ProblemDAE):
+    """x' = -x and two constraints, which change places after every ``period``, if that is not 0.
+
+    With the pivots of one order those of the other are exact zeros. The solution does not notice.
+    """
+
+    residual_kernel = swapping_residual
+    jacobian_kernel = COMPLEX_STEP
+
+    def __init__(self, period: float = 0.0) -> None:
+        super().__init__(1, 2)
+        self.period, self.sparsity = period, full(3)
+
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.period,)
+
+    def u_exact(self, t: float) -> Array:
+        return np.array([math.exp(-t), math.cos(t), math.sin(t)])
+
+
+def stages_of(problem: ProblemDAE, kind: Callable[..., Any] = stage_solver, tableau: Any = RADAU) -> Any:
+    stages = kind(problem, tableau.A, tableau.c)
+    stages.weights[:] = WEIGHT
+    return stages
+
+
+def step(stages: Any, u0: Array, t0: float, h: float, again: bool = True) -> tuple[Array, Array, float]:
+    """A step with a Jacobian of its own."""
+    stages.forget()
+    first = stages.begin(attach(np.array(u0, dtype=float), stages.problem.n_diff), t0, h)
+    assert stages.solve(t0, h) == SOLVED
+    return stages.u, stages.du, stages.estimate_error(t0, h, first, again)
+
+
+def close(found: tuple[Array, Array, float], expected: tuple[Array, Array, float]) -> None:
+    for own, other in zip(found[:2], expected[:2], strict=True):
+        assert np.abs(own - other).max() <= 1e-10 * np.abs(other).max()
+    # What is left of the unknowns when an error is estimated is as exact as they are.
+    assert abs(found[2] - expected[2]) <= 1e-10 * (expected[2] + WEIGHT * np.abs(expected[0]).max())
+
+
+def counts(stages: Any) -> dict[str, int]:
+    stages.count()
+    return {name: counter.niter for name, counter in stages.problem.work_counters.items()}
+
+
+class Calls:
+    """Counts the factorisations by SuperLU."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        self.count += 1
+        return splu(*arguments, **options)
+
+
+@pytest.fixture
+def superlu(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    calls = Calls()
+    monkeypatch.setattr(_sparse_stages, "splu", calls)
+    return calls
+
+
+# --- which stages a problem gets ----------------------------------------------------------------------------
+
+
+def test_kernels_with_a_pattern_are_solved_in_compiled_code() -> None:
+    assert type(stages_of(TransmissionLine(sections=5))) is SparseStages
+    assert type(stages_of(RingModulator())) is MachineStages
+    assert type(stages_of(TransmissionLine(sections=5, linear_solver="superlu"))) is SparseStages
+    assert type(stages_of(TransmissionLine(sections=5, linear_solver="klu"))) is Simultaneous
+
+
+# --- the same numbers as dense and Python stages ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("tableau", [radau_iia(2), RADAU, radau_iia(4), radau_iia(5)], ids=lambda one: one.name)
+def test_a_full_pattern_gives_what_dense_stages_give(tableau: Any) -> None:
+    u0 = np.zeros(15)
+    sparse_stages, dense = (
+        stages_of(FullModulator(), tableau=tableau),
+        stages_of(RingModulator(), tableau=tableau),
+    )
+    assert type(sparse_stages) is SparseStages
+    for h in (1e-8, 3e-9):
+        close(step(sparse_stages, u0, 1e-6, h), step(dense, u0, 1e-6, h))
+    assert counts(sparse_stages) == counts(dense)
+
+
+PROBLEMS = {
+    "line": lambda: TransmissionLine(sections=40),
+    "flow": lambda: NavierStokes(cells=6),
+    "adder": TwoBitAdder,
+    "swapping": Swapping,
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+@pytest.mark.parametrize("again", [False, True])
+def test_a_step_is_that_in_python(name: str, again: bool) -> None:
+    make: Any = PROBLEMS[name]
+    compiled, plain = stages_of(make()), stages_of(make(), Simultaneous)
+    assert type(compiled) is SparseStages
+    t0 = 0.0 if name == "adder" else 0.25
+    u0 = compiled.problem.u_exact(t0)
+    for h in (1e-3, 1.3e-3):
+        close(step(compiled, u0, t0, h, again), step(plain, u0, t0, h, again))
+        assert math.isclose(compiled.starting_slope(u0, t0, h), plain.starting_slope(u0, t0, h), rel_tol=1e-9)
+    assert counts(compiled) == counts(plain)
+
+
+def test_the_adder_takes_the_same_steps_as_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    options: dict[str, Any] = {"rtol": 1e-4, "t_end": 5.0}
+    own = ds.solve("two-bit-adder", **options)
+    monkeypatch.setattr(runge_kutta, "stage_solver", Simultaneous)
+    other = ds.solve("two-bit-adder", **options)
+    assert own.stats == other.stats
+    # Round-off grows from step to step; another ordering in SuperLU changes as much.
+    np.testing.assert_allclose(own.t, other.t, rtol=0.0, atol=1e-6)
+    np.testing.assert_allclose(own.u, other.u, rtol=0.0, atol=1e-6)
+
+
+# --- pivots -------------------------------------------------------------------------------------------------
+
+
+def swap(stages: Any, number: int) -> None:
+    """Step from the exact solution, with a result known to the order of the method."""
+    t0 = number * H
+    u = step(stages, stages.problem.u_exact(t0), t0, H, False)[0]
+    np.testing.assert_allclose(u[-1], stages.problem.u_exact(t0 + H), rtol=0.0, atol=1e-6)
+
+
+def test_pivots_are_chosen_once(superlu: Calls) -> None:
+    stages = stages_of(Swapping())
+    for number in range(10):
+        swap(stages, number)
+    assert superlu.count == 1, "the complex matrix takes the pivots of the real one"
+    assert counts(stages)["factorization"] == 10 * 2
+
+
+def test_weak_pivots_are_replaced(superlu: Calls) -> None:
+    problem = Swapping()
+    stages = stages_of(problem)
+    for number in range(6):
+        swap(stages, number)
+    problem.period = 2.0**20  # one swap, from now on
+    for number in range(6, 12):
+        swap(stages, number)
+    assert superlu.count == 1
+    problem.period = -(2.0**20)
+    swap(stages, 12)
+    assert superlu.count == 1
+    problem.period = 12 * H  # the second half of it is swapped
+    for number in range(12, 18):
+        swap(stages, number)
+    assert superlu.count == 3, "the real matrix and the complex one have new pivots"
+    assert counts(stages)["factorization"] == 19 * 2
+    assert not stages._outside
+
+
+def test_a_matrix_without_lasting_pivots_stays_with_superlu(superlu: Calls) -> None:
+    stages = stages_of(Swapping(H))
+    steps = MOST_VAIN + 6
+    for number in range(steps):
+        swap(stages, number)
+    assert sorted(stages._outside) == [0, 1]
+    assert superlu.count == 2 * steps - 1, "none but the first complex matrix found pivots that served it"
+    assert counts(stages)["factorization"] == 2 * steps
+
+
+def test_full_factors_stay_with_superlu(monkeypatch: pytest.MonkeyPatch, superlu: Calls) -> None:
+    problem = NavierStokes(cells=6)
+    kept = stages_of(problem)
+    expected = [step(kept, problem.u_exact(0.25), 0.25, h) for h in (1e-2, 2e-2)]
+    assert superlu.count == 1
+    monkeypatch.setattr(_sparse_stages, "MOST_ENTRIES", 0)
+    stages = stages_of(NavierStokes(cells=6))
+    for h, numbers in zip((1e-2, 2e-2), expected, strict=True):
+        close(step(stages, problem.u_exact(0.25), 0.25, h), numbers)
+    assert superlu.count == 1 + counts(stages)["factorization"]
+    assert counts(stages) == counts(kept)
+
+
+def singular_residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+    out[0] = du[0] + u[0] - u[1]
+    out[1] = p[0] * (u[1] - 1.0)
+
+
+class Singular(ProblemDAE):
+    """Without a constraint where p = 0."""
+
+    residual_kernel = singular_residual
+    jacobian_kernel = COMPLEX_STEP
+
+    def __init__(self) -> None:
+        super().__init__(1, 1)
+        self.factor, self.sparsity = 0.0, sparse.csc_matrix([[1.0, 1.0], [0.0, 1.0]])
+
+    def kernel_parameters(self) -> tuple[float, ...]:
+        return (self.factor,)
+
+
+def test_a_singular_matrix_is_said_to_be_one_and_left_behind() -> None:
+    problem = Singular()
+    stages = stages_of(problem)
+    u0 = attach(np.zeros(2), 1)
+    for factor, expected in ((0.0, SINGULAR), (1.0, SOLVED), (0.0, SINGULAR), (2.0, SOLVED)):
+        problem.factor = factor
+        stages.forget()
+        stages.begin(u0, 0.0, 0.1)
+        assert stages.solve(0.0, 0.1) == expected
+        assert (stages.numbers[FACTORED] > 0.0) == (expected == SOLVED)
+    # u' + u = 1 from 0.
+    assert abs(stages.u[-1, 0] + math.expm1(-0.1)) < 1e-7
+
+
+# --- patterns -----------------------------------------------------------------------------------------------
+
+
+def untidy_residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+    out[0] = du[0] + 3.0 * u[0] - 2.0 * u[1]
+    out[1] = u[1] - u[0]
+
+
+def untidy_jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
+    out[0], out[1], out[2] = -c, 1.0, 3.0 * c
+    out[3], out[4] = c, -2.0 * c
+
+
+class Untidy(ProblemDAE):
+    """x' = -x by a Jacobian with entries out of order, one of them in two parts."""
+
+    residual_kernel = untidy_residual
+    jacobian_kernel = untidy_jacobian
+    sizes: ClassVar[tuple[int, int]] = (1, 1)
+
+    def __init__(self) -> None:
+        super().__init__(*self.sizes)
+        parts = np.ones(5), np.array([1, 0, 0, 1, 0]), np.array([0, 3, 5])
+        self.sparsity = sparse.csc_matrix(parts, shape=(2, 2))
+
+
+def test_entries_may_be_out_of_order_and_in_parts() -> None:
+    problem = Untidy()
+    stages = stages_of(problem)
+    for h in (0.1, 0.05, 0.1):
+        u = step(stages, np.ones(2), 0.0, h)[0]
+        np.testing.assert_allclose(u[-1], math.exp(-h), rtol=0.0, atol=1e-7)
+    np.testing.assert_array_equal(problem.sparsity.indices, [1, 0, 0, 1, 0])
+    assert stages._vain == [0, 0]
+
+
+def test_a_pattern_that_leaves_out_an_entry_is_refused() -> None:
+    problem = Swapping()
+    problem.sparsity = sparse.csc_matrix(np.eye(3))
+    stages = stages_of(problem)
+    stages.begin(attach(problem.u_exact(0.0), 1), 0.0, H)
+    with pytest.raises(InputError, match=r"Swapping\.sparsity has no entry \(\d, \d\)"):
+        stages.solve(0.0, H)
+
+
+def test_another_pattern_takes_effect() -> None:
+    problem = Swapping()
+    fewer = np.array([[1.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    problem.sparsity = sparse.csc_matrix(fewer)
+    stages = stages_of(problem)
+    swap(stages, 0)
+    assert len(stages._arrays["MASS"]) == 4
+    problem.sparsity = full(3)
+    swap(stages, 1)
+    assert len(stages._arrays["MASS"]) == 9
+
+
+def test_what_is_raised_on_the_way_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*arguments: Any, **options: Any) -> Any:
+        raise KeyboardInterrupt
+
+    stages = stages_of(Swapping())
+    with monkeypatch.context() as changed, pytest.raises(KeyboardInterrupt):
+        changed.setattr(_sparse_stages, "splu", interrupted)
+        swap(stages, 0)
+    swap(stages, 0)
+
+
+def test_copies_are_independent() -> None:
+    stages = stages_of(Swapping())
+    swap(stages, 0)
+    other = copy.deepcopy(stages)
+    other.weights[:] = WEIGHT
+    assert other._at != stages._at
+    del stages
+    swap(other, 1)
+
+
+# --- complex factors ----------------------------------------------------------------------------------------
+
+
+def complex_matrix(seed: int, n: int = 60) -> Any:
+    """Random entries, those of a pattern that does not depend on the seed, and a heavy diagonal."""
+    places = sparse.random_array((n, n), density=4.0 / n, rng=np.random.default_rng(0)) + sparse.eye_array(n)
+    matrix = sparse.csc_matrix(places).astype(np.complex128)
+    matrix.sort_indices()
+    rng = np.random.default_rng(seed)
+    matrix.data[:] = rng.standard_normal(matrix.nnz) + 1j * rng.standard_normal(matrix.nnz)
+    matrix.setdiag(matrix.diagonal() + 8.0)
+    return matrix
+
+
+@pytest.mark.parametrize("kind", ["plain", "compiled"])
+def test_complex_matrices_are_refactorised(kind: str) -> None:
+    renew = refactorize if kind == "plain" else triangular.compiled_refactorize()
+    solve = solve_triangular if kind == "plain" else triangular.compiled()
+    first = complex_matrix(1)
+    n = first.shape[0]
+    factors, pattern = superlu_factors(splu(first), first)
+    part = first.copy().real
+    part.data = np.ascontiguousarray(part.data)
+    real, of_real = superlu_factors(splu(part), part)
+    work, found = np.empty(3 * n, dtype=np.complex128), np.empty(n, dtype=np.complex128)
+    rhs = np.exp(1j * np.arange(n))
+    solve(factors, rhs, found, work)
+    np.testing.assert_allclose(found, np.linalg.solve(first.toarray(), rhs), rtol=0.0, atol=n * n * EPS)
+    for own, places in ((factors, pattern), (copy_for(real, np.complex128), of_real)):
+        for seed in (2, 3):
+            matrix = complex_matrix(seed)
+            assert renew(places, own, matrix.data, work) == REFACTORIZED
+            solve(own, rhs, found, work)
+            expected = np.linalg.solve(matrix.toarray(), rhs)
+            np.testing.assert_allclose(found, expected, rtol=0.0, atol=n * n * EPS)
+
+
+@pytest.mark.parametrize("kind", ["plain", "compiled"])
+@pytest.mark.parametrize("unit", [1.0, 1j, np.exp(0.25j * np.pi)])
+def test_complex_pivots_are_watched(kind: str, unit: complex) -> None:
+    renew = refactorize if kind == "plain" else triangular.compiled_refactorize()
+    first = sparse.csc_matrix(unit * np.array([[4.0, 1.0], [1.0, 3.0 + 0j]]))
+    factors, pattern = superlu_factors(splu(first, permc_spec="NATURAL"), first)
+    work = np.empty(6, dtype=np.complex128)
+
+    def answer(matrix: list[list[complex]]) -> int:
+        found: int = renew(pattern, factors, unit * np.array(matrix, dtype=np.complex128).T.ravel(), work)
+        return found
+
+    assert answer([[1.0, 2.0], [2.0, 1j]]) == REFACTORIZED
+    assert answer([[0.0, 1.0], [1.0, 1.0]]) in (WEAK_PIVOT, GROWTH)
+    assert answer([[1.0, 1j], [1j, -1.0]]) == WEAK_PIVOT, "the determinant is 0"
+    assert answer([[1e-9, 1.0], [1.0, 1.0]]) in (WEAK_PIVOT, GROWTH)
+    assert answer([[1.0, 1.0], [1.0, complex(0.0, np.nan)]]) == NOT_FINITE
+    assert answer([[1.0, 1.0], [1.0, -1.0]]) == REFACTORIZED
