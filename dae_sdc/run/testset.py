@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
+from typing import Any
 
 import numpy as np
 from tqdm import tqdm
@@ -88,9 +89,9 @@ def testset(
     return rows.result()
 
 
-def required_digits(problem: ProblemDAE, rtol: float) -> float:
+def required_digits(problem: Any, rtol: float) -> float:
     """-log10(rtol) - 1, at most the digits to which all scored differential unknowns are known."""
-    end, index = problem.reference_end, problem.variable_index  # type: ignore[attr-defined]
+    end, index = problem.reference_end, problem.variable_index
     counted = [i for i in end.scored if i < problem.n_diff and index[i] == 1 and end.digits[i] > 0.0]
     return float(min(-math.log10(rtol) - 1.0, *(end.digits[i] for i in counted or end.scored)))
 
@@ -122,7 +123,8 @@ def published_work(about: Published, digits: float) -> tuple[float, float]:
 
 
 def _measure(rows: Table, name: str, rtol: float, time_limit: float) -> None:
-    problem = PROBLEMS[name]()
+    make: Any = PROBLEMS[name]
+    problem: ProblemDAE = make()
     tic = perf_counter()
     found = solve(name, rtol=rtol, time_limit=time_limit)
     time = perf_counter() - tic
@@ -160,11 +162,15 @@ def report(result: Result) -> str:
         )
         lines.append(
             f"{head} {row['steps']:>7} {row['rejected']:>5} {row['rhs']:>8} {row['jacobian']:>6} "
-            f"{row['factorization']:>7} {row['time']:>8.3f} {row['scd']:>5.1f} {row['scd_differential']:>5.1f} "
-            f"{row['required']:>5.1f}  {told:>15}"
+            f"{row['factorization']:>7} {row['time']:>8.3f} {row['scd']:>5.1f} "
+            f"{row['scd_differential']:>5.1f} {row['required']:>5.1f}  {told:>15}"
         )
         if row["scd_differential"] < row["required"]:
             short.append(f"{row['problem']} at {row['rtol']:g}")
+    lines.append("published runs that made the reference values: steps, residual evaluations, Jacobians")
+    for name in dict.fromkeys(result.data["problem"].tolist()):
+        for run in published(name).reference_runs:
+            lines.append(f"{name:<20} {run.solver} {run.rtol:.0e}: {run.steps}, {run.fev}, {run.jac}")
     lines.append(f"short of what is required: {', '.join(short) or 'none'}")
     more = [row["problem"] for row in result.data if row["steps"] >= row["steps_published"]]
     lines.append(f"at least as many steps as published for the same scd: {', '.join(more) or 'none'}")
