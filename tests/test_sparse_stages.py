@@ -155,7 +155,9 @@ def test_kernels_with_a_pattern_are_solved_in_compiled_code() -> None:
 # --- the same numbers as dense and Python stages ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tableau", [radau_iia(2), RADAU, radau_iia(4), radau_iia(5)], ids=lambda one: one.name)
+@pytest.mark.parametrize(
+    "tableau", [radau_iia(2), RADAU, radau_iia(4), radau_iia(5)], ids=lambda one: one.name
+)
 def test_a_full_pattern_gives_what_dense_stages_give(tableau: Any) -> None:
     u0 = np.zeros(15)
     sparse_stages, dense = (
@@ -168,11 +170,31 @@ def test_a_full_pattern_gives_what_dense_stages_give(tableau: Any) -> None:
     assert counts(sparse_stages) == counts(dense)
 
 
+def mixed_residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+    out[0] = du[0] + 0.5 * du[1] + u[0] + u[1]
+    out[1] = 3.0 * du[1] + 2.0 * u[1]
+
+
+class Mixed(ProblemDAE):
+    """Both derivatives in one equation: dF/du' is not symmetric."""
+
+    residual_kernel = mixed_residual
+    jacobian_kernel = COMPLEX_STEP
+
+    def __init__(self) -> None:
+        super().__init__(2, 0)
+        self.sparsity = sparse.csc_matrix([[1.0, 1.0], [0.0, 1.0]])
+
+    def u_exact(self, t: float) -> Array:
+        return np.ones(2)  # somewhere
+
+
 PROBLEMS = {
     "line": lambda: TransmissionLine(sections=40),
     "flow": lambda: NavierStokes(cells=6),
     "adder": TwoBitAdder,
     "swapping": Swapping,
+    "mixed": Mixed,
 }
 
 

@@ -71,14 +71,16 @@ def is_root(comm: Any) -> bool:
 
 def on_root(comm: Any, action: Callable[[], object]) -> None:
     """Do something on rank 0; the InputError it raises is raised on all."""
+    if comm is None:
+        action()
+        return
     message = None
     if is_root(comm):
         try:
             action()
         except InputError as error:
             message = str(error)
-    if comm is not None:
-        message = comm.bcast(message, root=0)
+    message = comm.bcast(message, root=0)
     if message is not None:
         raise InputError(message)
 

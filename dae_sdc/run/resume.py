@@ -9,7 +9,9 @@ import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from glob import escape
 from pathlib import Path
+from time import time
 from typing import Any
 
 import numpy as np
@@ -26,6 +28,9 @@ from dae_sdc.run.results import check_place, provenance, replacing
 FORMAT = "dae_sdc checkpoint"
 VERSION = 1
 SUFFIX = ".npz"
+
+STALE = 60.0
+"""Age in seconds from which on an unfinished file is a leftover: no process writes for so long."""
 
 LONGEST = 60
 """Characters of a value in a message."""
@@ -90,10 +95,10 @@ class Saving:
         self.run = {
             "problem": setup.label["problem"],
             "parameter": {**described(problem.params), **plain_attributes(problem)},
-            "sweeper": setup.label["sweeper"],
-            "parallel": setup.parallel,
-            "setting": described(settings),
             **described(about),
+            "sweeper": setup.label["sweeper"],
+            "setting": described(settings),
+            "parallel": setup.parallel,
             "events": [[event.name, event.last, event.direction] for event in events],
         }
 
@@ -158,9 +163,10 @@ def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, together: bool)
 
 def remove_leftovers(path: Path) -> None:
     """Delete what a process that was killed while it wrote a checkpoint has left beside it."""
-    for left in path.parent.glob(f".{path.name}.*.tmp"):
+    for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
         with suppress(OSError):
-            left.unlink()
+            if time() - left.stat().st_mtime > STALE:
+                left.unlink()
 
 
 def write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:

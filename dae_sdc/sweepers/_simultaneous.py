@@ -259,6 +259,17 @@ def _take_guess(w: Any) -> Any:
     return implementation
 
 
+@overload(own.keep_iterate, jit_options=INNER)
+def _keep_iterate(w: Any) -> Any:
+    def implementation(w: Any) -> Any:
+        a = integers(w.places)
+        guess, du = doubles(a[GUESS]), doubles(a[DU])
+        for i in range(a[M] * a[N]):
+            guess[i] = du[i]
+
+    return implementation
+
+
 @overload(own.residuals, jit_options=INNER)
 def _residuals(w: Any, t0: Any, h: Any) -> Any:
     def implementation(w: Any, t0: Any, h: Any) -> Any:

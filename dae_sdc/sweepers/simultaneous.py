@@ -112,6 +112,11 @@ def take_guess(w: Any) -> Any:
     w.take_guess()
 
 
+def keep_iterate(w: Any) -> Any:
+    """Take what the iterations have come to for the guess."""
+    w.keep_iterate()
+
+
 def residuals(w: Any, t0: Any, h: Any) -> Any:
     """F at the M stages; False where it is not finite."""
     return w.residuals(t0, h)
@@ -212,7 +217,14 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
     x[LINEARIZED] = h * x[GAMMA]
     if not factorize(w, h):
         return SINGULAR
-    return iterate(w, t0, h)
+    status = iterate(w, t0, h)
+    if status == SLOW:
+        # Where the iterations have come to is nearer to the solution than the guess they began with.
+        keep_iterate(w)
+        if linearize_step(w, t0, h) and factorize(w, h):
+            x[ETA] = 1.0
+            status = iterate(w, t0, h)
+    return status
 
 
 def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
@@ -417,6 +429,10 @@ class Simultaneous:
         """See :func:`take_guess`."""
         self.du[:] = self.guess
         self._place()
+
+    def keep_iterate(self) -> None:
+        """See :func:`keep_iterate`."""
+        self.guess[:] = self.du
 
     def _place(self) -> None:
         np.dot(self.h_a, self.du, out=self.u)
