@@ -13,7 +13,7 @@ from dae_sdc.control.events import Event, LocateEvents
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.run.description import Setup
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -21,7 +21,8 @@ from dae_sdc.sweepers.tolerance import Tolerance
 NODES_BY_TOLERANCE = ((1e-5, 5),)
 """Number of Radau nodes for tolerances down to a limit; 7 below all."""
 
-MOST_NODES = 7
+LEAST_NODES, MOST_NODES = 2, 7
+"""Numbers of nodes of the Radau IIA methods that take runs to a tolerance."""
 
 
 def default_sweeper(rtol: float, nodes: int | None) -> str:
@@ -34,7 +35,12 @@ def default_sweeper(rtol: float, nodes: int | None) -> str:
     nodes : int or None
         Number of nodes, chosen by the tolerance if None.
     """
-    return f"radau-iia-{2 * (default_nodes(rtol) if nodes is None else nodes) - 1}"
+    if nodes is None:
+        nodes = default_nodes(rtol)
+    require_count("nodes", nodes)
+    if not LEAST_NODES <= nodes <= MOST_NODES:
+        raise InputError(f"with rtol and no sweeper, nodes is from {LEAST_NODES} to {MOST_NODES}; got {nodes}")
+    return f"radau-iia-{2 * nodes - 1}"
 
 
 def default_nodes(rtol: float) -> int:

@@ -490,7 +490,7 @@ _enter(
     )
 )
 
-for _stages in (2, 3, 5, 7):
+for _stages in (2, 3, 4, 5, 6, 7):
     _enter(radau_iia(_stages))
 for _stages in (3, 4):
     _enter(lobatto_iiic(_stages))
