@@ -63,7 +63,7 @@ METHOD_CASES = [
     (name, index)
     for name in METHODS
     for index in (1, 2, 3)
-    # In double precision orders 11 and 13 have no two step sizes above round-off; test_tableaux has more digits.
+    # In double precision order 11 has no two step sizes above round-off; test_tableaux has more digits.
     if expected(name, index) and METHODS[name].order < 11
 ]
 

@@ -39,7 +39,7 @@ def default_sweeper(rtol: float, nodes: int | None) -> str:
         nodes = default_nodes(rtol)
     require_count("nodes", nodes)
     if not LEAST_NODES <= nodes <= MOST_NODES:
-        raise InputError(f"with rtol and no sweeper, nodes is from {LEAST_NODES} to {MOST_NODES}; got {nodes}")
+        raise InputError(f"with rtol and no sweeper, give {LEAST_NODES} to {MOST_NODES} nodes; got {nodes}")
     return f"radau-iia-{2 * nodes - 1}"
 
 
