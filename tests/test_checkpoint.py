@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import signal
 import subprocess
 import sys
 import time
@@ -95,6 +97,17 @@ def test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints(
     assert whole.t[2] < resumed.parameters["resumed_at"] < whole.t[-3]
     assert (whole.t == resumed.parameters["resumed_at"]).any()
     same(whole, resumed)
+
+
+def test_full_factors_of_sparse_matrices_are_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dae_sdc.sweepers._sparse_stages.MOST_ENTRIES", 0)
+    settings: dict[str, Any] = {"rtol": 1e-6, "t_end": 2.0}
+    whole = ds.solve("transmission-line", **settings)
+    interrupted("transmission-line", attempts(whole) // 2, checkpoint=tmp_path / "run", every=1, **settings)
+    assert len(read_checkpoint(tmp_path / "run.npz")[1]["sweeper"]["matrices"]["outside"]) > 1
+    same(whole, ds.solve("transmission-line", checkpoint=tmp_path / "run", resume=True, **settings))
 
 
 def test_rejections_before_and_after_the_checkpoint_are_counted(tmp_path: Path) -> None:
@@ -226,18 +239,19 @@ def test_a_failed_run_returns_and_saves_what_it_has_and_can_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     settings: dict[str, Any] = {"rtol": 1e-6, "t_end": 20.0, "every": 3}
-    whole = ds.solve(Walled, checkpoint=tmp_path / "whole", **settings)
-    monkeypatch.setitem(WALL, 0, 12.0)  # type: ignore[arg-type]
+    monkeypatch.setitem(globals(), "WALL", [12.0])
     failed = ds.solve(Walled, checkpoint=tmp_path / "run", out=tmp_path / "part.npy", **settings)
     assert not failed.success and "no step from t=1" in failed.message
     assert 11.0 < failed.t[-1] < 12.0
     kept = ds.Solution.load(tmp_path / "part.npy")
     assert kept.message == failed.message
     np.testing.assert_array_equal(kept.u, failed.u)
-    WALL[0] = np.inf
+    monkeypatch.undo()
     resumed = ds.solve(Walled, checkpoint=tmp_path / "run", resume=True, **settings)
-    assert 6.0 < resumed.parameters["resumed_at"] <= failed.t[-1]
-    same(whole, resumed)
+    assert resumed.success and 6.0 < resumed.parameters["resumed_at"] <= failed.t[-1]
+    kept_steps = int(np.searchsorted(resumed.t, resumed.parameters["resumed_at"])) + 1
+    np.testing.assert_array_equal(resumed.u[:kept_steps], failed.u[:kept_steps])
+    np.testing.assert_allclose(resumed.u[:, 0], np.sin(resumed.t), rtol=0.0, atol=1e-4)
 
 
 # --- files --------------------------------------------------------------------------------------------------
@@ -403,8 +417,6 @@ def test_unasked_checkpoints_take_a_tenth_of_the_time(monkeypatch: pytest.Monkey
 
 
 def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:
-    import os
-
     old, new = tmp_path / ".run.npz.0123.tmp", tmp_path / ".run.npz.4567.tmp"
     for left in (old, new):
         left.write_bytes(b"half")
@@ -466,5 +478,30 @@ def test_ranks_that_share_nodes_go_on_together(mpirun: Launcher, tmp_path: Path)
     for record in json.loads((tmp_path / "result.json").read_text(encoding="utf-8")):
         assert record["steps"] > 9, record
         assert record["resumed_at"] > 0.0, record
+        assert record["same_on_one_rank"], record
         assert record["same"] and record["same_work"] and record["same_everywhere"], record
         assert "setting num_nodes was 3, and is now 2" in record["refusal"], record
+
+
+def test_killed_ranks_leave_a_checkpoint_to_go_on_from(mpirun: Launcher, tmp_path: Path) -> None:
+    def command(name: str) -> list[Any]:
+        what = ["solve", "two-transistor", "--parallel", "nodes", "--dt", "5e-5", "--t-end", "0.015"]
+        files = ["--checkpoint", tmp_path / f"{name}.npz", "--every", "20", "--out", tmp_path / f"{name}.npy"]
+        return [sys.executable, "-m", "dae_sdc", *what, *files, "--resume"]
+
+    file = tmp_path / "killed.npz"
+    with mpirun.job(2, *command("killed")) as job:
+        deadline = time.monotonic() + 60.0
+        while not file.exists() and time.monotonic() < deadline:
+            time.sleep(0.01)
+        job.end()
+        assert job.process.returncode == -signal.SIGKILL
+    steps = len(read_checkpoint(file)[1]["record"]["t"])
+    assert 0 < steps < 300 and steps % 20 == 0
+    for ranks, name, told in ((2, "killed", "resumed at t = "), (1, "whole", "no checkpoint")):
+        done = mpirun(ranks, *command(name))
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.startswith(told)
+    killed, whole = (ds.Solution.load(tmp_path / f"{name}.npy") for name in ("killed", "whole"))
+    for name in ("t", "u", "du"):
+        np.testing.assert_array_equal(getattr(killed, name), getattr(whole, name))

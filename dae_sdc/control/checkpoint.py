@@ -22,6 +22,9 @@ EVERY = 10
 SHARE = 0.1
 """Part of the time of a run that checkpoints may take where the user names no number of steps."""
 
+FIRST = 0.2
+"""Seconds before the first of these, whose cost is not known yet."""
+
 SIMPLE = (bool, int, float, str, np.bool_, np.number)
 
 
@@ -34,7 +37,8 @@ class Checkpoints:
     Parameters
     ----------
     every : int or None
-        Accepted steps between two checkpoints; if None, 10, and writing takes a tenth of the time at most.
+        Accepted steps between two checkpoints; if None, 10, and writing takes a tenth of the time at most,
+        after the first 0.2 s.
     write : callable
         Takes a state of numbers, texts, lists, mappings and arrays; called on rank 0 only.
     start : mapping or None
@@ -53,7 +57,7 @@ class Checkpoints:
         self.every, self.always = every or EVERY, every is not None
         self.write, self.start = write, start
         self.comm = None if comm is None or comm.Get_size() == 1 else comm
-        self._due = -np.inf
+        self._due = perf_counter() + FIRST
 
     @property
     def _root(self) -> bool:

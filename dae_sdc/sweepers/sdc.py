@@ -931,7 +931,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     @property
     def keeps_memory(self) -> bool:
         """Whether :meth:`memory` is all that the next step depends on besides its start."""
-        return self._problem is not None and self.nodes.size == 1 and self.solver.keeps_memory
+        alone = isinstance(self.nodes, SerialNodes)
+        return alone and self._problem is not None and self.solver.keeps_memory
 
     def memory(self) -> dict[str, Any]:
         """What a step leaves to the next, for a checkpoint."""
