@@ -162,7 +162,7 @@ class Tolerance:
             raise InputError(f"atol must not be negative, and finite; got {atol!r}")
         for name in left_out:
             if name not in problem.names:
-                raise InputError(unknown("unknown", name, problem.names))
+                raise InputError(unknown("name in leave_out", name, problem.names))
         return cls(relative, absolute, tuple(left_out))
 
     def weights_of(self, problem: ProblemDAE, factor: float) -> Weights:
