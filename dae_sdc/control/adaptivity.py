@@ -174,8 +174,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         outcome = L.sweep.judge()
         accepted, self._wanted = self.sizes.next(outcome, L.dt)
         S.status.restart = not accepted
-        if not accepted:
-            self._check_progress(L, outcome)
+        if not accepted or controller.events is None:  # switches that follow each other are told from here
+            self._check_progress(L, outcome, accepted)
         if self._is_late(L):
             raise TimeLimitError(
                 f"the time limit of {self.params.time_limit:g} s ran out at t={L.time:.6g}; raise time_limit "
@@ -190,9 +190,10 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         nodes = getattr(L.sweep, "nodes", None)
         return bool((passed if nodes is None else nodes.from_last(passed)) > self.params.time_limit)
 
-    def _check_progress(self, L: Any, outcome: Outcome) -> None:
+    def _check_progress(self, L: Any, outcome: Outcome, accepted: bool) -> None:
         least = 16.0 * np.finfo(float).eps * max(abs(L.time), abs(L.time + L.dt))
-        if self._wanted > least and self.sizes.rejections <= NO_PROGRESS:
+        # An accepted step of this size would leave the time where it is.
+        if (L.dt if accepted else self._wanted) > least and self.sizes.rejections <= NO_PROGRESS:
             return
         name = L.prob.names[outcome.worst]
         why = (

@@ -54,13 +54,13 @@ class Limits:
 
     Parameters
     ----------
-    dt_first, dt_max : float or None
+    dt, dt_max : float or None
         First and largest step.
     time_limit : float or None
         Seconds that a run may take.
     """
 
-    dt_first: float | None = None
+    dt: float | None = None
     dt_max: float | None = None
     time_limit: float | None = None
 
@@ -113,7 +113,8 @@ def adapt(
     else:
         # In units of what the tolerance allows.
         description["level_params"]["restol"] = 1.0
-    given = {name: value for name, value in vars(limits).items() if value is not None}
+    named = {"dt_first": limits.dt, "dt_max": limits.dt_max, "time_limit": limits.time_limit}
+    given = {name: value for name, value in named.items() if value is not None}
     controllers[AdaptivityDAE] = {"t_end": t_end, "stops": tuple(stops), **given}
 
 

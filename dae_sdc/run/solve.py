@@ -193,7 +193,7 @@ def solve(
         idle = {"atol": atol, "leave_out": leave_out or None, "dt_max": dt_max, "time_limit": time_limit}
         useless = [name for name, value in idle.items() if value is not None]
         if useless:
-            raise InputError(f"{', '.join(useless)} need rtol: with a fixed step size they have no effect")
+            raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(useless)}")
         sweeper = sweeper or "fully-implicit"
     elif sweeper is None:
         sweeper = default_sweeper(require_number("rtol", rtol), settings.pop("nodes", None))
@@ -211,7 +211,7 @@ def solve(
     own = setup.problem
     start = own.interval[0] if t0 is None else require_number("t0", t0)
     end = own.interval[1] if t_end is None else require_number("t_end", t_end)
-    limits = Limits.checked(dt_first=dt if rtol is not None else None, dt_max=dt_max, time_limit=time_limit)
+    limits = Limits.checked(dt=dt if rtol is not None else None, dt_max=dt_max, time_limit=time_limit)
     size = own.dt if dt is None else require_number("dt", dt)
     times = None if t_eval is None else output_times(t_eval, start, end)
     if dense not in (None, True, False):
@@ -235,6 +235,8 @@ def solve(
     watched = as_events(events)
     locates = locate(setup, watched, end - start, slopes, fixed, together)
     first = initial_state(own, u0, start)
+    if rtol is not None:
+        tolerance.check_start(own, first)
     if not limited and settings.get("nsweeps") is None and not setup.adaptive and steps in (None, 1):
         sweep_at_once(setup, hooks)
     saving = Saving.checked(checkpoint, every, resume)

@@ -377,7 +377,8 @@ class Simultaneous:
         return found
 
     def _advance(self, t0: float, h: float) -> int:
-        status: int = advance(self, t0, h)
+        with np.errstate(all="ignore"):  # iterates that overflow are noticed
+            status: int = advance(self, t0, h)
         return status
 
     def _estimate(self, t0: float, h: float, first: bool, again: bool) -> float:

@@ -160,10 +160,19 @@ class Tolerance:
             )
         if not (np.isfinite(absolute).all() and (absolute >= 0.0).all()):
             raise InputError(f"atol must not be negative, and finite; got {atol!r}")
+        if isinstance(left_out, str):
+            raise InputError(f"leave_out must be a sequence of names, like [{left_out!r}]; got {left_out!r}")
         for name in left_out:
             if name not in problem.names:
                 raise InputError(unknown("name in leave_out", name, problem.names))
         return cls(relative, absolute, tuple(left_out))
+
+    def check_start(self, problem: ProblemDAE, u0: Vector) -> None:
+        """Raise InputError where a state begins with an unknown that must have no error at all."""
+        allowed = self.atol + self.rtol * np.abs(u0.view(np.ndarray))
+        for name, size in zip(problem.names, np.broadcast_to(allowed, (problem.n,)).tolist(), strict=True):
+            if size == 0.0 and name not in self.left_out:
+                raise InputError(f"'{name}' begins at 0 and has atol 0, which allows no error; give it an atol")
 
     def weights_of(self, problem: ProblemDAE, factor: float) -> Weights:
         """The weights for a method that takes ``factor`` times this tolerance for its error estimate."""
