@@ -186,7 +186,7 @@ def test_channel_current_is_continuous_and_has_ten_times_less_gain_backward() ->
 
 def test_adder_satisfies_the_charges_of_the_official_end_value() -> None:
     """All 350 official values at both ends, computed by another code, are in the 175 functions Q = g(U)."""
-    P = TwoBitAdder()
+    P = TwoBitAdder(misprint=True)
     for t in P.interval:
         u = P.u_exact(t)
         assert np.abs(residual(P, u, np.zeros(350), t)[175:]).max() < 1e-9 * np.abs(u[:175]).max()
@@ -197,12 +197,13 @@ def test_adder_satisfies_the_charges_of_the_official_end_value() -> None:
     np.testing.assert_allclose(start[sorted(gates)], -0.6, atol=1e-6)
 
 
-def test_potentials_of_index_2_are_those_that_charges_leave_free() -> None:
-    P = TwoBitAdder()
+@pytest.mark.parametrize(("misprint", "groups"), [(False, 16), (True, 13)])
+def test_potentials_of_index_2_are_those_that_charges_leave_free(misprint: bool, groups: int) -> None:
+    P = TwoBitAdder(misprint=misprint)
     u = np.asarray(P.u_exact(0.0)) + 0.05 * np.random.default_rng(5).standard_normal(350)
     matrix = jacobian(P, u, np.zeros(350), 0.0, 1.0)
     free = linalg.null_space(matrix[175:, 175:], rcond=1e-10)
-    assert free.shape[1] == len(P.circuit.floating()) == 13
+    assert free.shape[1] == len(P.circuit.floating()) == groups
     # The currents into the groups determine what the charges do not: the index is 2, not higher.
     behind = linalg.null_space(matrix[175:, 175:].T, rcond=1e-10).T @ matrix[:175, 175:] @ free
     assert np.linalg.cond(behind) < 10.0

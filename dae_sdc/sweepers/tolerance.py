@@ -172,7 +172,7 @@ class Tolerance:
         allowed = self.atol + self.rtol * np.abs(u0.view(np.ndarray))
         for name, size in zip(problem.names, np.broadcast_to(allowed, (problem.n,)).tolist(), strict=True):
             if size == 0.0 and name not in self.left_out:
-                raise InputError(f"'{name}' begins at 0 and has atol 0, which allows no error; give it an atol")
+                raise InputError(f"'{name}' begins at 0 and has atol 0, so no error is allowed; give an atol")
 
     def weights_of(self, problem: ProblemDAE, factor: float) -> Weights:
         """The weights for a method that takes ``factor`` times this tolerance for its error estimate."""
