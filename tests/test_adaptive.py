@@ -477,9 +477,9 @@ def test_nodes_may_be_given() -> None:
 
 def test_the_inner_factor_is_that_of_its_formula() -> None:
     # Radau IIA with 3 nodes: an estimate of order 4 for a local error of order 6.
-    assert inner_factor(1e-6, 4, 5.0) == pytest.approx(0.01 * 1e-6 ** (4.0 / 6.0 - 1.0))
-    assert inner_factor(1e-9, 6, 5.0) == 0.01
-    assert inner_factor(1e-9, 7, 5.0) == 0.01
+    assert inner_factor(1e-6, 4, 5.0) == pytest.approx(0.005 * 1e-6 ** (4.0 / 6.0 - 1.0))
+    assert inner_factor(1e-9, 6, 5.0) == 0.005
+    assert inner_factor(1e-9, 7, 5.0) == 0.005
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 5, 7])
@@ -488,7 +488,7 @@ def test_the_inner_tolerance_makes_the_error_proportional(nodes: int) -> None:
     # Steps of h^order = inner tolerance have a local error of h^local.
     rtols = np.array([1e-4, 1e-7, 1e-10])
     errors = [(rtol * inner_factor(rtol, order, local - 1.0)) ** (local / order) for rtol in rtols.tolist()]
-    np.testing.assert_allclose(errors / rtols, 0.01 ** (local / order), rtol=1e-12)
+    np.testing.assert_allclose(errors / rtols, 0.005 ** (local / order), rtol=1e-12)
 
 
 @pytest.mark.parametrize("nodes", [2, 3, 5, 7])

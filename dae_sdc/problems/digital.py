@@ -14,7 +14,7 @@ from scipy.sparse.csgraph import connected_components
 from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import ReferenceRangeError
+from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._pulses import Pulse, PulsedProblem
 from dae_sdc.problems._testset import load_record
 
@@ -515,7 +515,7 @@ class TwoBitAdder(DigitalCircuit):
     Parameters
     ----------
     misprint : bool
-        Whether the NOR gates have the charge of the official source instead of their own.
+        Whether the NOR gates have the charge of the official source instead of their own; unit none.
     **settings
         ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
 
@@ -527,7 +527,7 @@ class TwoBitAdder(DigitalCircuit):
 
     title = "adder of two-bit numbers, ten gates of MOS transistors"
     index = 2
-    parameter_units: ClassVar[dict[str, str]] = {"misprint": "1"}
+    parameter_units: ClassVar[dict[str, str]] = {"misprint": "none"}
     reference = "Test Set for IVP Solvers 2.4, two bit adding unit"
     interval = (0.0, 320.0)
     dt = 0.1
@@ -566,6 +566,8 @@ class TwoBitAdder(DigitalCircuit):
     )
 
     def __init__(self, misprint: bool = False, **settings: Any) -> None:
+        if not isinstance(misprint, bool):
+            raise InputError(f"misprint of TwoBitAdder must be True or False; got {misprint!r}")
         if not misprint:
             transistors = (
                 one if one.kind == LOAD else one._replace(drain_charge=one.drain)

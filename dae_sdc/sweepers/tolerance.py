@@ -32,7 +32,7 @@ def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
     Returns
     -------
     float
-        0.01 rtol^(e - 1), e = ``order`` / (``order_of_method`` + 1): then a smaller tolerance gives an error
+        0.005 rtol^(e - 1), e = ``order`` / (``order_of_method`` + 1): then a smaller tolerance gives an error
         that is as much smaller.
 
     References
@@ -41,7 +41,7 @@ def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
     (1999) 93, where the codes do the same.
     """
     exponent = min(1.0, order / (order_of_method + 1.0))
-    return float(0.01 * rtol ** (exponent - 1.0))
+    return float(0.005 * rtol ** (exponent - 1.0))
 
 
 def effective_order(nodes: int, order: int, index: int) -> float:
