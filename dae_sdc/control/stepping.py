@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pySDC.core.check_convergence import CheckConvergence
 from pySDC.core.default_hook import DefaultHooks
 from pySDC.core.hooks import Hooks
 from pySDC.core.timings import CPUTimings
@@ -77,7 +78,10 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             name: [getattr(c, name) for c in order if getattr(type(c), name) is not getattr(base, name)]
             for name in names
         }
-        self._checks = [control.convergence_control for control in order]
+        # A method without iterations has ended with its prediction.
+        self._direct = self.MS[0].params.maxiter == 0
+        checks = [c for c in order if not (self._direct and isinstance(c, CheckConvergence))]
+        self._checks = [control.convergence_control for control in checks]
 
     def show_stages(self, wanted: bool) -> None:
         """Whether somebody looks at the values of Runge-Kutta stages in the levels, which takes time."""
@@ -164,6 +168,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 self._call("post_iteration")
             for process in self._controls["post_iteration_processing"]:
                 process(self, step, MS=block)
+            status.done = self._direct
             for check in self._checks:
                 check(self, step, MS=block)
             if status.done:

@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDef
 
 ProblemLike = str | type[ProblemDAE] | ProblemDAE
 SweeperLike = str | type[Any]
+
+_PARAMETERS: WeakKeyDictionary[Any, Mapping[str, inspect.Parameter]] = WeakKeyDictionary()
 
 RESTOL = 1e-10
 MAXITER = 60
@@ -100,6 +103,14 @@ def poor_choice(setup: Setup) -> str:
     )
 
 
+def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
+    """The parameters of a function or constructor, which take a while to find out."""
+    known = _PARAMETERS.get(function)
+    if known is None:
+        known = _PARAMETERS[function] = inspect.signature(function).parameters
+    return known
+
+
 def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:
     """An instance of a problem given by name, class or instance.
 
@@ -131,11 +142,11 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
     cls: Any = PROBLEMS[problem] if isinstance(problem, str) else problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
         raise InputError(f"a problem is a name, a ProblemDAE class or an instance of one; got {problem!r}")
-    accepted: Mapping[str, inspect.Parameter] = inspect.signature(cls).parameters
+    accepted: Mapping[str, inspect.Parameter] = parameters_of(cls)
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
     if open_ended:
         own_names = ("n_diff", "n_alg")  # given by the problem to its base, not by the user
-        base = inspect.signature(ProblemDAE).parameters
+        base = parameters_of(ProblemDAE)
         accepted = {**accepted, **{name: p for name, p in base.items() if name not in own_names}}
     strange = [name for name in given if name not in accepted]
     if strange:

@@ -6,7 +6,6 @@ Example: dae-sdc solve pendulum --sweeper semi-implicit --nodes 3 --dt 0.05 --t-
 from __future__ import annotations
 
 import argparse
-import inspect
 import logging
 import sys
 import warnings
@@ -51,6 +50,7 @@ from dae_sdc.run.description import (
     initial_state,
     make_problem,
     number_of_steps,
+    parameters_of,
     poor_choice,
 )
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_root, ranks
@@ -183,7 +183,7 @@ def solve(
         If something given cannot be used.
     """
     everyone(parallel, comm)  # what is wrong on one rank alone must end the others too
-    known = [name for name in inspect.signature(describe).parameters if name not in ("problem", "sweeper")]
+    known = [name for name in parameters_of(describe) if name not in ("problem", "sweeper")]
     for name in settings:
         if name not in known:
             raise InputError(unknown("option", name, known))

@@ -99,6 +99,42 @@ def eigenbasis(A: Vector) -> Basis:
     return Basis(real, np.array(pairs), np.array(to), np.ascontiguousarray(np.array(back).T))
 
 
+class Coefficients(NamedTuple):
+    """What the coefficients of a method alone determine.
+
+    Parameters
+    ----------
+    eigen : Basis
+        The eigenbasis of A.
+    inverse : ndarray, shape (M, M)
+        The inverse of A.
+    at_start, middle : ndarray, shape (M,)
+        Weights of the stage derivatives in u' of the polynomial at the start and in the middle of the step.
+    to_middle : ndarray, shape (M,)
+        The same in its value in the middle less that at the start, over h.
+    """
+
+    eigen: Basis
+    inverse: Vector
+    at_start: Vector
+    middle: Vector
+    to_middle: Vector
+
+
+@functools.lru_cache(maxsize=32)
+def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
+    A: Vector = np.frombuffer(numbers).reshape(len(nodes), len(nodes))
+    halves, weights = np.polynomial.legendre.leggauss(len(nodes))
+    points = tuple((0.25 + 0.25 * halves).tolist())
+    return Coefficients(
+        eigenbasis(A),
+        np.asarray(np.linalg.inv(A), dtype=np.float64),
+        np.ascontiguousarray(interpolation_matrix(nodes, (0.0,))[0]),
+        np.ascontiguousarray(interpolation_matrix(nodes, (0.5,))[0]),
+        0.25 * weights @ interpolation_matrix(nodes, points),
+    )
+
+
 # --- operations: implemented by Simultaneous here, on memory by _simultaneous -------------------------------
 
 
@@ -290,16 +326,11 @@ class Simultaneous:
     def __init__(self, problem: ProblemDAE, A: Vector, c: Vector) -> None:
         self.problem, self.A, self.c = problem, np.ascontiguousarray(A), np.ascontiguousarray(c)
         self.nodes = tuple(self.c.tolist())
-        basis = eigenbasis(self.A)
-        self.real, self.pairs = basis.real, basis.pairs
-        self.to, self.back = basis.to, basis.back
-        self.at_start = np.ascontiguousarray(interpolation_matrix(self.nodes, (0.0,))[0])
-        # Derivative in the middle of the step, and value there less that at the start, over h.
-        self.middle = np.ascontiguousarray(interpolation_matrix(self.nodes, (0.5,))[0])
-        halves, weights = np.polynomial.legendre.leggauss(len(c))
-        points = tuple((0.25 + 0.25 * halves).tolist())
-        self.to_middle = 0.25 * weights @ interpolation_matrix(self.nodes, points)
-        self.inverse = np.linalg.inv(self.A)
+        basis = _coefficients(self.A.tobytes(), self.nodes)
+        self.real, self.pairs = basis.eigen.real, basis.eigen.pairs
+        self.to, self.back = basis.eigen.to, basis.eigen.back
+        self.at_start, self.middle, self.to_middle = basis.at_start, basis.middle, basis.to_middle
+        self.inverse = basis.inverse
         n, m = problem.n, len(c)
         self.u0, self.du0 = np.zeros(n), np.zeros(n)
         self.h_a = np.empty((m, m))
