@@ -43,6 +43,9 @@ FARTHEST = 0.1
 NOISE = 1e-9
 """Value of a function, relative to its largest in the step, that is zero after an event or at the start."""
 
+STEADY = 0.5
+"""Least value on a step, relative to the largest, of a function that has no extremum near zero there."""
+
 ATTEMPTS = 4
 """Repetitions of a step before the demand on its end is lowered."""
 
@@ -284,6 +287,10 @@ class _Watch:
         floor : float
             Rounding of times, in steps.
         """
+        if self.side and self.tolerance == 0.0:
+            least, most = sorted((self.side * min(values), self.side * max(values)))
+            if least > STEADY * most > 0.0:
+                return [], (self.side, 0.0, NOISE * most)
         thetas, values = self._with_extrema(value, list(thetas), list(values))
         largest = max(map(abs, values))
         steepest = _steepest(thetas, values)
