@@ -423,7 +423,7 @@ def test_a_circuit_with_a_node_that_it_has_not_is_refused(parts: tuple[Any, Any,
 # --- parameters -----------------------------------------------------------------------------------
 
 # Parameters that a problem reads once, because its size, data or start depend on them.
-FIXED = {"sections", "cells", "data", "outage", "feed", "formulation"}
+FIXED = {"sections", "cells", "data", "outage", "feed", "formulation", "misprint"}
 
 
 @pytest.mark.parametrize("name", NAMES)
