@@ -36,10 +36,14 @@ from dae_sdc.sweepers.simultaneous import (
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.tableaux import METHODS, TOLERANCE, Tableau
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
-
-MOST_LOOKS = 8
-"""Trials of a first step size."""
+from dae_sdc.sweepers.tolerance import (
+    Outcome,
+    Tolerance,
+    effective_order,
+    first_step,
+    inner_factor,
+    newton_share,
+)
 
 STUBBORN = 3
 """Repetitions of a step after which all stages are solved by Newton's method with a Jacobian of their own."""
@@ -218,16 +222,7 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
         stages = self._stages_together
         # Unknowns of a higher index, whose u' is no part of the equations, do not count.
         self._weights.fill(u0.view(np.ndarray), 0.0, stages.weights)
-        # u may change by half the geometric mean of itself and of what the tolerance allows.
-        step, change = longest, 0.5 / float(np.sqrt(self._weights.rtol))
-        for _ in range(MOST_LOOKS):
-            slope = stages.starting_slope(u0, t0, step)
-            found = 0.01 * step if slope == np.inf else min(longest, change / max(slope, change / longest))
-            # What an implicit step sees of u' depends on its size, as long as that hides fast transients.
-            if found > 0.1 * step:
-                return found
-            step = found
-        return step
+        return first_step(lambda step: stages.starting_slope(u0, t0, step), longest, self._weights.rtol)
 
     def judge(self) -> Outcome:
         """What the error estimate says of the finished step."""

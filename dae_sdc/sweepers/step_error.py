@@ -14,7 +14,14 @@ from dae_sdc.dae.newton import ModifiedNewton
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
-from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
+from dae_sdc.sweepers.tolerance import (
+    Outcome,
+    Tolerance,
+    effective_order,
+    first_step,
+    inner_factor,
+    newton_share,
+)
 
 NODE_SHARE = 0.01
 """Part of what an iteration over a step may leave that the solve at one node may."""
@@ -24,9 +31,6 @@ SMALLEST_NEWTON, LARGEST_NEWTON = 1e-14, 1e-3
 
 ROUND_OFF = 10.0 * float(np.finfo(float).eps)
 """Relative change of u by rounding."""
-
-MOST_LOOKS = 8
-"""Number of sizes at which u' at the start of a run is looked at."""
 
 
 class Operators(NamedTuple):
@@ -147,24 +151,10 @@ class StepError:
         return float(min(LARGEST_NEWTON, max(SMALLEST_NEWTON, goal)))
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
-        """A size for the first step from a state, at most a hundredth of ``span``.
-
-        u' as an implicit step of that size with coefficient ``gamma`` sees it changes u by half the geometric
-        mean of u and what the tolerance allows. Less would drown multipliers of index 3 in round-off.
-        """
-        longest = 0.01 * span
-        change = 0.5 / np.sqrt(self._rule.rtol)
+        """A size for the first step from a state, at most a hundredth of ``span``; see :func:`first_step`."""
         # Unknowns of a higher index, whose u' is no part of the equations, do not count.
         self._rule.fill(u0.view(np.ndarray), 0.0, self.weights)
-        step = longest
-        for _ in range(MOST_LOOKS):
-            slope = self._slope(u0, t0, gamma * step)
-            found = 0.01 * step if slope == np.inf else min(longest, change / max(slope, change / longest))
-            # What an implicit step sees of u' depends on its size, as long as that hides fast transients.
-            if found > 0.1 * step:
-                return found
-            step = found
-        return step
+        return first_step(lambda step: self._slope(u0, t0, gamma * step), 0.01 * span, self._rule.rtol)
 
     def _slope(self, u0: MeshDAE, t0: float, c: float) -> float:
         """Weighted norm of u' as an implicit step of coefficient c sees it; infinite if it cannot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -12,6 +12,9 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
+
+MOST_LOOKS = 8
+"""Trials of a first step size."""
 
 SMALLEST_RTOL = 1e-13
 """Smallest relative tolerance that double precision can be asked for."""
@@ -78,6 +81,33 @@ def newton_share(rtol: float, factor: float, index: int) -> float:
     """
     part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
     return max(10.0 * float(np.finfo(float).eps) / (rtol * factor), part * min(0.03, 0.01 / factor))
+
+
+def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> float:
+    """A size for the first step of a run.
+
+    u may change in it by half the geometric mean of itself and of what the tolerance allows. Less would drown
+    multipliers of index 3 in round-off.
+
+    Parameters
+    ----------
+    slope : callable
+        Weighted norm of u' at the start as an implicit step of a given size sees it; infinite where there is
+        no such step.
+    longest : float
+        Largest size.
+    rtol : float
+        Relative tolerance of the weights.
+    """
+    step, change = longest, 0.5 / float(np.sqrt(rtol))
+    for _ in range(MOST_LOOKS):
+        seen = slope(step)
+        found = 0.01 * step if seen == np.inf else min(longest, change / max(seen, change / longest))
+        # What an implicit step sees of u' depends on its size, as long as that hides fast transients.
+        if found > 0.1 * step:
+            return found
+        step = found
+    return step
 
 
 class Outcome(NamedTuple):
