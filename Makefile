@@ -1,6 +1,6 @@
 # make demo            set up, run the main study, draw its pictures
 # make test            set up, linters, type checker, tests
-# make installed-test  the tests again, on an installed wheel instead of this tree
+# make installed-test  the tests again, but those of numbers alone, on an installed wheel instead of this tree
 # make check           linters and type checker only
 # make clean           remove what these made, except results/
 #
@@ -16,6 +16,9 @@ BIN := .venv/bin
 # modules that are used, when they are used first, if it may write the result.
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
+
+# Tests of orders and digits, which are the same wherever the package lies.
+NUMBERS_ALONE := orders tableaux contraction adaptive_sdc dense_output transfer sdc
 
 .PHONY: demo test installed-test check clean
 .DELETE_ON_ERROR:
@@ -66,7 +69,7 @@ installed-test: .venv-installed/stamp
 	"$$python" -m pip uninstall --quiet --yes dae_sdc; \
 	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test,bench,klu]"; \
 	cd "$$work/tests-only"; \
-	DAE_SDC_INSTALLED=1 "$$python" -m pytest --numprocesses "$(WORKERS)"
+	DAE_SDC_INSTALLED=1 "$$python" -m pytest --numprocesses "$(WORKERS)" $(NUMBERS_ALONE:%=--ignore=tests/test_%.py)
 
 clean:
 	rm -rf .venv .venv-installed build dist dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
