@@ -266,6 +266,13 @@ _SS, _SA, _SB, _SC, _SD = 0.035, 0.01874, 0.01043, 0.018, 0.02
 _TA, _TB, _U, _UA, _UB, _ZF, _ZT, _FA = 0.02308, 0.00916, 0.04, 0.01228, 0.00449, 0.02, 0.04, 0.01421
 
 
+def _groups_of(problem: TestSetProblem) -> dict[str, slice]:
+    """The parts of a state of seven positions, their two derivatives, and multipliers."""
+    names = ("position", "velocity", "acceleration")
+    parts = {name: slice(7 * i, 7 * i + 7) for i, name in enumerate(names)}
+    return {**parts, "multiplier": slice(21, problem.n)}
+
+
 def andrews_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
     """F of :class:`Andrews`."""
     for i in range(14):
@@ -389,12 +396,7 @@ class Andrews(TestSetProblem):
     @property
     def groups(self) -> dict[str, slice]:
         """Positions, velocities, accelerations and multipliers, which converge at different orders."""
-        return {
-            "position": slice(0, 7),
-            "velocity": slice(7, 14),
-            "acceleration": slice(14, 21),
-            "multiplier": slice(21, 27),
-        }
+        return _groups_of(self)
 
 
 # Data of the slider crank; the last two of the first line belong to the crank and the rod.
@@ -542,9 +544,4 @@ class SliderCrank(TestSetProblem):
     @property
     def groups(self) -> dict[str, slice]:
         """Positions, velocities, accelerations and multipliers, which converge at different orders."""
-        return {
-            "position": slice(0, 7),
-            "velocity": slice(7, 14),
-            "acceleration": slice(14, 21),
-            "multiplier": slice(21, 24),
-        }
+        return _groups_of(self)
