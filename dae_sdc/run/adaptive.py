@@ -15,7 +15,7 @@ from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.run.description import Setup
-from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.tolerance import Tolerance
 
 NODES_BY_TOLERANCE = ((1e-5, 5),)
@@ -107,7 +107,7 @@ def adapt(
     description["sweeper_params"]["tolerance"] = tolerance
     controllers = description["convergence_controllers"]
     controllers.pop(StopAtRoundOff, None)
-    if issubclass(cls, RungeKuttaDAE):
+    if issubclass(cls, DirectMethod):
         cls.check_adaptive()
         description["step_params"]["maxiter"] = 0
     else:

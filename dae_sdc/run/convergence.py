@@ -26,7 +26,7 @@ from dae_sdc.run.processes import everyone, is_root, on_root
 from dae_sdc.run.results import Result, check_target, combinations_of, command_line
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
-from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 COLUMNS = [
@@ -216,9 +216,9 @@ def several(given: Any) -> list[Any]:
 
 
 def is_direct(sweeper: SweeperLike) -> bool:
-    """Whether a method does without sweeps: a Runge-Kutta method, by name or class."""
+    """Whether a method, by name or class, does without sweeps."""
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
-    return isinstance(cls, type) and issubclass(cls, RungeKuttaDAE)
+    return isinstance(cls, type) and issubclass(cls, DirectMethod)
 
 
 def step_sizes(problem: ProblemDAE, dts: Sequence[float] | None, t_end: float | None) -> list[float]:

@@ -19,8 +19,8 @@ from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import determines_multiplier, expected_orders
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
-from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
 
 ProblemLike = str | type[ProblemDAE] | ProblemDAE
@@ -80,7 +80,7 @@ class Setup:
     def expected(self) -> dict[str, float]:
         """Order in dt that theory gives each component group, NaN where it gives none."""
         index = self.problem.index
-        if issubclass(self.sweeper_class, RungeKuttaDAE):
+        if issubclass(self.sweeper_class, DirectMethod):
             orders = self.sweeper_class.method.orders.get(index or 0, ())
         else:
             orders = expected_orders(
@@ -93,7 +93,7 @@ class Setup:
 def poor_choice(setup: Setup) -> str:
     """What is known to give poor results in a setup that is allowed; empty if nothing is."""
     label, sweeper = setup.label, setup.sweeper_class
-    if (setup.problem.index or 0) < 3 or issubclass(sweeper, RungeKuttaDAE):
+    if (setup.problem.index or 0) < 3 or issubclass(sweeper, DirectMethod):
         return ""
     if determines_multiplier(label["quad"], label["nodes"], sweeper.integrates_algebraic):
         return ""
@@ -184,6 +184,8 @@ def describe(
     coarse_qdelta: str | None = None,
     coarsen: bool = False,
     match_sweep: bool | None = None,
+    corrector: str | None = None,
+    start: str | None = None,
     problem_params: Mapping[str, Any] | None = None,
     convergence_controllers: Mapping[type[Any], Mapping[str, Any]] | None = None,
 ) -> Setup:
@@ -223,6 +225,9 @@ def describe(
         Fit sweep and coarse correction to each other, see
         :class:`dae_sdc.control.transfer.TransferDAE`. If not given, from index 2 on with sweepers that
         integrate only the differential unknowns on RADAU-RIGHT nodes, where it pays.
+    corrector, start : str, optional
+        Of multistep methods alone: how implicit equations are solved ("newton" or "fixed-point"), and what
+        gives the values before the first step ("collocation" or "explicit-euler").
     problem_params, convergence_controllers : mapping, optional
         Arguments of the problem; pySDC's convergence controllers and their parameters.
 
@@ -268,20 +273,25 @@ def describe(
         "coarsen": coarsen or None,
         "match_sweep": match_sweep,
     }
-    direct = isinstance(cls, type) and issubclass(cls, RungeKuttaDAE)
+    direct = issubclass(cls, DirectMethod)
+    own_options = {"corrector": corrector, "start": start}
+    own_settings = {option: value for option, value in own_options.items() if value is not None}
+    taken: tuple[str, ...] = cls.options if issubclass(cls, DirectMethod) else ()
+    strange = [option for option in own_settings if option not in taken]
+    if strange:
+        raise InputError(f"these options have no effect on '{name}': {', '.join(strange)}")
     if direct:
         idle = [option for option, value in sweeps.items() if value is not None]
         if idle:
-            raise InputError(
-                f"these options have no effect on the Runge-Kutta method '{name}': {', '.join(idle)}"
-            )
+            raise InputError(f"these options have no effect on the {cls.family} '{name}': {', '.join(idle)}")
         if parallel is not None:
             raise InputError(
-                f"the Runge-Kutta method '{name}' has nothing that ranks could share; use an SDC sweeper "
+                f"the {cls.family} '{name}' has nothing that ranks could share; use an SDC sweeper "
                 f"with --parallel"
             )
+        cls.check_problem(instance)
         label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
-        sweeper_params: dict[str, Any] = {}
+        sweeper_params: dict[str, Any] = own_settings
         level_params: dict[str, Any] = {"restol": -1.0}
         maxiter = 1
     elif isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE):

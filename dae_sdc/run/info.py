@@ -14,7 +14,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import make_problem
 from dae_sdc.run.results import provenance
-from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 
@@ -58,14 +58,8 @@ def _problem(name: str, problem: ProblemDAE) -> str:
 
 def _sweeper(name: str, sweeper: type[Any]) -> str:
     lines = [f"{name}: class {sweeper.__name__}"]
-    if issubclass(sweeper, RungeKuttaDAE):
-        tableau = sweeper.method
-        lines += [f"{tableau.stages} stages, classical order {tableau.order}"]
-        if tableau.embedded:
-            lines += [f"embedded weights of order {tableau.embedded_order}"]
-        for index, orders in tableau.orders.items():
-            shown = ", ".join("-" if order is None else str(order) for order in orders)
-            lines.append(f"orders at index {index}: {shown}")
+    if issubclass(sweeper, DirectMethod):
+        lines += sweeper.summary()
     return "\n".join([*lines, "", inspect.getdoc(sweeper) or ""])
 
 

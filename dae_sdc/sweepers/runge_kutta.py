@@ -21,6 +21,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
@@ -86,7 +87,7 @@ def estimates_error(tableau: Tableau) -> bool:
     return tableau.embedded or collocation
 
 
-class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
+class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     r"""A Runge-Kutta step for a DAE in the derivative form.
 
     .. math::
@@ -111,6 +112,7 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
     """
 
     method: ClassVar[Tableau]
+    family = "Runge-Kutta method"
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
@@ -192,6 +194,14 @@ class RungeKuttaDAE(RungeKutta):  # type: ignore[misc]
             raise InputError(
                 f"'{cls.method.name}' has no error estimate for runs to a tolerance; use one of {able}"
             )
+
+    @classmethod
+    def summary(cls) -> list[str]:
+        """What there is to say of the method, line by line."""
+        lines = super().summary()
+        if cls.method.embedded:
+            lines.insert(1, f"embedded weights of order {cls.method.embedded_order}")
+        return lines
 
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
