@@ -39,6 +39,14 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         PROBLEMS as PROBLEMS,
         ProblemDAE as ProblemDAE,
     )
+    from dae_sdc.dae.quasilinear import (
+        ImplicitDAE as ImplicitDAE,
+        NonholonomicProblem as NonholonomicProblem,
+        QuasiFirstOrderProblem as QuasiFirstOrderProblem,
+        QuasiLagrangeProblem as QuasiLagrangeProblem,
+        QuasilinearProblem as QuasilinearProblem,
+        QuasiSecondOrderProblem as QuasiSecondOrderProblem,
+    )
     from dae_sdc.dae.state import MeshDAE as MeshDAE
     from dae_sdc.errors import (
         ConvergenceError as ConvergenceError,
@@ -59,10 +67,13 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         accuracy as accuracy,
         bench as bench,
         convergence as convergence,
+        drift as drift,
         info as info,
         iterations as iterations,
+        pendulum_study as pendulum_study,
         playground as playground,
         solve as solve,
+        sundials as sundials,
     )
     from dae_sdc.run.results import (
         Result as Result,
@@ -116,6 +127,12 @@ _HOME = {
     "StepRecord": "dae_sdc.control.hooks",
     "PROBLEMS": "dae_sdc.dae.problem",
     "ProblemDAE": "dae_sdc.dae.problem",
+    "ImplicitDAE": "dae_sdc.dae.quasilinear",
+    "NonholonomicProblem": "dae_sdc.dae.quasilinear",
+    "QuasiFirstOrderProblem": "dae_sdc.dae.quasilinear",
+    "QuasiLagrangeProblem": "dae_sdc.dae.quasilinear",
+    "QuasiSecondOrderProblem": "dae_sdc.dae.quasilinear",
+    "QuasilinearProblem": "dae_sdc.dae.quasilinear",
     "MeshDAE": "dae_sdc.dae.state",
     "ConvergenceError": "dae_sdc.errors",
     "DAEError": "dae_sdc.errors",
@@ -133,10 +150,13 @@ _HOME = {
     "accuracy": "dae_sdc.run",
     "bench": "dae_sdc.run",
     "convergence": "dae_sdc.run",
+    "drift": "dae_sdc.run",
     "info": "dae_sdc.run",
     "iterations": "dae_sdc.run",
+    "pendulum_study": "dae_sdc.run",
     "playground": "dae_sdc.run",
     "solve": "dae_sdc.run",
+    "sundials": "dae_sdc.run",
     "Solution": "dae_sdc.run.solution",
     "StopAtRoundOff": "dae_sdc.control.stagnation",
     "METHODS": "dae_sdc.sweepers.tableaux",

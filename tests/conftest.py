@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-sys.path.append(str(Path(__file__).parent / "mpi"))  # tests are no package
+sys.path += [str(Path(__file__).parent / "mpi"), str(Path(__file__).parent)]  # tests are no package
 from launcher import Launcher, missing
 
 # One thread a process: the test processes already share the cores, and sums come out the same everywhere.

@@ -11,9 +11,10 @@ import pytest
 from launcher import Launcher
 from pySDC.core.hooks import Hooks
 from pySDC.helpers.stats_helper import get_sorted
+from sweepers_for import sweepers_for
 
 import dae_sdc as ds
-from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
+from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.sweep import MOST_SWEEPS
 
@@ -22,7 +23,7 @@ SDC = ("fully-implicit", "semi-implicit", "constrained")
 
 def can_adapt(name: str) -> bool:
     cls: Any = SWEEPERS[name]
-    if not issubclass(cls, RungeKuttaDAE):
+    if not issubclass(cls, DirectMethod):
         return True
     try:
         cls.check_adaptive()
@@ -31,7 +32,7 @@ def can_adapt(name: str) -> bool:
     return True
 
 
-CAPABLE = [name for name, _ in SWEEPERS.items() if can_adapt(name)]
+CAPABLE = [name for name in sweepers_for("hessenberg-1") if can_adapt(name)]
 COLLOCATION = [name for name in CAPABLE if name in SDC or name.startswith("radau")]
 PAIRS = [name for name in CAPABLE if name not in COLLOCATION]
 

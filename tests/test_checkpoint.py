@@ -131,6 +131,11 @@ DENSE: list[tuple[str, dict[str, Any]]] = [
     ("hessenberg-1", {"sweeper": "radau-iia-9", "dt": 0.05}),
     ("hessenberg-1", {"sweeper": "trapezoidal", "dt": 0.05}),
     ("hessenberg-1", {"sweeper": "esdirk43", "rtol": 1e-7}),
+    ("hessenberg-1", {"sweeper": "bdf3", "dt": 0.05, "events": ends_above}),
+    ("pendulum", {"sweeper": "bdf5", "dt": 0.02, "t_end": 0.6}),
+    ("elastic-pendulum", {"sweeper": "adams-moulton-3", "t_end": 0.2}),
+    ("elastic-pendulum", {"sweeper": "bdf2", "t_end": 0.2, "corrector": "fixed-point"}),
+    ("elastic-pendulum", {"sweeper": "adams-bashforth-4", "t_end": 0.2, "start": "explicit-euler"}),
 ]
 
 

@@ -51,6 +51,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 from pySDC.implementations.hooks.log_solution import LogSolution, LogSolutionAfterIteration
 from pySDC.implementations.hooks.log_step_size import LogStepSize
 from pySDC.implementations.hooks.log_work import LogSDCIterations, LogWork
+from sweepers_for import sweepers_for
 
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -190,7 +191,7 @@ def test_solve_takes_several_steps_at_a_time(problem: Any) -> None:
     assert together.stats["sweeps"] > serial.stats["sweeps"]
 
 
-@pytest.mark.parametrize("sweeper", SWEEPERS)
+@pytest.mark.parametrize("sweeper", sweepers_for("hessenberg-1"))
 def test_a_step_survives_dill_before_and_after_a_run(sweeper: str) -> None:
     settings = {"nodes": 3} if sweeper in SDC else {}
     own = controller("hessenberg-1", sweeper, 0.05, **settings)
@@ -230,7 +231,7 @@ HOOKS = [
 
 
 @pytest.mark.parametrize("num_procs", [1, 2])
-@pytest.mark.parametrize("sweeper", SWEEPERS)
+@pytest.mark.parametrize("sweeper", sweepers_for("hessenberg-1"))
 def test_hooks_of_pysdc_run_and_log_what_they_say(sweeper: str, num_procs: int) -> None:
     sdc = sweeper in SDC
     if not sdc and num_procs > 1:

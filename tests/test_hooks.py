@@ -12,6 +12,7 @@ from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from scipy.interpolate import BarycentricInterpolator
+from sweepers_for import sweepers_for
 
 from dae_sdc.control.hooks import (
     CheckInitialValue,
@@ -79,7 +80,7 @@ def table(stats: Any, kind: str) -> list[tuple[float, Any]]:
 
 
 @pytest.mark.parametrize("num_procs", [1, 2])
-@pytest.mark.parametrize("sweeper", [*SDC, *METHODS])
+@pytest.mark.parametrize("sweeper", sweepers_for("hessenberg-1"))
 def test_errors_after_steps_are_those_of_the_parts(sweeper: str, num_procs: int) -> None:
     settings = {"nodes": 2, "num_procs": num_procs if sweeper in SDC else 1}
     own = controller("hessenberg-1", sweeper, [*POST_STEP, LogSolution], **settings)
@@ -158,7 +159,7 @@ def test_residuals_are_logged_after_iterations_and_steps(sweeper: str) -> None:
 
 
 @pytest.mark.parametrize("num_procs", [1, 2])
-@pytest.mark.parametrize("sweeper", [*SDC, *METHODS])
+@pytest.mark.parametrize("sweeper", sweepers_for("hessenberg-1"))
 def test_the_work_of_the_steps_adds_up(sweeper: str, num_procs: int) -> None:
     calls = [0]
 
@@ -217,7 +218,7 @@ def test_node_values_lie_on_the_collocation_polynomial(sweeper: str, quad: str) 
             )
 
 
-@pytest.mark.parametrize("sweeper", SWEEPERS)
+@pytest.mark.parametrize("sweeper", sweepers_for("hessenberg-1"))
 def test_node_values_are_copies(sweeper: str) -> None:
     kept: list[tuple[Vector, Vector]] = []
 
@@ -243,7 +244,7 @@ def test_node_values_are_copies(sweeper: str) -> None:
 # --- the record of steps ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sweeper", SWEEPERS)
+@pytest.mark.parametrize("sweeper", sweepers_for("hessenberg-1"))
 def test_the_record_leaves_out_rejected_steps(sweeper: str) -> None:
     accepted: list[tuple[float, Any, list[int]]] = []
 

@@ -229,8 +229,8 @@ def test_both_jacobians_come_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
                 equations.residual(0.3, *moved, out)
             assert np.allclose((ways[0] - ways[1]) / (2.0 * step), matrix[:, j], atol=1e-6)
     values, full, cj = equations.blank(), np.empty((problem.n, problem.n)), 7.0
-    Ida._jacobian(equations, True)(0.3, y, yp, y, cj, values)
-    Ida._jacobian(equations, False)(0.3, y, yp, y, cj, full)
+    Ida.jacobian(equations, True)(0.3, y, yp, y, cj, values)
+    Ida.jacobian(equations, False)(0.3, y, yp, y, cj, full)
     expected = dense[0] + cj * dense[1]
     assert np.allclose(full, expected) and np.allclose(full[equations.places()], values)
 

@@ -15,6 +15,7 @@ from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from pySDC.implementations.convergence_controller_classes.adaptivity import AdaptivityRK
 from scipy.optimize import root
+from sweepers_for import sweepers_for
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
@@ -195,7 +196,7 @@ def run(sweeper: str, dts: list[float], **settings: Any) -> Vector:
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.5])
-@pytest.mark.parametrize("sweeper", SWEEPERS)
+@pytest.mark.parametrize("sweeper", sweepers_for("hessenberg-2"))
 def test_a_repeated_step_is_as_good_as_a_fresh_one(sweeper: str, factor: float) -> None:
     dt = 0.02
     settings: dict[str, Any] = {"newton_tol": 1e-13}
@@ -212,7 +213,7 @@ def test_a_repeated_step_is_as_good_as_a_fresh_one(sweeper: str, factor: float) 
     close(with_repeat, run(sweeper, [dt, factor * dt], **settings), 1e-11)
 
 
-@pytest.mark.parametrize("sweeper", SWEEPERS)
+@pytest.mark.parametrize("sweeper", sweepers_for("hessenberg-2"))
 def test_a_repeated_step_begins_with_what_the_first_attempt_saw(
     sweeper: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

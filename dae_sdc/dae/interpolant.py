@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.polynomial.chebyshev import chebder, chebvander
 
-from dae_sdc.dae.polynomial import StepPolynomial, Vector
+from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector
 from dae_sdc.errors import InputError
 
 STENCIL = 5
@@ -140,6 +140,9 @@ def step_data(
     StepData
         For :class:`DenseOutput`.
     """
+    if isinstance(polynomial, EndWithInterior) and polynomial.inner is not None:
+        rows = np.vstack([start, polynomial.inner, end])
+        return StepData(time, dt, Scheme((0.0, *polynomial.theta, 1.0)), rows)
     if not (collocation and isinstance(polynomial, StepPolynomial)):
         known = start[None].copy() if before is None else np.array([start, before.derivative_at_end()])
         return StepData(time, dt, HERMITE, known)

@@ -72,6 +72,22 @@ class EndDerivative:
         return np.concatenate([[0.0], self.value])
 
 
+@dataclass(frozen=True)
+class EndWithInterior(EndDerivative):
+    """u' at the end of a step, and values within it that determine a polynomial together with its ends.
+
+    Parameters
+    ----------
+    theta : tuple of float
+        Where they are, in (0, 1).
+    inner : ndarray, shape (P, n), or None
+        u there, if it was kept.
+    """
+
+    theta: tuple[float, ...] = ()
+    inner: Vector | None = None
+
+
 class StepPolynomial(NamedTuple):
     """What a step leaves behind: the polynomials of u' and of the unknowns that are not integrated.
 

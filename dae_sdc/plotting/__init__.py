@@ -11,17 +11,21 @@ from dae_sdc.plotting.plot import plot
 if TYPE_CHECKING:
     from dae_sdc.plotting.convergence import loglog
     from dae_sdc.plotting.growth import size
+    from dae_sdc.plotting.histories import drift
     from dae_sdc.plotting.iterations import semilogy
     from dae_sdc.plotting.ranks import scaling
     from dae_sdc.plotting.solution import linear
     from dae_sdc.plotting.steps import profile, work
+    from dae_sdc.plotting.trajectories import pendulum
     from dae_sdc.plotting.work_precision import peers
 
-__all__ = ["linear", "loglog", "peers", "plot", "profile", "scaling", "semilogy", "size", "work"]
+__all__ = ["drift", "linear", "loglog", "peers", "pendulum"]
+__all__ += ["plot", "profile", "scaling", "semilogy", "size", "work"]
 
 _HOME = {
     **{"linear": "solution", "loglog": "convergence", "scaling": "ranks", "semilogy": "iterations"},
     **{"size": "growth", "work": "steps", "profile": "steps", "peers": "work_precision"},
+    **{"pendulum": "trajectories", "drift": "histories"},
 }
 
 

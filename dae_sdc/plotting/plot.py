@@ -1,4 +1,4 @@
-"""Draw a result file: a solution over time, an order study, errors against sweeps, or a study of times.
+"""Draw a result file: a solution over time, or what a study found.
 
 Example: dae-sdc plot loglog conv.npy -o conv.png
 """
@@ -9,8 +9,10 @@ import argparse
 import os
 import re
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dae_sdc.errors import InputError, ResultFileError
 
@@ -20,8 +22,12 @@ STUDIES = ("scaling", "size", "work", "profile", "peers")
 KINDS = {
     **{"linear": "solution", "loglog": "convergence", "semilogy": "iterations"},
     **dict.fromkeys(STUDIES, "bench"),
+    **{"pendulum": "pendulum", "drift": "drift"},
 }
 """Kinds of picture, and the kind of result each one draws."""
+
+SEVERAL = ("peers", "pendulum")
+"""Kinds that draw several pictures."""
 
 # Without these dates, the same result gives the same file.
 _DATES: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -40,12 +46,13 @@ def plot(
     kind : str
         "linear" for a solution over time, "loglog" for errors against the time step, "semilogy" for
         errors and residuals against sweeps, "scaling", "size", "work", "profile" and "peers" for the studies
-        of these names of ``bench``; "peers" draws a picture for each problem.
+        of these names of ``bench``, "pendulum" for a study of the elastic pendulum, "drift" for errors of
+        constraints and energy; "peers" draws a picture for each problem, "pendulum" for each method.
     path : path-like
         The ``.npy`` file of the result.
     out : path-like, optional
         Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``; ``path`` with ``.png`` if not given. Of
-        several pictures, each has the name of its problem added.
+        several pictures, each has the name of its problem or method added.
     unknowns : sequence of str, optional
         Names of the unknowns to draw (only for "linear"); all of a small problem, and up to eight of
         each unit of a large one, if not given.
@@ -134,18 +141,20 @@ def plot_all(
         elif kind == "peers":
             from dae_sdc.plotting import work_precision
 
-            names = work_precision.problems(result)
-            figures = {
-                target if len(names) == 1 else target.with_stem(f"{target.stem}-{name}"): (
-                    work_precision.peers(result, name)
-                )
-                for name in names
-            }
+            figures = _each(target, work_precision.problems(result), partial(work_precision.peers, result))
+        elif kind == "pendulum":
+            from dae_sdc.plotting import trajectories
+
+            figures = _each(target, trajectories.methods(result), partial(trajectories.pendulum, result))
+        elif kind == "drift":
+            from dae_sdc.plotting.histories import drift
+
+            figure = drift(result)
         else:
             from dae_sdc.plotting.iterations import semilogy
 
             figure = semilogy(result)
-        if kind != "peers":
+        if kind not in SEVERAL:
             figures = {target: figure}
         for place, picture in figures.items():
             with replacing(place) as (file,), warnings.catch_warnings():
@@ -153,6 +162,13 @@ def plot_all(
                 warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
                 picture.savefig(file, format=form, metadata=_DATES[form])
     return list(figures)
+
+
+def _each(target: Path, names: Sequence[str], draw: Callable[[str], Any]) -> dict[Path, Any]:
+    """A picture for each name, which is part of its file's unless there is one alone."""
+    if len(names) == 1:
+        return {target: draw(names[0])}
+    return {target.with_stem(f"{target.stem}-{name}"): draw(name) for name in names}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -168,9 +184,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=list(KINDS),
         help="linear: solution over time, loglog: error against dt, semilogy: error against sweeps, "
         "scaling: times and speed-up against ranks, size: time and memory against unknowns, "
-        "work: time of a step by problem, profile: its parts, peers: time against error by solver",
+        "work: time of a step by problem, profile: its parts, peers: time against error by solver, "
+        "pendulum: trajectories by method, drift: errors of constraints and energy over time",
     )
-    parser.add_argument("file", metavar="FILE.npy", help="result of solve, convergence, iterations or bench")
+    parser.add_argument("file", metavar="FILE.npy", help="result of solve or of a study")
     parser.add_argument(
         "-o",
         "--out",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -273,65 +273,143 @@ def _groups_of(problem: TestSetProblem) -> dict[str, slice]:
     return {**parts, "multiplier": slice(21, problem.n)}
 
 
-def andrews_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Andrews`."""
-    for i in range(14):
-        out[i] = du[i] - u[i + 7]
-    be, th, ga, ph, de, om, ep = u[0], u[1], u[2], u[3], u[4], u[5], u[6]
-    vbe, vth, vph, vde, vom, vep = u[7], u[8], u[10], u[11], u[12], u[13]
-    a1, a2, a3, a4, a5, a6, a7 = u[14], u[15], u[16], u[17], u[18], u[19], u[20]
-    l1, l2, l3, l4, l5, l6 = u[21], u[22], u[23], u[24], u[25], u[26]
-    sbe, cbe, sbt, cbt = np.sin(be), np.cos(be), np.sin(be + th), np.cos(be + th)
-    sga, cga, sph, cph = np.sin(ga), np.cos(ga), np.sin(ph), np.cos(ph)
-    spd, cpd, sde, cde = np.sin(ph + de), np.cos(ph + de), np.sin(de), np.cos(de)
-    soe, coe, sep, cep = np.sin(om + ep), np.cos(om + ep), np.sin(ep), np.cos(ep)
-    som, com, sth, cth = np.sin(om), np.cos(om), np.sin(th), np.cos(th)
-
-    m11 = _M1 * _RA**2 + _M2 * (_RR**2 - 2.0 * _DA * _RR * cth + _DA**2) + _I1 + _I2
-    m21 = _M2 * (_DA**2 - _DA * _RR * cth) + _I2
-    m22 = _M2 * _DA**2 + _I2
-    m33 = _M3 * (_SA**2 + _SB**2) + _I3
-    m44 = _M4 * (_E - _EA) ** 2 + _I4
-    m54 = _M4 * ((_E - _EA) ** 2 + _ZT * (_E - _EA) * sph) + _I4
-    m55 = (
-        _M4 * (_ZT**2 + 2.0 * _ZT * (_E - _EA) * sph + (_E - _EA) ** 2) + _M5 * (_TA**2 + _TB**2) + _I4 + _I5
-    )
-    m66 = _M6 * (_ZF - _FA) ** 2 + _I6
-    m76 = _M6 * ((_ZF - _FA) ** 2 - _U * (_ZF - _FA) * som) + _I6
-    m77 = (
-        _M6 * ((_ZF - _FA) ** 2 - 2.0 * _U * (_ZF - _FA) * som + _U**2) + _M7 * (_UA**2 + _UB**2) + _I6 + _I7
+@inlined
+def squeezer_masses(cth: float, sph: float, som: float) -> tuple[float, ...]:
+    """Entries 11, 21, 22, 33, 44, 54, 55, 66, 76 and 77 of the mass matrix, whose others vanish."""
+    return (
+        _M1 * _RA**2 + _M2 * (_RR**2 - 2.0 * _DA * _RR * cth + _DA**2) + _I1 + _I2,
+        _M2 * (_DA**2 - _DA * _RR * cth) + _I2,
+        _M2 * _DA**2 + _I2,
+        _M3 * (_SA**2 + _SB**2) + _I3,
+        _M4 * (_E - _EA) ** 2 + _I4,
+        _M4 * ((_E - _EA) ** 2 + _ZT * (_E - _EA) * sph) + _I4,
+        _M4 * (_ZT**2 + 2.0 * _ZT * (_E - _EA) * sph + (_E - _EA) ** 2) + _M5 * (_TA**2 + _TB**2) + _I4 + _I5,
+        _M6 * (_ZF - _FA) ** 2 + _I6,
+        _M6 * ((_ZF - _FA) ** 2 - _U * (_ZF - _FA) * som) + _I6,
+        _M6 * ((_ZF - _FA) ** 2 - 2.0 * _U * (_ZF - _FA) * som + _U**2) + _M7 * (_UA**2 + _UB**2) + _I6 + _I7,
     )
 
+
+@inlined
+def squeezer_moments(
+    vbe: float,
+    vth: float,
+    vph: float,
+    vde: float,
+    vom: float,
+    vep: float,
+    sth: float,
+    cph: float,
+    com: float,
+    sga: float,
+    cga: float,
+) -> tuple[float, ...]:
+    """The moments of motor, spring and velocities on the seven angles."""
     xd, yd = _SD * cga + _SC * sga + _XB, _SD * sga - _SC * cga + _YB
     length = np.sqrt((xd - _XC) ** 2 + (yd - _YC) ** 2)
     force = -_C0 * (length - _L0) / length
     fx, fy = force * (xd - _XC), force * (yd - _YC)
-    f1 = _MOMENT - _M2 * _DA * _RR * vth * (vth + 2.0 * vbe) * sth
-    f2 = _M2 * _DA * _RR * vbe**2 * sth
-    f3 = fx * (_SC * cga - _SD * sga) + fy * (_SD * cga + _SC * sga)
-    f4 = _M4 * _ZT * (_E - _EA) * vde**2 * cph
-    f5 = -_M4 * _ZT * (_E - _EA) * vph * (vph + 2.0 * vde) * cph
-    f6 = -_M6 * _U * (_ZF - _FA) * vep**2 * com
-    f7 = _M6 * _U * (_ZF - _FA) * vom * (vom + 2.0 * vep) * com
+    return (
+        _MOMENT - _M2 * _DA * _RR * vth * (vth + 2.0 * vbe) * sth,
+        _M2 * _DA * _RR * vbe**2 * sth,
+        fx * (_SC * cga - _SD * sga) + fy * (_SD * cga + _SC * sga),
+        _M4 * _ZT * (_E - _EA) * vde**2 * cph,
+        -_M4 * _ZT * (_E - _EA) * vph * (vph + 2.0 * vde) * cph,
+        -_M6 * _U * (_ZF - _FA) * vep**2 * com,
+        _M6 * _U * (_ZF - _FA) * vom * (vom + 2.0 * vep) * com,
+    )
 
-    # The joint of the first two bodies stands in all constraints; its derivatives in be and th.
-    xbe, ybe, xth, yth = _D * sbt - _RR * sbe, _RR * cbe - _D * cbt, _D * sbt, -_D * cbt
+
+@inlined
+def squeezer_sines(
+    be: float, th: float, ga: float, ph: float, de: float, om: float, ep: float
+) -> tuple[float, ...]:
+    """Sines and cosines in turn: beta, beta + Theta, gamma, Phi + delta, delta, Omega + epsilon, epsilon."""
+    sbe, cbe, sbt, cbt = np.sin(be), np.cos(be), np.sin(be + th), np.cos(be + th)
+    sga, cga, spd, cpd = np.sin(ga), np.cos(ga), np.sin(ph + de), np.cos(ph + de)
+    sde, cde, soe, coe = np.sin(de), np.cos(de), np.sin(om + ep), np.cos(om + ep)
+    return sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, np.sin(ep), np.cos(ep)
+
+
+@inlined
+def squeezer_loops(s: tuple[float, ...]) -> tuple[float, ...]:
+    """The closing conditions of the loops, by what :func:`squeezer_sines` returns."""
+    sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
+    x, y = _RR * cbe - _D * cbt, _RR * sbe - _D * sbt
+    return (
+        x - _SS * sga - _XB,
+        y + _SS * cga - _YB,
+        x - _E * spd - _ZT * cde - _XA,
+        y + _E * cpd - _ZT * sde - _YA,
+        x - _ZF * coe - _U * sep - _XA,
+        y - _ZF * soe + _U * cep - _YA,
+    )
+
+
+@inlined
+def squeezer_gradient(s: tuple[float, ...]) -> tuple[float, ...]:
+    """The derivatives of the closing conditions that do not vanish, by the same.
+
+    Those in beta and Theta of the odd and of the even conditions, which share them; then those of one
+    condition after the other in the remaining angles.
+    """
+    sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
+    return (
+        *(_D * sbt - _RR * sbe, _D * sbt, _RR * cbe - _D * cbt, -_D * cbt),
+        *(-_SS * cga, -_SS * sga),
+        *(-_E * cpd, _ZT * sde - _E * cpd, -_E * spd, -(_ZT * cde + _E * spd)),
+        *(_ZF * soe, _ZF * soe - _U * cep, -_ZF * coe, -(_ZF * coe + _U * sep)),
+    )
+
+
+@inlined
+def squeezer_bend(
+    s: tuple[float, ...],
+    vbe: float,
+    vbt: float,
+    vga: float,
+    vpd: float,
+    vde: float,
+    voe: float,
+    vep: float,
+) -> tuple[float, ...]:
+    """Second derivatives of the closing conditions along the velocities of the angles, by the same."""
+    sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
+    be, bt, ga, pd, de, oe, ep = vbe**2, vbt**2, vga**2, vpd**2, vde**2, voe**2, vep**2
+    x, y = _D * cbt * bt - _RR * cbe * be, _D * sbt * bt - _RR * sbe * be
+    return (
+        x + _SS * sga * ga,
+        y - _SS * cga * ga,
+        x + _E * spd * pd + _ZT * cde * de,
+        y - _E * cpd * pd + _ZT * sde * de,
+        x + _ZF * coe * oe + _U * sep * ep,
+        y + _ZF * soe * oe - _U * cep * ep,
+    )
+
+
+def andrews_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`Andrews`."""
+    for i in range(14):
+        out[i] = du[i] - u[i + 7]
+    th, ph, om = u[1], u[3], u[5]
+    a1, a2, a3, a4, a5, a6, a7 = u[14], u[15], u[16], u[17], u[18], u[19], u[20]
+    l1, l2, l3, l4, l5, l6 = u[21], u[22], u[23], u[24], u[25], u[26]
+    sines = squeezer_sines(u[0], th, u[2], ph, u[4], om, u[6])
+    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(np.cos(th), np.sin(ph), np.sin(om))
+    f1, f2, f3, f4, f5, f6, f7 = squeezer_moments(
+        *(u[7], u[8], u[10], u[11], u[12], u[13]),
+        *(np.sin(th), np.cos(ph), np.cos(om), sines[4], sines[5]),
+    )
+    xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = squeezer_gradient(sines)
     sx, sy = l1 + l3 + l5, l2 + l4 + l6
     out[14] = m11 * a1 + m21 * a2 - f1 + xbe * sx + ybe * sy
     out[15] = m21 * a1 + m22 * a2 - f2 + xth * sx + yth * sy
-    out[16] = m33 * a3 - f3 - _SS * cga * l1 - _SS * sga * l2
-    out[17] = m44 * a4 + m54 * a5 - f4 - _E * cpd * l3 - _E * spd * l4
-    out[18] = m54 * a4 + m55 * a5 - f5 + (_ZT * sde - _E * cpd) * l3 - (_ZT * cde + _E * spd) * l4
-    out[19] = m66 * a6 + m76 * a7 - f6 + _ZF * soe * l5 - _ZF * coe * l6
-    out[20] = m76 * a6 + m77 * a7 - f7 + (_ZF * soe - _U * cep) * l5 - (_ZF * coe + _U * sep) * l6
-
-    x, y = _RR * cbe - _D * cbt, _RR * sbe - _D * sbt
-    out[21] = x - _SS * sga - _XB
-    out[22] = y + _SS * cga - _YB
-    out[23] = x - _E * spd - _ZT * cde - _XA
-    out[24] = y + _E * cpd - _ZT * sde - _YA
-    out[25] = x - _ZF * coe - _U * sep - _XA
-    out[26] = y - _ZF * soe + _U * cep - _YA
+    out[16] = m33 * a3 - f3 + xga * l1 + yga * l2
+    out[17] = m44 * a4 + m54 * a5 - f4 + xph * l3 + yph * l4
+    out[18] = m54 * a4 + m55 * a5 - f5 + xde * l3 + yde * l4
+    out[19] = m66 * a6 + m76 * a7 - f6 + xom * l5 + yom * l6
+    out[20] = m76 * a6 + m77 * a7 - f7 + xep * l5 + yep * l6
+    out[21], out[22], out[23], out[24], out[25], out[26] = squeezer_loops(sines)
 
 
 @PROBLEMS.register("andrews")

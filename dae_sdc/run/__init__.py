@@ -17,11 +17,14 @@ if TYPE_CHECKING:
     from dae_sdc.run.accuracy import accuracy as accuracy
     from dae_sdc.run.bench import bench as bench
     from dae_sdc.run.convergence import convergence as convergence
+    from dae_sdc.run.drift import drift as drift
     from dae_sdc.run.info import info as info
     from dae_sdc.run.iterations import iterations as iterations
     from dae_sdc.run.list import list as list
+    from dae_sdc.run.pendulum_study import pendulum_study as pendulum_study
     from dae_sdc.run.playground import playground as playground
     from dae_sdc.run.solve import solve as solve
+    from dae_sdc.run.sundials import sundials as sundials
 
 
 def _modules() -> set[str]:

@@ -13,6 +13,7 @@ from dae_sdc.control.events import Event, LocateEvents
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.run.description import Setup
 from dae_sdc.sweepers.direct import DirectMethod
@@ -20,6 +21,9 @@ from dae_sdc.sweepers.tolerance import Tolerance
 
 NODES_BY_TOLERANCE = ((1e-5, 5),)
 """Number of Radau nodes for tolerances down to a limit; 7 below all."""
+
+DEFAULT_RTOL = 1e-6
+"""Relative tolerance where the method is chosen by the type of the equations and the user gives none."""
 
 LEAST_NODES, MOST_NODES = 2, 7
 """Numbers of nodes of the Radau IIA methods that take runs to a tolerance."""
@@ -43,9 +47,41 @@ def default_sweeper(rtol: float, nodes: int | None) -> str:
     return f"radau-iia-{2 * nodes - 1}"
 
 
+def explicit_method(problem: QuasilinearProblem) -> tuple[str, str]:
+    """The method for quasilinear equations that are not stiff, and why it is that.
+
+    Parameters
+    ----------
+    problem : QuasilinearProblem
+        The equations.
+
+    Returns
+    -------
+    sweeper, reason : str
+        Name of the sweeper, and what it was chosen by; two empty texts for equations that are stiff, or that
+        the user has asked for in another formulation than their first, which is one for implicit methods.
+    """
+    if problem.stiff or problem.formulation != problem.formulations[0]:
+        return "", ""
+    sweeper, what = EXPLICIT_METHODS[problem.kind]
+    return sweeper, f"{what} (type {problem.kind}) that are not marked as stiff"
+
+
 def default_nodes(rtol: float) -> int:
     """Number of Radau nodes that pay at a relative tolerance."""
     return next((count for limit, count in NODES_BY_TOLERANCE if rtol >= 0.99 * limit), MOST_NODES)
+
+
+_SECOND_ORDER = "second-order equations with constraints on "
+EXPLICIT_METHODS = {
+    "eulag": ("projected-dop853", f"{_SECOND_ORDER}positions"),
+    "daeq3": ("projected-dop853", f"{_SECOND_ORDER}positions"),
+    "nohol": ("projected-dop853", f"{_SECOND_ORDER}velocities"),
+    "daeq2": ("projected-dop853", "first-order equations with multipliers"),
+    "daeq1": ("projected-dop853", "first-order equations with constraints"),
+    "daen1": ("chart-dop853", "implicit equations"),
+}
+"""Method for each type of equations, and what to call them: charts pass singular points of implicit ones."""
 
 
 @dataclass(frozen=True)

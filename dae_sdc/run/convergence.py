@@ -296,7 +296,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser,
         "sweepers nodes-list quad qdeltas dts t-end restol newton-tol maxiter initial-guess residual-type",
         "backend linear-solver",
-        "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
+        "steps coarse-nodes coarse-qdelta coarsen match-sweep corrector start parallel param seed out",
     )
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
+from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.registry import unknown
@@ -86,8 +87,12 @@ class Setup:
             orders = expected_orders(
                 self.label["quad"], self.label["nodes"], index, self.sweeper_class.integrates_algebraic
             )
-        known = dict(zip(self.problem.groups, orders, strict=False))
-        return {group: float(known.get(group) or np.nan) for group in self.problem.groups}
+        groups = self.problem.groups
+        known = dict(zip(groups, orders, strict=False))
+        if len(orders) == 2 and len(groups) > 2:
+            # Below index 3 positions and velocities are alike.
+            known = {group: orders[part.stop > self.problem.n_diff] for group, part in groups.items()}
+        return {group: float(known.get(group) or np.nan) for group in groups}
 
 
 def poor_choice(setup: Setup) -> str:
@@ -148,6 +153,8 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
         own_names = ("n_diff", "n_alg")  # given by the problem to its base, not by the user
         base = parameters_of(ProblemDAE)
         accepted = {**accepted, **{name: p for name, p in base.items() if name not in own_names}}
+        if issubclass(cls, QuasilinearProblem):
+            accepted["formulation"] = parameters_of(QuasilinearProblem)["formulation"]
     strange = [name for name in given if name not in accepted]
     if strange:
         known = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]

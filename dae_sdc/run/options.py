@@ -25,7 +25,8 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
     "sweeper": {"help": "method; 'dae-sdc list sweepers' shows all", "default": "fully-implicit"},
     "sweeper-of-run": {
         "flag": "sweeper",
-        "help": "method (fully-implicit; with --rtol Radau IIA); 'dae-sdc list sweepers' shows all",
+        "help": "method (fully-implicit; with --rtol Radau IIA); 'dae-sdc list sweepers' shows all; "
+        "ida and cvode are those of SUNDIALS",
     },
     "rtol": {"type": float, "help": "relative tolerance: step sizes are chosen by error estimates"},
     "atol": {"type": float, "help": "absolute tolerance, with --rtol (rtol times the nominal values)"},
@@ -34,6 +35,43 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "flag": "time-limit",
         "type": float,
         "help": "seconds after which the run is given up, with --rtol",
+    },
+    "max-order": {"type": int, "help": "highest order, of the sweepers ida and cvode (5)"},
+    "cases": {
+        "flag": "case",
+        "type": _words,
+        "help": "methods, separated by commas, radau-iia-9/ggl with a formulation (all that keep or lose the "
+        "constraints in a way of their own)",
+    },
+    "parts": {
+        "flag": "points",
+        "type": int,
+        "help": "number of equal parts of the interval for which the largest errors are kept (100)",
+    },
+    "max-orders": {
+        "flag": "max-order",
+        "type": _integers,
+        "help": "highest orders of ida and cvode, separated by commas (5,1)",
+    },
+    "start-of-pendulum": {
+        "flag": "start",
+        "help": "start of multistep methods: explicit-euler or collocation (explicit-euler)",
+    },
+    "spring-constants": {
+        "flag": "k",
+        "type": _numbers,
+        "help": "spring constants, separated by commas (1,10,100,500,1000,1500)",
+    },
+    "sweepers-of-pendulum": {
+        "flag": "sweeper",
+        "type": _words,
+        "help": "methods, separated by commas, bdf2/fixed-point for a corrector, ida and cvode for SUNDIALS, "
+        "reference for an accurate solution (explicit Euler, BDF and CVODE)",
+    },
+    "rtols-of-pendulum": {
+        "flag": "rtols",
+        "type": _numbers,
+        "help": "tolerances of ida and cvode, separated by commas (1e-6,1e-3,1e-2)",
     },
     "sweepers": {
         "flag": "sweeper",
@@ -93,6 +131,8 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "help": "parameter of the problem; may be repeated",
     },
     "seed": {"type": int, "help": "seed of the random initial guess"},
+    "corrector": {"help": "of multistep methods: how steps are solved, newton or fixed-point (newton)"},
+    "start": {"help": "of multistep methods: first values by collocation or explicit-euler (collocation)"},
     "checkpoint": {
         "metavar": "FILE.npz",
         "help": "file to which the state of the run is written now and then, to go on from with --resume",
@@ -125,7 +165,7 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
     """The options that describe a run, as arguments of the functions in ``dae_sdc.run``."""
     names = (
         "sweeper nodes quad qdelta restol newton_tol maxiter nsweeps initial_guess residual_type seed "
-        "coarse_nodes coarse_qdelta coarsen match_sweep backend linear_solver"
+        "coarse_nodes coarse_qdelta coarsen match_sweep backend linear_solver corrector start"
     ).split()
     given = {name: getattr(args, name) for name in names if getattr(args, name, None) is not None}
     if getattr(args, "param", None):

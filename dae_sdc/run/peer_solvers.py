@@ -193,16 +193,28 @@ def slope_at(problem: ProblemDAE, u: Vector, t: float) -> Vector:
     return solved
 
 
+class Posed(Protocol):
+    """What a solver has to know of a problem besides its equations."""
+
+    @property
+    def problem(self) -> ProblemDAE:
+        """The problem."""
+
+    @property
+    def switches(self) -> bool:
+        """Whether the branch of the equations is chosen by the state at the start of a step."""
+
+
 class Equations:
     """Residual and Jacobian of a problem in the piece of the interval that was begun last.
 
     Parameters
     ----------
-    case : Case
-        Its problem has an exact Jacobian.
+    case : Posed
+        What to solve; its problem has an exact Jacobian.
     """
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Posed) -> None:
         problem = case.problem
         self.problem, self.n, self.pattern = problem, problem.n, problem.sparsity
         # Parameters change with the pieces; a copy of them would not do for Jacobians by complex steps.
@@ -210,10 +222,8 @@ class Equations:
         kernels = problem.kernels
         if kernels is not None and kernels.jacobian:
             self.residual, self.entries = self._compiled(kernels.residual, kernels.jacobian)
-        elif getattr(problem, "jacobian", None) is not None:
-            self.residual, self.entries = self._plain(problem.jacobian)
         else:
-            raise InputError(f"{type(problem).__name__} has no exact Jacobian, which peers get")
+            self.residual, self.entries = self._in_python()
         if case.switches:
             self._follow()
 
@@ -252,8 +262,11 @@ class Equations:
 
         return residual, entries
 
-    def _plain(self, jacobian: Callable[..., Any]) -> tuple[Callable[..., None], Callable[..., None]]:
+    def _in_python(self) -> tuple[Callable[..., None], Callable[..., None]]:
         problem, n_diff = self.problem, self.problem.n_diff
+        if getattr(problem, "jacobian", None) is None:
+            raise InputError(f"{type(problem).__name__} has no exact Jacobian, which peers get")
+        jacobian: Callable[..., Any] = problem.jacobian
 
         def residual(t: float, y: Vector, yp: Vector, out: Vector) -> None:
             out[:] = problem.eval_f(attach(y, n_diff), attach(yp, n_diff), t)
@@ -340,7 +353,7 @@ class Ida:
         """Integrate over the interval; counting goes from step to step, which takes a little longer."""
         tic = perf_counter()
         problem, equations = case.problem, Equations(case)
-        jacobian = self._jacobian(equations, case.sparse)
+        jacobian = self.jacobian(equations, case.sparse)
         given = self.options(case)
         if case.sparse:
             given["sparsity"] = problem.sparsity
@@ -374,7 +387,7 @@ class Ida:
         return Outcome(time, u, float(steps) if count else math.nan, **work)
 
     @staticmethod
-    def _jacobian(equations: Equations, in_pattern: bool) -> Callable[..., None]:
+    def jacobian(equations: Equations, in_pattern: bool) -> Callable[..., None]:
         """The callback; IDA's Jacobian is dF/du + cj dF/du', here it is dF/du' + c dF/du."""
         entries = equations.entries
         if equations.pattern is None or in_pattern:

@@ -97,7 +97,7 @@ class Steps(Run):
 
 @dataclass
 class Table(Study):
-    """The rows of a study of ``bench`` while it runs, saved after each and however it ends."""
+    """The rows of a study while it runs, with units, saved after each and however it ends."""
 
     units: Mapping[str, str] = field(default_factory=dict)
 
@@ -106,7 +106,7 @@ class Table(Study):
         data = np.zeros(len(self.rows), dtype=self.columns)
         for place, row in enumerate(self.rows):
             data[place] = row
-        return Result("bench", data, self.units, self.parameters, command_line())
+        return Result(self.kind, data, self.units, self.parameters, command_line())
 
     def put(self, **row: Any) -> None:
         """Add a row; numbers that are not given are NaN, counts and texts empty."""

@@ -15,9 +15,14 @@ from numpy.typing import NDArray
 
 from dae_sdc.control.events import EventRecord
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_within
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.run.results import Result, check_target, command_line, load, replacing
+
+DENSE_LIMIT = 10_000
+"""Number of unknowns up to which what u(t) between the steps needs is kept unasked."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +40,7 @@ class Solution:
     success : bool
         Whether the run reached its end time.
     message : str
-        Why it did not, or which terminal event ended it.
+        Why it did not, which terminal event ended it, or which singular points it has passed.
     stats : mapping
         ``steps``, ``rejected``, ``sweeps`` and the work counters ``rhs``, ``newton``, ``jacobian``,
         ``factorization``, ``solve`` of the whole run.
@@ -250,6 +255,46 @@ class Solution:
             dense=dense,
             saves_dense=dense is not None,
         )
+
+
+def output_times(t_eval: Any, start: float, end: float) -> Vector:
+    """The times at which a solution is asked for.
+
+    Parameters
+    ----------
+    t_eval : array_like, shape (K,)
+        What was given.
+    start, end : float
+        The interval.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+        As floats.
+
+    Raises
+    ------
+    InputError
+        If there are none, they do not increase, or one lies outside the interval.
+    """
+    times = times_within(t_eval, start, end, "t_eval", round_off_of_times(start, end, 0))
+    if times.ndim != 1 or not times.size or (np.diff(times) <= 0.0).any():
+        raise InputError(f"t_eval must be an array of increasing times; got {t_eval!r}")
+    return times
+
+
+def plain(value: Any) -> Any:
+    """A parameter as it can stand in a result file."""
+    return str(value) if isinstance(value, complex) else value
+
+
+def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
+    """u' at the start of a run where the problem knows it, NaN elsewhere."""
+    try:
+        known = np.allclose(problem.u_exact(t0), u0, rtol=1e-9, atol=1e-12)
+        return np.array(problem.du_exact(t0), dtype=float) if known else np.full(problem.n, np.nan)
+    except InputError:
+        return np.full(problem.n, np.nan)
 
 
 def _beside(target: Path) -> Path:

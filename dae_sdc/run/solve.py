@@ -10,7 +10,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -33,13 +33,23 @@ from dae_sdc.control.hooks import (
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_within
-from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
-from dae_sdc.run.adaptive import Limits, adapt, default_nodes, default_sweeper, locate, stops_of
+from dae_sdc.run.adaptive import (
+    DEFAULT_RTOL,
+    Limits,
+    adapt,
+    default_nodes,
+    default_sweeper,
+    explicit_method,
+    locate,
+    stops_of,
+)
 from dae_sdc.run.description import (
     ProblemLike,
     Setup,
@@ -56,7 +66,7 @@ from dae_sdc.run.description import (
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_root, ranks
 from dae_sdc.run.results import check_target
 from dae_sdc.run.resume import Saving, one_at_a_time
-from dae_sdc.run.solution import Solution
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.tolerance import Tolerance
 
@@ -71,8 +81,11 @@ PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
 MOST_TAGGED = 99
 """Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
 
-DENSE_LIMIT = 10_000
-"""Number of unknowns up to which what u(t) between the steps needs is kept unasked."""
+MOST_PLACES = 5
+"""Singular points that a message names."""
+
+SETTINGS_OF_PROBLEMS = {"problem_params", "newton_tol", "linear_solver"}
+"""Settings that say nothing about the method."""
 
 PAUSE = 0.5
 """Least time in seconds between two savings of a run that goes on."""
@@ -94,6 +107,7 @@ def solve(
     dt: float | None = None,
     dt_max: float | None = None,
     time_limit: float | None = None,
+    max_order: int | None = None,
     t_end: float | None = None,
     t0: float | None = None,
     u0: Any = None,
@@ -121,7 +135,10 @@ def solve(
     sweeper : str or type, optional
         Name or class of the sweeper. If not given, "fully-implicit" with a fixed step size, and with ``rtol``
         a Radau IIA method of as many nodes as pay at the tolerance, see
-        :func:`dae_sdc.run.adaptive.default_sweeper`.
+        :func:`dae_sdc.run.adaptive.default_sweeper`. Quasilinear equations that are not stiff get an explicit
+        method that keeps their constraints, see :func:`dae_sdc.run.adaptive.explicit_method`, with ``rtol``
+        1e-6 if neither ``rtol`` nor ``dt`` is given; ``parameters["chosen_for"]`` says why. With "ida" or
+        "cvode" SUNDIALS does the run, see :func:`dae_sdc.run.sundials.sundials`.
     rtol : float, optional
         Relative tolerance: step sizes are chosen by error estimates. A fixed step size if not given. Sweepers
         of spectral deferred corrections end their sweeps by it, and take as many nodes as pay unless told.
@@ -134,6 +151,8 @@ def solve(
         interval; with ``rtol`` it is the first step.
     dt_max, time_limit : float, optional
         With ``rtol``: largest step, and seconds after which the run is given up.
+    max_order : int, optional
+        With "ida" and "cvode": highest order of their formulas.
     u0 : array_like, shape (n,), optional
         Initial value, consistent with the equations; the problem's own if not given.
     t_eval : array_like, shape (K,), optional
@@ -182,6 +201,41 @@ def solve(
     InputError
         If something given cannot be used.
     """
+    if isinstance(sweeper, str) and sweeper not in SWEEPERS:
+        from dae_sdc.run.sundials import SOLVERS, sundials
+
+        if sweeper in SOLVERS:
+            others = {"events": events, "steps": steps, "parallel": parallel, "comm": comm, "hooks": hooks}
+            others |= {"controller_params": controller_params, "checkpoint": checkpoint, "every": every}
+            others |= {"resume": resume} | settings
+            params = others.pop("problem_params", None)
+            unset = [name for name, value in others.items() if value is None or value is False or value == ()]
+            useless = [name for name in others if name not in unset]
+            if useless:
+                raise InputError(f"these options have no effect on '{sweeper}': {', '.join(useless)}")
+            if rtol is None:
+                raise InputError(f"'{sweeper}' chooses its steps by a tolerance; give rtol")
+            return sundials(
+                problem,
+                sweeper,
+                rtol=rtol,
+                atol=atol,
+                leave_out=leave_out or None,
+                max_order=max_order,
+                dt=dt,
+                dt_max=dt_max,
+                time_limit=time_limit,
+                t0=t0,
+                t_end=t_end,
+                u0=u0,
+                t_eval=t_eval,
+                dense=dense,
+                problem_params=params,
+                out=out,
+                progress=progress,
+            )
+    if max_order is not None:
+        raise InputError("max_order belongs to the sweepers 'ida' and 'cvode'; leave it out")
     everyone(parallel, comm)  # what is wrong on one rank alone must end the others too
     known = [name for name in parameters_of(describe) if name not in ("problem", "sweeper")]
     for name in settings:
@@ -189,9 +243,14 @@ def solve(
             raise InputError(unknown("option", name, known))
     if steps is not None:
         require_count("the number of steps that iterate together", steps)
+    chosen = ""
+    if sweeper is None:
+        sweeper, chosen = _by_type(problem, settings)
+        if sweeper is not None and rtol is None and dt is None:
+            rtol = DEFAULT_RTOL
     if rtol is None:
-        idle = {"atol": atol, "leave_out": leave_out or None, "dt_max": dt_max, "time_limit": time_limit}
-        useless = [name for name, value in idle.items() if value is not None]
+        bounds = {"atol": atol, "leave_out": leave_out or None, "dt_max": dt_max, "time_limit": time_limit}
+        useless = [name for name, value in bounds.items() if value is not None]
         if useless:
             raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(useless)}")
         sweeper = sweeper or "fully-implicit"
@@ -266,40 +325,27 @@ def solve(
         show = progress and team.root
         with tqdm(total=count, unit="step", disable=None if show else True, leave=False) as bar:
             run = _Run(setup, first, start, end, count, team, out if team.root else None, times, dense)
+            run.chosen = chosen
             run.locates, run.saving = locates, saving
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
+
+
+def _by_type(problem: ProblemLike, settings: Mapping[str, Any]) -> tuple[str | None, str]:
+    """The method for the type of the equations, and why; None for equations or settings that want another."""
+    given = PROBLEMS[problem] if isinstance(problem, str) else problem
+    cls = given if isinstance(given, type) else type(given)
+    if not issubclass(cls, QuasilinearProblem) or settings.keys() - SETTINGS_OF_PROBLEMS:
+        return None, ""
+    own = make_problem(problem, settings.get("problem_params"))
+    assert isinstance(own, QuasilinearProblem)
+    sweeper, reason = explicit_method(own)
+    return sweeper or None, reason
 
 
 def sweeps_nodes(sweeper: SweeperLike) -> bool:
     """Whether a sweeper, by its name or class, is one of spectral deferred corrections."""
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     return isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE)
-
-
-def output_times(t_eval: Any, start: float, end: float) -> Vector:
-    """The times at which a solution is asked for.
-
-    Parameters
-    ----------
-    t_eval : array_like, shape (K,)
-        What was given.
-    start, end : float
-        The interval.
-
-    Returns
-    -------
-    ndarray, shape (K,)
-        As floats.
-
-    Raises
-    ------
-    InputError
-        If there are none, they do not increase, or one lies outside the interval.
-    """
-    times = times_within(t_eval, start, end, "t_eval", round_off_of_times(start, end, 0))
-    if times.ndim != 1 or not times.size or (np.diff(times) <= 0.0).any():
-        raise InputError(f"t_eval must be an array of increasing times; got {t_eval!r}")
-    return times
 
 
 def sweep_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> None:
@@ -337,6 +383,8 @@ class _Run:
     saving: Saving | None = None
     saved: float = field(default_factory=perf_counter)
     pause: float = PAUSE
+    chosen: str = ""
+    remark: str = ""
 
     @property
     def dt(self) -> float:
@@ -390,6 +438,9 @@ class _Run:
                 else:
                     controller = controller_MPI(params, description, team.steps)
             record = next(hook for hook in controller.hooks if isinstance(hook, Record))
+            sweepers = [level.sweep for step in controller.steps for level in step.levels]
+            for one in sweepers:
+                one.keeps_interior = Record.dense
             if self.saving is not None:
                 controller.checkpoints = self.saving.attach(controller, record, team)
                 bar.update(self.saving.steps)
@@ -413,6 +464,9 @@ class _Run:
         problems = [level.prob for step in controller.steps for level in step.levels]
         work = np.array([sum(P.work_counters[name].niter for P in problems) for name in COUNTERS], float)
         total = dict(zip(COUNTERS, map(int, team.total(work, team.comm)), strict=True))
+        if hasattr(sweepers[0], "charts"):
+            total["charts"] = sweepers[0].charts
+            self.remark = _singular_points(sweepers[0].passed)
         located = getattr(controller, "events", None)
         solution = self.solution(record, message, total, log, located)
         if self.out is not None:
@@ -460,7 +514,7 @@ class _Run:
         }
         if total is None:
             total = {name: int(per_step[name].sum()) for name in COUNTERS}
-        start = _derivative_at_start(problem, u0, t0)
+        start = derivative_at_start(problem, u0, t0)
         t = np.array([t0, *(row["t"] for row in rows)])
         u = np.array([u0.view(np.ndarray), *(row["u"] for row in rows)])
         du = np.array([start, *(row["du"] for row in rows)])
@@ -477,7 +531,7 @@ class _Run:
             names=problem.names,
             units=problem.units,
             success=not message,
-            message=message or ("" if located is None else located.message),
+            message=message or ("" if located is None else located.message) or self.remark,
             stats={
                 "steps": len(rows),
                 "rejected": record.rejected,
@@ -487,6 +541,7 @@ class _Run:
             per_step=per_step,
             parameters={
                 **setup.label,
+                **({"chosen_for": self.chosen} if self.chosen else {}),
                 "dt": self.dt,
                 "t0": t0,
                 "t_end": self.t_end,
@@ -496,7 +551,7 @@ class _Run:
                 "time_unit": problem.time_unit,
                 "restol": setup.description["level_params"]["restol"],
                 "maxiter": setup.most_sweeps,
-                "problem_params": {name: _plain(value) for name, value in problem.params.items()},
+                "problem_params": {name: plain(value) for name, value in problem.params.items()},
                 "parallel": setup.parallel or "",
                 "ranks": self.team.size,
                 **({} if self.saving is None else self.saving.parameters),
@@ -509,7 +564,25 @@ class _Run:
         )
         if self.t_eval is not None:
             solution = solution.at(self.t_eval)
+            if getattr(setup.sweeper_class, "on_manifold", False):
+                solution = _on_manifold(problem, solution)
         return solution if self.keeps else replace(solution, dense=None)
+
+
+def _singular_points(passed: Sequence[tuple[float, float]]) -> str:
+    """What to say of the singular points that a run has passed; nothing where there are none."""
+    places = "; ".join(f"{start:.6g} and {end:.6g}" for start, end in passed[:MOST_PLACES])
+    more = f" and {len(passed) - MOST_PLACES} more" if len(passed) > MOST_PLACES else ""
+    return f"passed singular points of the equations between t={places}{more}" if passed else ""
+
+
+def _on_manifold(problem: QuasilinearProblem, solution: Solution) -> Solution:
+    """The same with rows that meet the constraints, and with derivatives and multipliers of the equations."""
+    u, du = solution.u.copy(), solution.du.copy()
+    for i, t in enumerate(solution.t.tolist()):
+        with suppress(SolveError):  # at a singular point, what lies between the steps must do
+            u[i], du[i] = problem.on_manifold(t, u[i], du[i])
+    return replace(solution, u=u, du=du)
 
 
 @contextmanager
@@ -538,27 +611,15 @@ def _number_of_slopes(setup: Setup) -> int:
     return problem.n_diff if problem.n_diff < problem.n else 0
 
 
-def _plain(value: Any) -> Any:
-    """A parameter as it can stand in a result file."""
-    return str(value) if isinstance(value, complex) else value
-
-
-def _derivative_at_start(problem: ProblemDAE, u0: MeshDAE, t0: float) -> Vector:
-    try:
-        known = np.allclose(problem.u_exact(t0), u0, rtol=1e-9, atol=1e-12)
-        return np.asarray(problem.du_exact(t0)) if known else np.full(problem.n, np.nan)
-    except InputError:
-        return np.full(problem.n, np.nan)
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc solve``."""
     parser.add_argument("problem", help="name of the problem; 'dae-sdc list' shows all")
     options.add(
         parser,
-        "sweeper-of-run nodes quad qdelta dt t-end rtol atol dt-max longest-run restol newton-tol maxiter",
+        "sweeper-of-run nodes quad qdelta dt t-end rtol atol dt-max longest-run max-order restol newton-tol",
+        "maxiter",
         "nsweeps initial-guess residual-type backend linear-solver points",
-        "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
+        "steps coarse-nodes coarse-qdelta coarsen match-sweep corrector start parallel param seed out",
         "checkpoint every resume",
     )
 
@@ -582,6 +643,7 @@ def main(args: argparse.Namespace) -> int:
         dt=args.dt,
         dt_max=args.dt_max,
         time_limit=args.time_limit,
+        max_order=args.max_order,
         t_end=args.t_end,
         t_eval=_points(args),
         steps=args.steps,
@@ -605,6 +667,8 @@ def main(args: argparse.Namespace) -> int:
         f"{args.problem}: t = {solution.t[-1]:g} after {stats['steps']} steps, {stats['sweeps']} sweeps, "
         f"{stats['newton']} Newton iterations, {stats['rhs']} residual evaluations"
     )
+    if "chosen_for" in solution.parameters:
+        print(f"  by {solution.parameters['sweeper']}, for {solution.parameters['chosen_for']}")
     for name, unit, value in zip(solution.names, solution.units, solution.u[-1], strict=True):
         print(f"  {name:<12} {value: .15e}  {unit}")
     if args.out:

@@ -1,0 +1,116 @@
+"""Functions in Python as C functions of the signature of residual kernels."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.problem import undefined
+from dae_sdc.dae.state import Vector
+
+MOST_VIEWS = 256
+"""Addresses a callback remembers; compiled solvers pass a handful of buffers again and again."""
+
+_SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_double, *4 * [ctypes.c_void_p])
+
+
+class CallbackFailure:
+    """Where callbacks leave the first exception that compiled code cannot pass on.
+
+    Attributes
+    ----------
+    error : BaseException or None
+        It; the values of that call and of those after it were NaN or useless.
+    """
+
+    error: BaseException | None = None
+
+    def keep(self, error: BaseException) -> None:
+        """Remember an exception, unless there is one already."""
+        if self.error is None:
+            self.error = error
+
+    def check(self) -> None:
+        """Raise what was kept, once; solvers call this when the compiled code has returned."""
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
+
+
+def _forgotten() -> None:
+    """What a copy of a callback is: its address would be that of the original."""
+
+
+class Callback:
+    """The C function ``f(t, u*, v*, p*, out*)`` that calls a function in Python.
+
+    Parameters
+    ----------
+    function : callable
+        ``function(t, u)`` or, with velocities, ``function(t, u, v)``, which returns an array of the shape
+        ``shape``. An exception that means that there is no value gives NaN; any other gives NaN and is kept.
+    n : int
+        Length of u and v.
+    shape : tuple of int
+        Shape of the result, which is written row by row.
+    velocities : bool
+        Whether the function takes v; else v may be a null pointer.
+    failure : CallbackFailure
+        Where exceptions are kept.
+
+    Attributes
+    ----------
+    address : int
+        Address of the C function, which lives as long as this object.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Vector],
+        n: int,
+        shape: tuple[int, ...],
+        velocities: bool,
+        failure: CallbackFailure,
+    ) -> None:
+        size = int(np.prod(shape))
+        inputs: dict[int, Vector] = {}
+        outputs: dict[int, Vector] = {}
+
+        def view(known: dict[int, Vector], address: int, length: int, shape: tuple[int, ...]) -> Vector:
+            if len(known) >= MOST_VIEWS:
+                known.clear()
+            buffer: Any = (ctypes.c_double * length).from_address(address)
+            known[address] = np.frombuffer(buffer).reshape(shape)
+            return known[address]
+
+        def call(t: float, u: int, v: int | None, p: int | None, out: int) -> None:
+            target = None
+            try:
+                target = outputs.get(out)
+                if target is None:
+                    target = view(outputs, out, size, shape)
+                place = inputs.get(u)
+                if place is None:
+                    place = view(inputs, u, n, (n,))
+                # Copies: what the function keeps must not change, and what it changes must not be ours.
+                if v is None or not velocities:
+                    target[...] = function(t, place.copy())
+                    return
+                slope = inputs.get(v)
+                if slope is None:
+                    slope = view(inputs, v, n, (n,))
+                target[...] = function(t, place.copy(), slope.copy())
+            except BaseException as error:  # also an interrupt: it would be lost in compiled code
+                if target is not None:
+                    target.fill(np.nan)
+                if not (isinstance(error, Exception) and undefined(error)):
+                    failure.keep(error)
+
+        self._function = _SIGNATURE(call)
+        self.address = int(ctypes.cast(self._function, ctypes.c_void_p).value or 0)
+
+    def __reduce__(self) -> Any:
+        return _forgotten, ()

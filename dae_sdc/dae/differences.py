@@ -1,0 +1,89 @@
+"""Derivatives of functions in Python: complex steps where they take them, central differences else."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+
+STEP: Final = 2.0**-400
+"""Imaginary part of a complex step: its square is nothing, and dividing by it is exact."""
+
+FIRST: Final = 1e-3
+"""Step of first differences of order 6 relative to the scale of the argument: round-off 3e-13."""
+
+SECOND: Final = 2e-2
+"""Step of second differences of order 6 relative to the scale of the argument: round-off 2e-12."""
+
+AGREE: Final = 1e-6
+"""Relative difference up to which a derivative by complex steps and one by differences are the same."""
+
+
+def slope(function: Callable[[float], Any], step: float) -> Any:
+    """f'(0) by central differences of order 6.
+
+    Parameters
+    ----------
+    function : callable
+        f of one real number, with an array of any shape, real or complex, for value.
+    step : float
+        Distance of neighbouring points.
+
+    Returns
+    -------
+    ndarray
+        Of the shape of the values.
+    """
+    one, two, three = (function(k * step) - function(-k * step) for k in (1, 2, 3))
+    return (45.0 * one - 9.0 * two + three) / (60.0 * step)
+
+
+def curvature(function: Callable[[float], Any], step: float) -> Any:
+    """f''(0) by central differences of order 6, see :func:`slope`."""
+    middle = 2.0 * function(0.0)
+    # By pairs, so that a constant function has exactly zero for derivative.
+    one, two, three = (function(k * step) + function(-k * step) - middle for k in (1, 2, 3))
+    return (270.0 * one - 27.0 * two + 2.0 * three) / (180.0 * step * step)
+
+
+def complex_slope(function: Callable[[complex], Any]) -> Vector:
+    """f'(0) by a complex step, exact to round-off where f is analytic."""
+    derivative: Vector = np.imag(function(1j * STEP)) / STEP
+    return derivative
+
+
+def takes_complex(function: Callable[[Any], Any], scale: float = 1.0) -> bool:
+    """Whether f of one number gives its derivative by a complex step.
+
+    Parameters
+    ----------
+    function : callable
+        f, with an array for value.
+    scale : float
+        Distance over which f changes little.
+
+    Returns
+    -------
+    bool
+        False where f refuses complex numbers, drops imaginary parts or is not analytic, such as by ``abs``.
+    """
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            real = np.asarray(function(0.0))
+            expected = np.asarray(slope(function, FIRST * scale))
+            warnings.simplefilter("error")
+            stepped = np.asarray(function(1j * STEP))
+    except Exception:  # whatever a function says to numbers it was not made for
+        return False
+    if stepped.shape != real.shape or stepped.dtype.kind not in "cfiu" or not np.isfinite(expected).all():
+        return False
+    size = float(np.abs(real).max(initial=0.0))
+    found = np.imag(stepped) / STEP
+    same_value = np.abs(np.real(stepped) - real).max(initial=0.0) <= 1e-12 * size
+    tolerance = AGREE * (np.abs(expected).max(initial=0.0) + 1e-6 * size / scale)
+    return bool(same_value and np.abs(found - expected).max(initial=0.0) <= tolerance)

@@ -1,0 +1,449 @@
+"""The parts of quasilinear equations, real, complex and as C functions, and derivatives of constraints."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.callbacks import Callback, CallbackFailure
+from dae_sdc.dae.differences import FIRST, SECOND, STEP, complex_slope, curvature, slope, takes_complex
+from dae_sdc.dae.kernels import compile_kernel, complex_step, machine
+from dae_sdc.dae.problem import ProblemDAE, _real
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
+
+PARTS = ("A", "B", "h", "g", "dg", "dg_dt", "d2g")
+"""Parts of the equations, in the order of the addresses of :class:`Pointers`."""
+
+
+class Pointers(NamedTuple):
+    """The parts of quasilinear equations as C functions ``part(t, u*, v*, p*, out*)``.
+
+    Parameters
+    ----------
+    kind : str
+        "daeq1", "daeq2", "daeq3", "nohol" or "eulag"; an :class:`ImplicitDAE` is a "daeq1" in (u, u', w).
+    n, m : int
+        Numbers of functions u and of constraints.
+    addresses : ndarray of int64, shape (8,)
+        Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have. First-order
+        equations do not read v. For "nohol", dg is dg/dv, dg_dt is g_t + g_u v, and d2g is the same.
+    p : ndarray
+        Parameters, to be passed as they are; numbers that the functions need stand before the first.
+    failure : CallbackFailure
+        Where functions in Python leave an exception; to be checked when compiled code has returned.
+    owners : tuple
+        What must live as long as the addresses are used.
+    """
+
+    kind: str
+    n: int
+    m: int
+    addresses: npt.NDArray[np.int64]
+    p: Vector
+    failure: CallbackFailure
+    owners: tuple[Any, ...]
+
+
+class _Compiled:
+    """Pointers of one problem and the numbers they were made with; a copy of a problem makes its own."""
+
+    def __init__(self, source: Vector, pointers: Pointers) -> None:
+        self.source, self.pointers = source, pointers
+
+    def __reduce__(self) -> Any:
+        return _forgotten, ()
+
+
+def _forgotten() -> None:
+    """What a copy of pointers is."""
+
+
+@functools.cache
+def _machine() -> Any:
+    """The module that calls kernels, found once: each call of a kernel asks for it."""
+    return machine()
+
+
+def _constraint_machine() -> Any:
+    """The module of compiled derivatives, imported when one is wanted."""
+    return importlib.import_module("dae_sdc.dae.machine_constraints")
+
+
+def supplied(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a method that stands in for one that a user's class may give."""
+    method.supplied = True  # type: ignore[attr-defined]
+    return method
+
+
+class QuasilinearParts(ProblemDAE):
+    """Base of :class:`~dae_sdc.dae.quasilinear_base.QuasilinearProblem`: what evaluates the parts.
+
+    Attributes
+    ----------
+    kind : str
+        Which of the six types.
+    n_constraints : int
+        Number of constraints.
+    """
+
+    kind: str = ""
+    n_constraints: int
+    _size: int  # number of u in the quasilinear form
+
+    _arguments: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # of what a class gives, by its name
+    _needed: ClassVar[tuple[str, ...]] = ()
+    _with_velocity: ClassVar[frozenset[str]] = frozenset()
+    _user_names: ClassVar[Mapping[str, str]] = {}  # of parts that a class gives under other names
+    _sources: Mapping[str, str] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        for name, arguments in cls._arguments.items():
+            own, kernel = cls.__dict__.get(name), cls.__dict__.get(f"{name}_kernel")
+            given = own is not None and not hasattr(own, "supplied")
+            if given and kernel is not None:
+                raise InputError(f"{cls.__qualname__} gives {name} twice, as a method and as {name}_kernel")
+            if given:
+                _check_signature(cls, name, arguments)
+                setattr(cls, f"{name}_kernel", None)
+            elif kernel is not None:
+                supplier = next(
+                    base.__dict__[name]
+                    for base in cls.__mro__
+                    if hasattr(base.__dict__.get(name), "supplied")
+                )
+                setattr(cls, name, supplier)
+
+    def _begin_parts(self) -> None:
+        """Set up what the parts are evaluated with."""
+        self._shapes = self._part_shapes()
+        self._sources = {name: self._given(name) for name in PARTS}
+        self._complex: dict[str, bool] = {}
+        self._steps = 1j * STEP * np.eye(self._size)
+        self._failure = CallbackFailure()
+        self._compiled: _Compiled | None = None
+
+    def _part_shapes(self) -> dict[str, tuple[int, ...]]:
+        n, m = self._size, self.n_constraints
+        rows = n - m if self.kind in ("daen1", "daeq1") else n
+        shapes = {"A": (rows, n), "B": (n, m), "h": (rows,), "g": (m,), "dg": (m, n), "dg_dt": (m,)}
+        return {**shapes, "d2g": (m,)}
+
+    # --- the parts of the equations -------------------------------------------------------------------
+
+    def _given(self, name: str) -> str:
+        """How a class gives a part: as a "method", a "kernel", or not at all."""
+        known: str | None = self._sources.get(name)
+        if known is not None:
+            return known
+        name = self._user_names.get(name, name)
+        if getattr(type(self), f"{name}_kernel", None) is not None:
+            return "kernel"
+        method = getattr(type(self), name, None)
+        return "" if method is None or hasattr(method, "supplied") else "method"
+
+    def _at(self, name: str, t: float, q: Vector, v: Vector | None = None) -> Vector:
+        """A part as a real array of its shape."""
+        method: Callable[..., Any] = getattr(self, name)
+        value = method(t, q, v) if name in self._with_velocity else method(t, q)
+        if type(value) is np.ndarray and value.dtype == np.float64 and value.shape == self._shapes[name]:
+            return value
+        return self._checked(name, value)
+
+    def _checked(self, name: str, value: Any) -> Vector:
+        shape, label = self._shapes[name], self._user_names.get(name, name)
+        try:
+            array = _real(value)
+        except TypeError as error:
+            reason = "is its return statement missing?" if value is None else str(error)
+            raise InputError(
+                f"{label} of {type(self).__name__} must return real numbers of shape {shape} ({reason})"
+            ) from None
+        if array.shape != shape:
+            raise InputError(f"{label} of {type(self).__name__} must return shape {shape}; got {array.shape}")
+        return array
+
+    def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:
+        """A part that the class gives as a kernel or leaves to be derived."""
+        label = self._user_names.get(name, name)
+        if self._given(name) == "kernel":
+            kernel: Any = getattr(type(self), f"{label}_kernel")
+            return self._run(
+                compile_kernel(kernel, "residual").address, name, t, q, v, self.packed_parameters
+            )
+        if name not in ("dg", "dg_dt", "d2g"):
+            arguments = ", ".join(self._arguments[label])
+            raise InputError(f"{type(self).__name__} defines no {label}({arguments})")
+        if self._compiles_derivatives:
+            pointers = self.pointers()
+            return self._run(int(pointers.addresses[PARTS.index(name)]), name, t, q, v, pointers.p)
+        q = np.asarray(q, dtype=float)
+        if v is not None:
+            v = np.asarray(v, dtype=float)
+        derive: Callable[..., Vector] = getattr(self, f"_derived_{name}")
+        return derive(t, q, v)
+
+    def _run(self, address: int, name: str, t: float, q: Any, v: Any, p: Vector) -> Vector:
+        out = np.empty(self._shapes[name])
+        place = np.array(q, dtype=np.float64)
+        rate = place if v is None else np.array(v, dtype=np.float64)
+        for array in (place, rate):
+            if array.shape != (self._size,):
+                raise InputError(
+                    f"{type(self).__name__} has {self._size} functions; got an array of shape {array.shape}"
+                )
+        _machine().residual_at(address, float(t), place, rate, p, out.reshape(-1))
+        return out
+
+    # --- derivatives ----------------------------------------------------------------------------------
+
+    def _scales(self, q: Vector) -> tuple[Vector, float]:
+        """Distances over which the parts change little, in u and in t."""
+        nominal = np.asarray(self.nominal, dtype=float)
+        own = nominal[: self._size] if nominal.ndim == 1 else np.full(self._size, float(nominal))
+        return own + np.abs(q), 10.0 * float(self.dt)
+
+    def _reach(self, q: Vector, v: Vector) -> float:
+        """A time over which the parts change little along a motion."""
+        scales, time = self._scales(q)
+        moving = v != 0.0
+        return float(min(0.5 * time, *(scales[moving] / np.abs(v[moving])), np.inf))
+
+    def _takes_complex(self, name: str, t: float, q: Vector, v: Vector | None, time: bool = False) -> bool:
+        """Whether a part takes complex u (and u'), or a complex t; found out once, near a given point."""
+        key = f"{name}(t)" if time else name
+        known = self._complex.get(key)
+        if known is not None:
+            return known
+        given = self._given(name)
+        if given == "kernel":
+            found = not time and self._complex_kernel(name) is not None
+        elif given == "method":
+            scales, length = self._scales(q)
+            # Directions in which no symmetry hides a derivative.
+            first = scales * np.cos(1.0 + 2.0 * np.arange(self._size))
+            second = (1.0 + (np.abs(v) if v is not None else 0.0)) * np.sin(1.0 + 3.0 * np.arange(self._size))
+            place = q + 0.01 * first
+            rate = second if v is None else v + 0.01 * second
+            method: Callable[..., Any] = getattr(self, name)
+
+            def along(s: Any) -> Any:
+                moment = t + s * length if time else t
+                u, w = (place, rate) if time else (place + s * first, rate + s * second)
+                return np.asarray(method(moment, u, w) if name in self._with_velocity else method(moment, u))
+
+            found = takes_complex(along)
+        else:
+            found = True  # derived from others, which are asked themselves
+        self._complex[key] = found
+        return found
+
+    def _complex_kernel(self, name: str) -> Any:
+        kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
+        try:
+            return compile_kernel(kernel, "complex")
+        except InputError:
+            return None
+
+    @property
+    def _compiles_derivatives(self) -> bool:
+        """Whether derivatives of constraints that are not given come from compiled functions."""
+        known = self._complex.get("compiled")
+        if known is None:
+            sources = [self._given(name) for name in ("dg", "dg_dt", "d2g") if name in self._has()]
+            known = self._given("g") == "kernel" and "method" not in sources[:2]
+            if known and "" in sources:
+                known = self._complex_kernel("g") is not None
+            self._complex["compiled"] = known
+        return known
+
+    def _g(self, t: Any, q: Any, v: Any) -> Any:
+        """The constraints for arguments of any type."""
+        if self._given("g") == "kernel":
+            complex_given = np.iscomplexobj(q) or np.iscomplexobj(v)
+            return self._at_complex("g", t, q, v) if complex_given else self._at("g", t, q, v)
+        method: Callable[..., Any] = getattr(self, "g")  # noqa: B009
+        return np.asarray(method(t, q, v) if "g" in self._with_velocity else method(t, q))
+
+    def _columns(self, g: Callable[..., Any], t: float, q: Any, v: Any) -> list[tuple[Any, float]]:
+        """For each column of dg the constraints along its unknown, and the scale of that."""
+        unit, at_rest = np.eye(self._size), "g" not in self._with_velocity
+        scales = self._scales(np.real(q))[0] if at_rest else 1.0 + np.abs(np.real(v))
+
+        def along(e: Vector) -> Callable[[Any], Any]:
+            return (lambda s: g(t, q + s * e, v)) if at_rest else (lambda s: g(t, q, v + s * e))
+
+        return [(along(e), float(scale)) for e, scale in zip(unit, scales, strict=True)]
+
+    def _derived_dg(self, t: float, q: Vector, v: Vector | None) -> Vector:
+        if "g" not in self._complex:
+            self._at("g", t, q, v)  # its shape is looked at
+        if not self._takes_complex("g", t, q, v):
+            columns = self._columns(self._g, t, q, v)
+            return np.ascontiguousarray(
+                np.transpose([slope(along, FIRST * scale) for along, scale in columns])
+            )
+        if v is not None and "g" in self._with_velocity:
+            rows = [self._g(t, q, w) for w in v + self._steps]
+        else:
+            rows = [self._g(t, z, v) for z in q + self._steps]
+        return np.ascontiguousarray(np.array(rows, dtype=np.complex128).imag.T) / STEP
+
+    def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None) -> Vector:
+        if self.kind == "eulag":
+            return np.zeros(self.n_constraints)
+        if self._takes_complex("g", t, q, v, time=True):
+            rate = complex_slope(lambda s: self._g(t + s, q, v))
+        else:
+            rate = np.asarray(slope(lambda s: self._g(t + s, q, v), FIRST * self._scales(q)[1]))
+        if v is None or "g" not in self._with_velocity:
+            return rate
+        if self._takes_complex("g", t, q, v):
+            return rate + complex_slope(lambda s: self._g(t, q + s * v, v))
+        return np.asarray(rate + slope(lambda s: self._g(t, q + s * v, v), FIRST * self._reach(q, v)))
+
+    def _derived_d2g(self, t: float, q: Vector, v: Vector) -> Vector:
+        """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
+        time, reach = self._scales(q)[1], self._reach(q, v)
+        if self._given("dg"):
+            if self._takes_complex("dg", t, q, v):
+                changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
+                changes = changes + 2.0 * slope(lambda s: self._at("dg", t + s, q) @ v, FIRST * time)
+            else:
+                changes = slope(lambda s: self._at("dg", t + 2.0 * s, q + s * v) @ v, FIRST * reach)
+        elif self._takes_complex("g", t, q, v):
+
+            def along(s: float) -> Vector:
+                return complex_slope(lambda h: self._g(t + 2.0 * s, q + (s + h) * v, v))
+
+            changes = slope(along, FIRST * reach)
+        else:
+            return np.asarray(curvature(lambda s: self._g(t + s, q + s * v, v), SECOND * reach))
+        if self.kind == "eulag":
+            return np.asarray(changes)
+        if self._given("dg_dt"):
+            return np.asarray(changes + slope(lambda s: self._at("dg_dt", t + s, q), FIRST * time))
+        if self._takes_complex("g", t, q, v, time=True):
+            explicit = slope(lambda s: complex_slope(lambda h: self._g(t + s + h, q, v)), FIRST * time)
+        else:
+            explicit = curvature(lambda s: self._g(t + s, q, v), SECOND * time)
+        return np.asarray(changes + explicit)
+
+    def _at_complex(self, name: str, t: float, q: Any, v: Any = None) -> Any:
+        """A part for complex u and u'; derivatives that are not given by differences of order 6."""
+        given, shape = self._given(name), self._shapes[name]
+        if given == "kernel":
+            out = np.empty(shape, dtype=np.complex128)
+            place = np.array(q, dtype=np.complex128).view(np.float64)
+            rate = place if v is None else np.array(v, dtype=np.complex128).view(np.float64)
+            address = self._complex_kernel(name).address
+            parts = (place, rate, self.packed_parameters, out.reshape(-1).view(np.float64))
+            _machine().residual_at(address, float(t), *parts)
+            return out
+        if given == "method":
+            method: Callable[..., Any] = getattr(self, name)
+            return np.asarray(method(t, q, v) if name in self._with_velocity else method(t, q))
+        if name == "B":
+            return self._at_complex("dg", t, q, v).T
+        if name == "dg":
+            g = functools.partial(self._at_complex, "g")
+            return np.transpose([slope(along, FIRST * scale) for along, scale in self._columns(g, t, q, v)])
+        if name == "dg_dt":
+            rate = slope(lambda s: self._at_complex("g", t + s, q, v), FIRST * self._scales(np.real(q))[1])
+            if "g" in self._with_velocity:
+                reach = self._reach(np.real(q), np.real(v))
+                rate = rate + slope(lambda s: self._at_complex("g", t, q + s * v, v), FIRST * reach)
+            return rate
+        reach = self._reach(np.real(q), np.real(v))
+        return curvature(lambda s: self._at_complex("g", t + s, q + s * v, v), SECOND * reach)
+
+    # --- pointers -------------------------------------------------------------------------------------
+
+    @property
+    def callback_failure(self) -> BaseException | None:
+        """The first exception of a part called from compiled code, until it is raised or set to None."""
+        return self._failure.error
+
+    @callback_failure.setter
+    def callback_failure(self, error: BaseException | None) -> None:
+        self._failure.error = error
+
+    def pointers(self) -> Pointers:
+        """The parts of the equations as C functions, for solvers that use the quasilinear form."""
+        source, known = self.packed_parameters, self._compiled
+        if known is None or known.source is not source:
+            known = self._compiled = _Compiled(source, self._make_pointers(source))
+        return known.pointers
+
+    def _make_pointers(self, source: Vector) -> Pointers:
+        addresses = np.zeros(8, dtype=np.int64)
+        owners: list[Any] = []
+        compiled = self._compiles_derivatives
+        structure = self._generic() if compiled else {}
+
+        def enter(name: str, function: Any) -> None:
+            owners.append(function)
+            addresses[PARTS.index(name)] = function.address
+
+        for name in self._has():
+            given = self._given(name)
+            if given == "kernel":
+                kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
+                enter(name, compile_kernel(kernel, "residual"))
+            elif name in structure:
+                enter(name, _constraint_machine().function(structure[name]))
+            else:
+                method = functools.partial(self._at, name)
+                velocities = name in self._with_velocity
+                enter(name, Callback(method, self._size, self._shapes[name], velocities, self._failure))
+        if self.kind == "nohol":
+            addresses[PARTS.index("d2g")] = addresses[PARTS.index("dg_dt")]
+        p = source
+        if compiled:
+            own = _constraint_machine()
+            first = (self._size - self.n_constraints) if self.kind == "daen1" else 0
+            places = {own.N: self._size, own.M: self.n_constraints, own.N_U: first}
+            places |= {own.BY_VELOCITY: int("g" in self._with_velocity)}
+            places |= {own.G: int(addresses[3]), own.DG: int(addresses[4])}
+            if structure.keys() & {"dg", "dg_dt", "d2g"}:
+                stepped = self._complex_kernel("g")
+                owners.append(stepped)
+                places[own.G_COMPLEX] = stepped.address
+            places |= {own.DG_DT: int(addresses[5]) if self._given("dg_dt") else 0}
+            scales, time = self._scales(np.zeros(self._size))
+            workspace = own.Workspace(places, np.append(scales, time))
+            block = complex_step().Parameters(workspace, self.kernel_parameters())
+            owners += [workspace, block]
+            p = block.array
+        kind = "daeq1" if self.kind == "daen1" else self.kind
+        return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, tuple(owners))
+
+    def _has(self) -> tuple[str, ...]:
+        """The parts that this kind has."""
+        absent = {"daen1": ("B", "d2g"), "daeq1": ("B", "d2g"), "daeq2": ("d2g",), "nohol": ("d2g",)}
+        return tuple(name for name in PARTS if name not in absent.get(self.kind, ()))
+
+    def _generic(self) -> dict[str, str]:
+        """Parts that compiled functions of :mod:`dae_sdc.dae.machine_constraints` give, and which."""
+        return {name: name for name in ("dg", "dg_dt", "d2g") if not self._given(name)}
+
+
+def _check_signature(cls: type[Any], name: str, arguments: tuple[str, ...]) -> None:
+    method = cls.__dict__[name]
+    if not isinstance(method, FunctionType):  # a static method, say, whose arguments are its own affair
+        return
+    try:
+        inspect.signature(method).bind("self", *arguments)
+    except TypeError:
+        raise InputError(
+            f"{cls.__qualname__}.{name} must take (self, {', '.join(arguments)}); it takes "
+            f"{inspect.signature(method)}"
+        ) from None

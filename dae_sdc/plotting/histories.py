@@ -1,0 +1,88 @@
+"""Errors of constraints and energy over time, case by case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from dae_sdc.errors import ResultFileError
+from dae_sdc.plotting import style
+from dae_sdc.plotting.table import mark_cut, require_columns
+from dae_sdc.run.results import Result
+
+TEXTS = ("case",)
+PANELS = {
+    "constraint": "constraint |g|",
+    "velocity": "velocity constraint |G v + ∂g/∂t|",
+    "energy": "change of the energy",
+    "error": "error of the position",
+}
+NUMBERS = ("t", *PANELS)
+
+_MARKERS = 12
+"""Markers on a curve."""
+
+
+def drift(result: Result) -> Figure:
+    """Draw what ``dae-sdc drift`` found.
+
+    Parameters
+    ----------
+    result : Result
+        Of kind "drift".
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Panels over time for constraint, velocity constraint and energy, or the error of the position where a
+        problem has no energy, with a curve for each case; what a problem has not at all has no panel.
+
+    Raises
+    ------
+    ResultFileError
+        If the file lacks what is drawn.
+    """
+    data, about = result.data, result.parameters
+    lacking = [name for name in (*NUMBERS, *TEXTS) if name not in (data.dtype.names or ())]
+    if lacking:
+        raise ResultFileError(
+            f"the result lacks the columns {', '.join(lacking)} of a study of drift; run the study again"
+        )
+    require_columns(result, NUMBERS, TEXTS)
+    shown = [name for name in PANELS if np.isfinite(data[name]).any()]
+    if "energy" in shown and "error" in shown:
+        shown.remove("error")
+    if not shown:
+        raise ResultFileError("the result has no finite errors to draw; run the study again")
+    cases = list(dict.fromkeys(data["case"].tolist()))
+    with style.styled():
+        figure = style.figure(1.4 + 3.5 * len(shown), 4.9, f"{style.text(about.get('problem', ''))}: drift")
+        panels = figure.subplots(1, len(shown), squeeze=False, sharex=True)[0]
+        for axes, name in zip(panels, shown, strict=True):
+            for number, case in enumerate(cases):
+                _curve(axes, data[data["case"] == case], name, number, len(cases), case)
+            axes.set_yscale("log")
+            axes.set_title(PANELS[name])
+            axes.set_xlabel(f"t{style.bracket(result.units.get('t'))}")
+            style.mark_floor(axes, data[name])
+            mark_cut(axes, data[name])
+        panels[0].set_ylabel("largest error in a part of the interval")
+        handles, labels = panels[0].get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(cases)))
+    return figure
+
+
+def _curve(axes: Any, rows: NDArray[np.void], name: str, number: int, count: int, case: str) -> None:
+    every = max(1, len(rows) // _MARKERS)
+    # Markers of different curves stand side by side.
+    look = style.curve(number) | {"linewidth": 1.0, "markersize": 4.0}
+    axes.plot(
+        rows["t"],
+        style.clipped(rows[name]),
+        label=style.text(case),
+        markevery=(number * every // max(1, count), every),
+        **look,
+    )

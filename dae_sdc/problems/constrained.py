@@ -1,0 +1,864 @@
+"""Mechanical systems whose positions lie on a manifold: A u'' + B lambda = h, g(t, u) = 0, of index 3."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.dae.quasilinear import QuasiLagrangeProblem, QuasiSecondOrderProblem
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InputError, ReferenceRangeError
+from dae_sdc.problems._reference import require_finite, require_positive
+from dae_sdc.problems._testset import load_record
+from dae_sdc.problems.mechanics import Pendulum2D
+from dae_sdc.problems.mechanisms import (
+    squeezer_bend,
+    squeezer_gradient,
+    squeezer_loops,
+    squeezer_masses,
+    squeezer_moments,
+    squeezer_sines,
+)
+
+_SLACK = 1e-9
+"""How far from a time of stored data, relative to their interval, times count as that one."""
+
+
+FORMS = {"index-3": 3.0, "index-2": 2.0, "index-1": 1.0, "ggl": 0.0}
+"""The last parameter of residuals: which form of the constraint they contain; "ggl" has the first two."""
+
+
+@inlined
+def constraint_row(form: float, g: float, rate: float, second: float) -> float:
+    """The constraint or one of its first two derivatives."""
+    if form == 3.0 or form == 0.0:
+        return g
+    return rate if form == 2.0 else second
+
+
+# --- rigid pendulum -------------------------------------------------------------------------------
+
+
+def pendulum_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Mass matrix of :class:`RigidPendulum`."""
+    out[0], out[1] = 1.0, 0.0
+    out[2], out[3] = 0.0, 1.0
+
+
+def pendulum_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Forces of :class:`RigidPendulum`."""
+    out[0], out[1] = 0.0, -p[0]
+
+
+def pendulum_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Constraint of :class:`RigidPendulum`."""
+    out[0] = 0.5 * (u[0] * u[0] + u[1] * u[1] - 1.0)
+
+
+def pendulum_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Derivative of the constraint of :class:`RigidPendulum`."""
+    out[0], out[1] = u[0], u[1]
+
+
+def pendulum_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """The constraint of :class:`RigidPendulum` does not depend on time."""
+    out[0] = 0.0
+
+
+def pendulum_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Second derivative of the constraint of :class:`RigidPendulum` along v."""
+    out[0] = v[0] * v[0] + v[1] * v[1]
+
+
+def pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`RigidPendulum`."""
+    x, y, vx, vy, tension, form = u[0], u[1], u[2], u[3], u[4], p[1]
+    out[0], out[1] = du[0] - vx, du[1] - vy
+    out[2], out[3] = du[2] + tension * x, du[3] + tension * y + p[0]
+    rate, second = x * vx + y * vy, x * du[2] + y * du[3] + vx * vx + vy * vy
+    out[4] = constraint_row(form, 0.5 * (x * x + y * y - 1.0), rate, second)
+    if form == 0.0:
+        out[0] += x * u[5]
+        out[1] += y * u[5]
+        out[5] = rate
+
+
+@PROBLEMS.register("rigid-pendulum")
+class RigidPendulum(QuasiLagrangeProblem):
+    r"""Pendulum of unit mass and length as an Euler-Lagrange problem, index 3.
+
+    .. math::
+        x'' + \lambda x = 0, \qquad y'' + \lambda y = -\gamma, \qquad
+        g = \tfrac12 (x^2 + y^2 - 1) = 0
+
+    With this factor of the constraint :math:`\lambda` is the tension of the rod. Along solutions also
+    :math:`x v_x + y v_y = 0` and :math:`v_x^2 + v_y^2 - \gamma y = \lambda (x^2 + y^2)` hold.
+
+    The mass is let go from rest at (1, 0), and comes back there in the time
+    :math:`4 K(1/2)/\sqrt\gamma`, which is 2.00000033 for the default :math:`\gamma`. The solution in elliptic
+    functions is that of :class:`~dae_sdc.problems.mechanics.Pendulum2D` with the opposite sign of x.
+
+    Parameters
+    ----------
+    gravity : float
+        Acceleration of gravity :math:`\gamma` by the length of the rod; unit 1/s^2.
+    formulation : {"index-3", "index-2", "ggl", "index-1"}, optional
+        Form in which implicit methods see the constraint; "index-3" by default; unit none.
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    References
+    ----------
+    E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
+    Methods, Lecture Notes in Mathematics 1409, Springer 1989, page 8. The solution in elliptic functions:
+    D. F. Lawden: Elliptic Functions and Applications, Springer 1989, chapter 5.
+    """
+
+    title = "pendulum of unit mass and length on its circle"
+    index = 3
+    names = ("x", "y", "v_x", "v_y", "lambda")
+    units = ("1", "1", "1/s", "1/s", "1/s^2")
+    constraint_names = ("length of the rod",)
+    parameter_units: ClassVar[dict[str, str]] = {"gravity": "1/s^2", "formulation": "none"}
+    reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 8"
+    interval = (0.0, 4.0)
+    dt = 0.02
+    A_kernel = pendulum_A
+    h_kernel = pendulum_h
+    g_kernel = pendulum_g
+    dg_kernel = pendulum_dg
+    dg_dt_kernel = pendulum_dg_dt
+    d2g_kernel = pendulum_d2g
+    residual_kernel = pendulum_residual
+    jacobian_kernel = COMPLEX_STEP
+
+    def __init__(self, gravity: float = 13.7503671, formulation: str | None = None, **settings: Any) -> None:
+        super().__init__(2, 1, formulation, **settings)
+        self._makeAttributeAndRegister("gravity", localVars=locals())
+        require_positive(self, "gravity")
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The acceleration of gravity, and the formulation."""
+        return [self.gravity, FORMS[self.formulation]]
+
+    def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
+        """Kinetic and potential energy of unit mass, zero along the solution from rest at (1, 0).
+
+        Parameters
+        ----------
+        q, v : array_like
+            Position and velocity, shape (2,).
+
+        Returns
+        -------
+        float
+            In 1/s^2, for lengths in units of that of the rod.
+        """
+        _, y = np.asarray(q, dtype=np.float64).tolist()
+        vx, vy = np.asarray(v, dtype=np.float64).tolist()
+        energy: float = 0.5 * (vx * vx + vy * vy) + self.gravity * y
+        return energy
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution at any time in elliptic functions."""
+        x, y, vx, vy, tension = Pendulum2D(g=self.gravity).u_exact(t).tolist()
+        return self.packed([-x, y], [-vx, vy], [tension])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative of the solution at any time."""
+        vx, vy, ax, ay, rate = Pendulum2D(g=self.gravity).du_exact(t).tolist()
+        return self.packed([-vx, vy], [-ax, ay], [rate])
+
+
+# --- particle on a torus --------------------------------------------------------------------------
+
+
+def torus_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Mass matrix of :class:`TorusParticle`."""
+    for i in range(9):
+        out[i] = 0.0
+    out[0], out[4], out[8] = 1.0, 1.0, 1.0
+
+
+def torus_B(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Directions of the constraint force of :class:`TorusParticle`."""
+    c = 1.0 - p[1] / math.sqrt(u[0] * u[0] + u[1] * u[1])
+    out[0], out[1], out[2] = -2.0 * c * u[0], -2.0 * c * u[1], -2.0 * u[2]
+
+
+def torus_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Forces of :class:`TorusParticle`."""
+    s, c = math.sin(t), math.cos(t)
+    out[0] = v[2] * c - u[2] * s - v[1]
+    out[1] = v[2] * s + u[2] * c + v[0]
+    out[2] = -u[2]
+
+
+def torus_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Constraint of :class:`TorusParticle`."""
+    distance = math.sqrt(u[0] * u[0] + u[1] * u[1]) - p[1]
+    out[0] = distance * distance + u[2] * u[2] - p[0] * p[0]
+
+
+def torus_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Derivative of the constraint of :class:`TorusParticle`."""
+    c = 1.0 - p[1] / math.sqrt(u[0] * u[0] + u[1] * u[1])
+    out[0], out[1], out[2] = 2.0 * c * u[0], 2.0 * c * u[1], 2.0 * u[2]
+
+
+def torus_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """The constraint of :class:`TorusParticle` does not depend on time."""
+    out[0] = 0.0
+
+
+def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Second derivative of the constraint of :class:`TorusParticle` along v."""
+    square = u[0] * u[0] + u[1] * u[1]
+    turn = u[0] * v[1] - u[1] * v[0]
+    bend = p[1] * turn * turn / (square * math.sqrt(square))
+    out[0] = 2.0 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2] - bend)
+
+
+def torus_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`TorusParticle`."""
+    x1, x2, x3, v1, v2, v3, push, form = u[0], u[1], u[2], u[3], u[4], u[5], 2.0 * u[6], p[2]
+    s, c = math.sin(t), math.cos(t)
+    square = x1 * x1 + x2 * x2
+    root = math.sqrt(square)
+    part, turn = 1.0 - p[1] / root, x1 * v2 - x2 * v1
+    out[0], out[1], out[2] = du[0] - v1, du[1] - v2, du[2] - v3
+    out[3] = du[3] - v3 * c + x3 * s + v2 - part * x1 * push
+    out[4] = du[4] - v3 * s - x3 * c - v1 - part * x2 * push
+    out[5] = du[5] + x3 - x3 * push
+    distance = root - p[1]
+    rate = 2.0 * (part * (x1 * v1 + x2 * v2) + x3 * v3)
+    second = 2.0 * (part * (x1 * du[3] + x2 * du[4]) + x3 * du[5])
+    second += 2.0 * (v1 * v1 + v2 * v2 + v3 * v3 - p[1] * turn * turn / (square * root))
+    out[6] = constraint_row(form, distance * distance + x3 * x3 - p[0] * p[0], rate, second)
+    if form == 0.0:
+        stabiliser = 2.0 * u[7]
+        out[0] += part * x1 * stabiliser
+        out[1] += part * x2 * stabiliser
+        out[2] += x3 * stabiliser
+        out[7] = rate
+
+
+@PROBLEMS.register("torus-particle")
+class TorusParticle(QuasiSecondOrderProblem):
+    r"""Particle that is held on a torus and driven along a curve on it, index 3.
+
+    With the velocities :math:`u = x'` and :math:`c = 1 - r/\sqrt{x_1^2 + x_2^2}` the equations are
+
+    .. math::
+        u_1' &= u_3 \cos t - x_3 \sin t - u_2 + 2 c x_1 \lambda, \\
+        u_2' &= u_3 \sin t + x_3 \cos t + u_1 + 2 c x_2 \lambda, \\
+        u_3' &= -x_3 + 2 x_3 \lambda, \\
+        0 &= \Big(\sqrt{x_1^2 + x_2^2} - r\Big)^2 + x_3^2 - \rho^2,
+
+    in the form :math:`A u' + B \lambda = h` with B the negative gradient of the constraint. The forces are
+    those of the solution without the torus, which lies on it,
+
+    .. math::
+        x = \big((\rho \cos t + r) \cos t,\; (\rho \cos t + r) \sin t,\; -\rho \sin t\big), \qquad
+        \lambda = 0 .
+
+    They do work: no energy is constant, and what leaves the torus is not driven back to it.
+
+    Parameters
+    ----------
+    rho : float
+        Radius of the tube; unit 1.
+    r : float
+        Distance of the middle of the tube from the axis, larger than rho; unit 1.
+    formulation : {"index-3", "index-2", "ggl", "index-1"}, optional
+        Form in which implicit methods see the constraint; "index-3" by default; unit none.
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    References
+    ----------
+    S. L. Campbell, E. Moore: Constraint preserving integrators for general nonlinear higher index DAEs,
+    Numerische Mathematik 69 (1995), pages 383-399.
+    """
+
+    title = "particle on a torus"
+    index = 3
+    names = ("x1", "x2", "x3", "u1", "u2", "u3", "lambda")
+    units = ("1",) * 7
+    constraint_names = ("radius of the tube",)
+    parameter_units: ClassVar[dict[str, str]] = {"rho": "1", "r": "1", "formulation": "none"}
+    reference = "Campbell, Moore, Numer. Math. 69 (1995) 383-399"
+    interval = (0.0, 10.0)
+    dt = 0.05
+    time_unit = "1"
+    A_kernel = torus_A
+    B_kernel = torus_B
+    h_kernel = torus_h
+    g_kernel = torus_g
+    dg_kernel = torus_dg
+    dg_dt_kernel = torus_dg_dt
+    d2g_kernel = torus_d2g
+    residual_kernel = torus_residual
+    jacobian_kernel = COMPLEX_STEP
+
+    def __init__(
+        self, rho: float = 5.0, r: float = 10.0, formulation: str | None = None, **settings: Any
+    ) -> None:
+        super().__init__(3, 1, formulation, **settings)
+        self._makeAttributeAndRegister("rho", "r", localVars=locals())
+        require_positive(self, "rho", "r")
+        if rho >= r:
+            raise InputError(f"rho of {type(self).__name__} must be less than r={r}; got {rho}")
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The two radii, and the formulation."""
+        return [self.rho, self.r, FORMS[self.formulation]]
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution at any time from the formula above."""
+        s, c = math.sin(t), math.cos(t)
+        double, twice = math.sin(2.0 * t), math.cos(2.0 * t)
+        distance, rho, r = self.rho * c + self.r, self.rho, self.r
+        q = [distance * c, distance * s, -rho * s]
+        return self.packed(q, [-rho * double - r * s, rho * twice + r * c, -rho * c], [0.0])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative of the solution at any time."""
+        s, c = math.sin(t), math.cos(t)
+        double, twice = math.sin(2.0 * t), math.cos(2.0 * t)
+        rho, r = self.rho, self.r
+        v = [-rho * double - r * s, rho * twice + r * c, -rho * c]
+        a = [-2.0 * rho * twice - r * c, -2.0 * rho * double - r * s, rho * s]
+        return self.packed(v, a, [0.0])
+
+
+# --- seven-body mechanism -------------------------------------------------------------------------
+
+
+def seven_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Mass matrix of :class:`SevenBody`."""
+    for i in range(49):
+        out[i] = 0.0
+    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(
+        np.cos(u[1]), np.sin(u[3]), np.sin(u[5])
+    )
+    out[0], out[1], out[7], out[8] = m11, m21, m21, m22
+    out[16] = m33
+    out[24], out[25], out[31], out[32] = m44, m54, m54, m55
+    out[40], out[41], out[47], out[48] = m66, m76, m76, m77
+
+
+def seven_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Moments of :class:`SevenBody`."""
+    out[0], out[1], out[2], out[3], out[4], out[5], out[6] = squeezer_moments(
+        *(v[0], v[1], v[3], v[4], v[5], v[6]),
+        *(np.sin(u[1]), np.cos(u[3]), np.cos(u[5]), np.sin(u[2]), np.cos(u[2])),
+    )
+
+
+def seven_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Closing conditions of :class:`SevenBody`."""
+    sines = squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6])
+    out[0], out[1], out[2], out[3], out[4], out[5] = squeezer_loops(sines)
+
+
+def seven_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Derivative of the closing conditions of :class:`SevenBody`."""
+    xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = squeezer_gradient(
+        squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6])
+    )
+    for i in range(42):
+        out[i] = 0.0
+    for i in range(3):
+        out[14 * i], out[14 * i + 1], out[14 * i + 7], out[14 * i + 8] = xbe, xth, ybe, yth
+    out[2], out[9] = xga, yga
+    out[17], out[18], out[24], out[25] = xph, xde, yph, yde
+    out[33], out[34], out[40], out[41] = xom, xep, yom, yep
+
+
+def seven_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """The closing conditions of :class:`SevenBody` do not depend on time."""
+    for i in range(6):
+        out[i] = 0.0
+
+
+def seven_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Second derivative of the closing conditions of :class:`SevenBody` along v."""
+    out[0], out[1], out[2], out[3], out[4], out[5] = squeezer_bend(
+        squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6]),
+        *(v[0], v[0] + v[1], v[2], v[3] + v[4], v[4], v[5] + v[6], v[6]),
+    )
+
+
+@inlined
+def seven_forces(
+    d: tuple[float, ...], f1: float, f2: float, f3: float, f4: float, f5: float, f6: float
+) -> tuple[float, ...]:
+    """Moments of forces in the joints, by what :func:`~.mechanisms.squeezer_gradient` returns."""
+    xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = d
+    fx, fy = f1 + f3 + f5, f2 + f4 + f6
+    return (
+        *(xbe * fx + ybe * fy, xth * fx + yth * fy, xga * f1 + yga * f2),
+        *(xph * f3 + yph * f4, xde * f3 + yde * f4, xom * f5 + yom * f6, xep * f5 + yep * f6),
+    )
+
+
+@inlined
+def seven_rates(
+    d: tuple[float, ...],
+    be: float,
+    th: float,
+    ga: float,
+    ph: float,
+    de: float,
+    om: float,
+    ep: float,
+) -> tuple[float, ...]:
+    """Changes of the closing conditions by changes of the angles, by the same."""
+    xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = d
+    x, y = xbe * be + xth * th, ybe * be + yth * th
+    return (
+        *(x + xga * ga, y + yga * ga, x + xph * ph + xde * de, y + yph * ph + yde * de),
+        *(x + xom * om + xep * ep, y + yom * om + yep * ep),
+    )
+
+
+def seven_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`SevenBody`."""
+    form = p[0]
+    sines = squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6])
+    slopes = squeezer_gradient(sines)
+    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(
+        np.cos(u[1]), np.sin(u[3]), np.sin(u[5])
+    )
+    f1, f2, f3, f4, f5, f6, f7 = squeezer_moments(
+        *(u[7], u[8], u[10], u[11], u[12], u[13]),
+        *(np.sin(u[1]), np.cos(u[3]), np.cos(u[5]), sines[4], sines[5]),
+    )
+    r1, r2, r3, r4, r5, r6, r7 = seven_forces(slopes, u[14], u[15], u[16], u[17], u[18], u[19])
+    a1, a2, a3, a4, a5, a6, a7 = du[7], du[8], du[9], du[10], du[11], du[12], du[13]
+    for i in range(7):
+        out[i] = du[i] - u[i + 7]
+    out[7] = m11 * a1 + m21 * a2 - f1 + r1
+    out[8] = m21 * a1 + m22 * a2 - f2 + r2
+    out[9] = m33 * a3 - f3 + r3
+    out[10] = m44 * a4 + m54 * a5 - f4 + r4
+    out[11] = m54 * a4 + m55 * a5 - f5 + r5
+    out[12] = m66 * a6 + m76 * a7 - f6 + r6
+    out[13] = m76 * a6 + m77 * a7 - f7 + r7
+
+    g1, g2, g3, g4, g5, g6 = squeezer_loops(sines)
+    v1, v2, v3, v4, v5, v6 = seven_rates(slopes, u[7], u[8], u[9], u[10], u[11], u[12], u[13])
+    c1, c2, c3, c4, c5, c6 = seven_rates(slopes, a1, a2, a3, a4, a5, a6, a7)
+    b1, b2, b3, b4, b5, b6 = squeezer_bend(
+        sines, *(u[7], u[7] + u[8], u[9], u[10] + u[11], u[11], u[12] + u[13], u[13])
+    )
+    out[14] = constraint_row(form, g1, v1, c1 + b1)
+    out[15] = constraint_row(form, g2, v2, c2 + b2)
+    out[16] = constraint_row(form, g3, v3, c3 + b3)
+    out[17] = constraint_row(form, g4, v4, c4 + b4)
+    out[18] = constraint_row(form, g5, v5, c5 + b5)
+    out[19] = constraint_row(form, g6, v6, c6 + b6)
+    if form == 0.0:
+        s1, s2, s3, s4, s5, s6, s7 = seven_forces(slopes, u[20], u[21], u[22], u[23], u[24], u[25])
+        out[0] += s1
+        out[1] += s2
+        out[2] += s3
+        out[3] += s4
+        out[4] += s5
+        out[5] += s6
+        out[6] += s7
+        out[20], out[21], out[22], out[23], out[24], out[25] = v1, v2, v3, v4, v5, v6
+
+
+@PROBLEMS.register("seven-body")
+class SevenBody(QuasiLagrangeProblem):
+    r"""Andrews' squeezing mechanism as an Euler-Lagrange problem, index 3.
+
+    .. math::
+        M(q)\, q'' + G(q)^T \lambda = f(q, q'), \qquad g(q) = 0
+
+    with the angles :math:`q = (\beta, \Theta, \gamma, \Phi, \delta, \Omega, \varepsilon)` and M, f, g and all
+    numbers of :class:`~dae_sdc.problems.mechanisms.Andrews`, which has the accelerations among its unknowns.
+    Here they come from the equations, with the forces in the joints :math:`\lambda`. The mechanism starts at
+    rest.
+
+    Parameters
+    ----------
+    formulation : {"index-3", "index-2", "ggl", "index-1"}, optional
+        Form in which implicit methods see the constraints; "index-3" by default; unit none.
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    References
+    ----------
+    E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, section
+    VII.7. F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Andrews' squeezing mechanism.
+    """
+
+    title = "seven-body mechanism of Andrews without accelerations"
+    index = 3
+    names = (
+        *("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon"),
+        *("v_beta", "v_Theta", "v_gamma", "v_Phi", "v_delta", "v_Omega", "v_epsilon"),
+        *(f"lambda_{i}" for i in range(1, 7)),
+    )
+    units = (*("rad",) * 7, *("rad/s",) * 7, *("N",) * 6)
+    constraint_names = tuple(f"loop {i}" for i in range(1, 7))
+    parameter_units: ClassVar[dict[str, str]] = {"formulation": "none"}
+    reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Andrews' squeezing mechanism"
+    interval = (0.0, 0.03)
+    dt = 1e-4
+    A_kernel = seven_A
+    h_kernel = seven_h
+    g_kernel = seven_g
+    dg_kernel = seven_dg
+    dg_dt_kernel = seven_dg_dt
+    d2g_kernel = seven_d2g
+    residual_kernel = seven_residual
+    jacobian_kernel = COMPLEX_STEP
+
+    def __init__(self, formulation: str | None = None, **settings: Any) -> None:
+        super().__init__(7, 6, formulation, **settings)
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The formulation."""
+        return [FORMS[self.formulation]]
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The solution that is stored for t = 0 and t = 0.03, there with 13 digits.
+
+        Raises
+        ------
+        ReferenceRangeError
+            At other times.
+        """
+        stored = load_record("andrews")
+        slack = _SLACK * (stored.end.t - stored.t0)
+        if abs(t - stored.t0) <= slack:
+            u = stored.u0
+        elif abs(t - stored.end.t) <= slack:
+            u = stored.end.u
+        else:
+            raise ReferenceRangeError(
+                f"the solution of SevenBody is stored at t={stored.t0:g} and t={stored.end.t:g} only; "
+                f"got t={t:g}"
+            )
+        return self.packed(u[:7], u[7:14], u[21:])
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative at t = 0, where the mechanism rests; raises :class:`ReferenceRangeError` elsewhere.
+
+        From rest the motion is even in time, so the multipliers do not change.
+        """
+        stored = load_record("andrews")
+        if abs(t - stored.t0) > _SLACK * (stored.end.t - stored.t0):
+            raise ReferenceRangeError(
+                f"the derivative of SevenBody is stored at t={stored.t0:g} only; got t={t:g}"
+            )
+        return self.packed(stored.u0[7:14], stored.u0[14:21], np.zeros(6))
+
+
+# --- slider crank of rigid bodies -----------------------------------------------------------------
+
+
+def rigid_crank_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Mass matrix of :class:`RigidSliderCrank`."""
+    for i in range(81):
+        out[i] = 0.0
+    for body in range(3):
+        out[30 * body], out[30 * body + 10], out[30 * body + 20] = p[body], p[body], p[body + 3]
+
+
+def rigid_crank_h(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Forces of :class:`RigidSliderCrank`."""
+    for body in range(3):
+        out[3 * body], out[3 * body + 1], out[3 * body + 2] = 0.0, -p[body] * p[8], 0.0
+    out[2] = p[9]
+
+
+def rigid_crank_g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Joints of :class:`RigidSliderCrank`."""
+    half, other = 0.5 * p[6], 0.5 * p[7]
+    x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
+    out[0], out[1] = u[0] - x, u[1] - y
+    out[2], out[3] = u[0] + x - u[3] + a, u[1] + y - u[4] + b
+    out[4], out[5] = u[3] + a - u[6], u[4] + b - u[7]
+    out[6], out[7] = u[7], u[8]
+
+
+def rigid_crank_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Derivative of the joints of :class:`RigidSliderCrank`."""
+    half, other = 0.5 * p[6], 0.5 * p[7]
+    x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
+    for i in range(72):
+        out[i] = 0.0
+    out[0], out[2] = 1.0, y
+    out[10], out[11] = 1.0, -x
+    out[18], out[20], out[21], out[23] = 1.0, -y, -1.0, -b
+    out[28], out[29], out[31], out[32] = 1.0, x, -1.0, a
+    out[39], out[41], out[42] = 1.0, -b, -1.0
+    out[49], out[50], out[52] = 1.0, a, -1.0
+    out[61] = 1.0
+    out[71] = 1.0
+
+
+def rigid_crank_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """The joints of :class:`RigidSliderCrank` do not depend on time."""
+    for i in range(8):
+        out[i] = 0.0
+
+
+def rigid_crank_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    """Second derivative of the joints of :class:`RigidSliderCrank` along v."""
+    half, other = 0.5 * p[6] * v[2] * v[2], 0.5 * p[7] * v[5] * v[5]
+    x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
+    out[0], out[1] = x, y
+    out[2], out[3] = -x - a, -y - b
+    out[4], out[5] = -a, -b
+    out[6], out[7] = 0.0, 0.0
+
+
+@inlined
+def crank_rates(
+    x: float,
+    y: float,
+    a: float,
+    b: float,
+    w: tuple[float, ...],
+) -> tuple[float, ...]:
+    """Changes of the joints by changes of the nine unknowns; halves of crank and rod are (x, y), (a, b)."""
+    x1, y1, phi1, x2, y2, phi2, x3, y3, phi3 = w
+    return (
+        *(x1 + y * phi1, y1 - x * phi1),
+        *(x1 - y * phi1 - x2 - b * phi2, y1 + x * phi1 - y2 + a * phi2),
+        *(x2 - b * phi2 - x3, y2 + a * phi2 - y3, y3, phi3),
+    )
+
+
+def rigid_crank_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """F of :class:`RigidSliderCrank`."""
+    half, other, form = 0.5 * p[6], 0.5 * p[7], p[10]
+    x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
+    for i in range(9):
+        out[i] = du[i] - u[i + 9]
+    for body in range(3):
+        at = 3 * body + 9
+        out[at] = p[body] * du[at]
+        out[at + 1] = p[body] * (du[at + 1] + p[8])
+        out[at + 2] = p[body + 3] * du[at + 2]
+    out[11] -= p[9]
+    for part in range(2 if form == 0.0 else 1):
+        # Multipliers push accelerations; those that stabilise, which come second, push velocities.
+        at, to = 18 + 8 * part, 9 - 9 * part
+        l1, l2, l3, l4, l5, l6 = u[at], u[at + 1], u[at + 2], u[at + 3], u[at + 4], u[at + 5]
+        out[to] += l1 + l3
+        out[to + 1] += l2 + l4
+        out[to + 2] += y * (l1 - l3) - x * (l2 - l4)
+        out[to + 3] += l5 - l3
+        out[to + 4] += l6 - l4
+        out[to + 5] += a * (l4 + l6) - b * (l3 + l5)
+        out[to + 6] -= l5
+        out[to + 7] += u[at + 6] - l6
+        out[to + 8] += u[at + 7]
+    v1, v2, v3, v4, v5, v6, v7, v8 = crank_rates(
+        *(x, y, a, b), (u[9], u[10], u[11], u[12], u[13], u[14], u[15], u[16], u[17])
+    )
+    c1, c2, c3, c4, c5, c6, c7, c8 = crank_rates(
+        *(x, y, a, b), (du[9], du[10], du[11], du[12], du[13], du[14], du[15], du[16], du[17])
+    )
+    turn, swing = u[11] * u[11], u[14] * u[14]
+    out[18] = constraint_row(form, u[0] - x, v1, c1 + x * turn)
+    out[19] = constraint_row(form, u[1] - y, v2, c2 + y * turn)
+    out[20] = constraint_row(form, u[0] + x - u[3] + a, v3, c3 - x * turn - a * swing)
+    out[21] = constraint_row(form, u[1] + y - u[4] + b, v4, c4 - y * turn - b * swing)
+    out[22] = constraint_row(form, u[3] + a - u[6], v5, c5 - a * swing)
+    out[23] = constraint_row(form, u[4] + b - u[7], v6, c6 - b * swing)
+    out[24] = constraint_row(form, u[7], v7, c7)
+    out[25] = constraint_row(form, u[8], v8, c8)
+    if form == 0.0:
+        out[26], out[27], out[28], out[29] = v1, v2, v3, v4
+        out[30], out[31], out[32], out[33] = v5, v6, v7, v8
+
+
+@PROBLEMS.register("rigid-slider-crank")
+class RigidSliderCrank(QuasiLagrangeProblem):
+    r"""Slider crank of three rigid bodies in absolute coordinates, index 3.
+
+    Crank, rod and slider have the positions :math:`(x_i, y_i)` of their centres of mass and the angles
+    :math:`\phi_i`. Crank and rod are thin and uniform, with the moments of inertia
+    :math:`J_i = m_i l_i^2/12`. Gravity pulls down, and a constant torque T turns the crank,
+
+    .. math::
+        m_i x_i'' + (G^T \lambda)_{x_i} &= 0, \\
+        m_i y_i'' + (G^T \lambda)_{y_i} &= -m_i \gamma, \\
+        J_i \phi_i'' + (G^T \lambda)_{\phi_i} &= \delta_{i1} T,
+
+    where G is the derivative of the joints: bearing, crank pin, wrist pin, and the guide of the slider,
+
+    .. math::
+        0 &= x_1 - \tfrac12 l_1 \cos\phi_1, & 0 &= y_1 - \tfrac12 l_1 \sin\phi_1, \\
+        0 &= x_1 + \tfrac12 l_1 \cos\phi_1 - x_2 + \tfrac12 l_2 \cos\phi_2, &
+        0 &= y_1 + \tfrac12 l_1 \sin\phi_1 - y_2 + \tfrac12 l_2 \sin\phi_2, \\
+        0 &= x_2 + \tfrac12 l_2 \cos\phi_2 - x_3, & 0 &= y_2 + \tfrac12 l_2 \sin\phi_2 - y_3, \\
+        0 &= y_3, & 0 &= \phi_3 .
+
+    The multipliers are the forces in the joints and the moment on the guide. With :math:`l_2 > l_1` the
+    crank turns round without a singular position. The mechanism starts at rest with
+    :math:`\phi_1 = \pi/4`; :meth:`assembled` gives other starts for :meth:`consistent`.
+
+    Parameters
+    ----------
+    m1, m2, m3 : float
+        Masses of crank, rod and slider; unit kg.
+    l1, l2 : float
+        Lengths of crank and rod, of which the rod is the longer; unit m.
+    J3 : float
+        Moment of inertia of the slider, which does not turn; unit kg m^2.
+    gravity : float
+        Acceleration of gravity; unit m/s^2.
+    torque : float
+        Torque on the crank; unit N m.
+    formulation : {"index-3", "index-2", "ggl", "index-1"}, optional
+        Form in which implicit methods see the constraints; "index-3" by default; unit none.
+    **settings
+        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
+
+    References
+    ----------
+    E. J. Haug: Computer Aided Kinematics and Dynamics of Mechanical Systems, volume 1, Allyn and Bacon 1989,
+    section 5.5 and chapter 6.
+    """
+
+    title = "slider crank of rigid bodies in absolute coordinates"
+    index = 3
+    names = (
+        *(f"{x}_{i}" for i in (1, 2, 3) for x in ("x", "y", "phi")),
+        *(f"v_{x}_{i}" for i in (1, 2, 3) for x in ("x", "y", "phi")),
+        *(f"lambda_{i}" for i in range(1, 9)),
+    )
+    units = (*("m", "m", "rad") * 3, *("m/s", "m/s", "rad/s") * 3, *("N",) * 7, "N m")
+    constraint_names = (
+        *("bearing x", "bearing y", "crank pin x", "crank pin y", "wrist pin x", "wrist pin y"),
+        *("height of the slider", "angle of the slider"),
+    )
+    parameter_units: ClassVar[dict[str, str]] = {
+        **{"m1": "kg", "m2": "kg", "m3": "kg", "l1": "m", "l2": "m", "J3": "kg m^2"},
+        **{"gravity": "m/s^2", "torque": "N m", "formulation": "none"},
+    }
+    reference = "Haug, Computer Aided Kinematics and Dynamics of Mechanical Systems (1989), chapter 6"
+    interval = (0.0, 2.0)
+    dt = 0.01
+    A_kernel = rigid_crank_A
+    h_kernel = rigid_crank_h
+    g_kernel = rigid_crank_g
+    dg_kernel = rigid_crank_dg
+    dg_dt_kernel = rigid_crank_dg_dt
+    d2g_kernel = rigid_crank_d2g
+    residual_kernel = rigid_crank_residual
+    jacobian_kernel = COMPLEX_STEP
+
+    def __init__(
+        self,
+        m1: float = 1.0,
+        m2: float = 2.0,
+        m3: float = 1.0,
+        l1: float = 0.5,
+        l2: float = 1.0,
+        J3: float = 0.01,
+        gravity: float = 9.81,
+        torque: float = 0.0,
+        formulation: str | None = None,
+        **settings: Any,
+    ) -> None:
+        super().__init__(9, 8, formulation, **settings)
+        names = [name for name in self.parameter_units if name != "formulation"]
+        self._makeAttributeAndRegister(*names, localVars=locals())
+        require_positive(self, "m1", "m2", "m3", "l1", "l2", "J3")
+        require_finite(self, "gravity", "torque")
+        if l1 >= l2:
+            raise InputError(f"l1 of {type(self).__name__} must be less than l2={l2}; got {l1}")
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """Masses, moments of inertia, lengths, gravity, torque, and the formulation."""
+        inertia = [self.m1 * self.l1**2 / 12.0, self.m2 * self.l2**2 / 12.0, self.J3]
+        return [
+            self.m1,
+            self.m2,
+            self.m3,
+            *inertia,
+            self.l1,
+            self.l2,
+            self.gravity,
+            self.torque,
+            FORMS[self.formulation],
+        ]
+
+    def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
+        """Kinetic energy, height of the masses and what is left of the work of the torque: constant.
+
+        Parameters
+        ----------
+        q, v : array_like
+            Positions and angles of the three bodies and their velocities, shape (9,).
+
+        Returns
+        -------
+        float
+            In J.
+        """
+        place, speed = (np.asarray(x, dtype=np.float64).reshape(3, 3) for x in (q, v))
+        p = np.asarray(self.kernel_parameters(), dtype=np.float64)
+        inertia = np.stack([p[:3], p[:3], p[3:6]], axis=1)
+        potential = self.gravity * p[:3] @ place[:, 1] - self.torque * place[0, 2]
+        return float(0.5 * (inertia * speed**2).sum() + potential)
+
+    def assembled(self, phi: float, rate: float = 0.0) -> tuple[Vector, Vector]:
+        """Positions and velocities of the bodies, shape (9,), by angle and angular velocity of the crank.
+
+        Parameters
+        ----------
+        phi, rate : float
+            In rad and rad/s.
+
+        Returns
+        -------
+        q, v : ndarray, shape (9,)
+            In the order of the unknowns, with the slider to the right of the crank.
+        """
+        x, y = 0.5 * self.l1 * math.cos(phi), 0.5 * self.l1 * math.sin(phi)
+        rod = -math.asin(2.0 * y / self.l2)
+        a, b = 0.5 * self.l2 * math.cos(rod), -y
+        turn = -x * rate / a
+        q = [x, y, phi, 2.0 * x + a, y, rod, 2.0 * (x + a), 0.0, 0.0]
+        speed = -2.0 * y * rate - b * turn
+        v = [-y * rate, x * rate, rate, speed, x * rate, turn, speed - b * turn, 0.0, 0.0]
+        return np.array(q), np.array(v)
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The initial value at t = 0, for any parameters; raises :class:`ReferenceRangeError` elsewhere."""
+        q, v = self._start(t)
+        _, multipliers = self.saddle_point(0.0, q, v)
+        return self.packed(q, v, multipliers)
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative at t = 0; raises :class:`ReferenceRangeError` elsewhere.
+
+        From rest the motion is even in time, so the multipliers do not change.
+        """
+        q, v = self._start(t)
+        acceleration, _ = self.saddle_point(0.0, q, v)
+        return self.packed(v, acceleration, np.zeros(8))
+
+    def _start(self, t: float) -> tuple[Vector, Vector]:
+        if abs(t) > _SLACK:
+            raise ReferenceRangeError(
+                f"the solution of {type(self).__name__} is known at t=0 only; got t={t:g}; "
+                f"compute a reference with a tight tolerance"
+            )
+        return self.assembled(0.25 * math.pi)

@@ -1,0 +1,333 @@
+"""How far solutions with constraints drift: errors of the constraint, of its derivative and of the energy.
+
+Example: dae-sdc drift rigid-pendulum --case projected-dop853,radau-iia-9/ggl --t-end 20 --out drift.npy
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from dae_sdc.dae.quasilinear import QuasilinearProblem
+from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.registry import unknown
+from dae_sdc.run import options
+from dae_sdc.run.description import (
+    ProblemLike,
+    check_interval,
+    check_mapping,
+    describe,
+    make_problem,
+    number_of_steps,
+    problem_name,
+)
+from dae_sdc.run.repeated import Table
+from dae_sdc.run.results import Result, combinations_of
+from dae_sdc.run.solution import Solution
+from dae_sdc.run.solve import solve
+from dae_sdc.run.sundials import SOLVERS, installed
+from dae_sdc.sweepers.direct import DirectMethod
+from dae_sdc.sweepers.sdc import SWEEPERS
+
+PROBLEM = "rigid-pendulum"
+
+LONG = {PROBLEM: 200.0}
+"""Ends of runs that are longer than those of the problems."""
+
+CASES = (
+    *("unprojected-dop853", "velocity-projected-dop853", "position-projected-dop853", "projected-dop853"),
+    *("baumgarte-dop853", "chart-dop853", "rattle"),
+    *("radau-iia-9/index-3", "radau-iia-9/index-2", "radau-iia-9/ggl"),
+)
+"""What is compared where nothing is named: a sweeper, and behind a stroke the formulation."""
+
+RTOL = 1e-8
+DT = 0.01
+POINTS = 100
+
+NUMBERS = ("constraint", "velocity", "energy", "error")
+
+COLUMNS: list[tuple[str, str]] = [
+    *(("case", "U48"), ("sweeper", "U32"), ("formulation", "U16"), ("dt", "f8"), ("rtol", "f8")),
+    *(("t", "f8"), ("steps", "i8")),
+    *((name, "f8") for name in NUMBERS),
+]
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to solve the equations.
+
+    Parameters
+    ----------
+    sweeper : str
+        Name of a sweeper or of a solver of SUNDIALS.
+    formulation : str
+        Form in which the problem gives its equations; empty for its own.
+    settings : mapping
+        Arguments of :func:`dae_sdc.run.solve.solve`: a tolerance or a step size.
+    """
+
+    sweeper: str
+    formulation: str
+    settings: Mapping[str, Any]
+
+    @property
+    def label(self) -> str:
+        """Name in tables and pictures."""
+        return f"{self.sweeper}/{self.formulation}" if self.formulation else self.sweeper
+
+    def params(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments of the problem."""
+        return {**given, "formulation": self.formulation} if self.formulation else dict(given)
+
+
+def drift(
+    problem: ProblemLike = PROBLEM,
+    *,
+    cases: Sequence[str] | None = None,
+    rtol: float = RTOL,
+    dt: float = DT,
+    t_end: float | None = None,
+    points: int = POINTS,
+    problem_params: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Errors of constraint, velocity constraint and energy over time, for several methods.
+
+    Parameters
+    ----------
+    problem : str, type or QuasilinearProblem
+        Problem with constraints.
+    cases : sequence of str, optional
+        Names of sweepers, "radau-iia-9/ggl" with a formulation of the problem; "ida" for SUNDIALS.
+        :data:`CASES` if not given, those that take the problem.
+    rtol : float
+        Relative tolerance of the methods that choose their steps.
+    dt : float
+        Step size of those that do not, such as "rattle".
+    t_end : float, optional
+        End; 200 for "rigid-pendulum", that of the problem for others, if not given.
+    points : int
+        Number of equal parts of the interval.
+    problem_params : mapping, optional
+        Arguments of the problem besides ``formulation``.
+    out : str or Path, optional
+        File to save the result to; it is saved after every run.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "drift", a row for each case and each part of the interval in which a step ends: ``t``, the
+        end of the part, and the largest values over the ends of steps in it of abs(g) (``constraint``),
+        abs(G v + g_t) (``velocity``), abs(energy - energy at the start) and of the ``error`` of a position.
+        NaN where a problem has no velocities, no energy or no known solution. ``runs`` in the parameters has
+        the work of each case, ``left_out`` what does not take the problem.
+
+    Raises
+    ------
+    InputError
+        If something given cannot be used.
+    """
+    check_mapping("problem_params", problem_params)
+    params = dict(problem_params or {})
+    if "formulation" in params:
+        raise InputError("the cases say in which formulation the problem is solved; leave it out")
+    own = _quasilinear(problem, params)
+    require_count("points", points)
+    name = problem_name(problem)
+    start = float(own.interval[0])
+    end = LONG.get(name, float(own.interval[1])) if t_end is None else require_number("t_end", t_end)
+    check_interval(start, end)
+    chosen, left_out = _cases(cases, problem, params, rtol, dt, start, end)
+    rows = Table("drift", COLUMNS, "", out, units={"t": own.time_unit, "dt": own.time_unit})
+    rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": rtol, "points": points}
+    rows.parameters |= {
+        "problem_params": params,
+        "left_out": left_out,
+        "runs": [],
+        "time_unit": own.time_unit,
+    }
+    edges = np.linspace(start, end, points + 1)
+    with rows, tqdm(total=len(chosen), unit="run", disable=None if progress else True, leave=False) as bar:
+        for case in chosen:
+            mine = case.params(params)
+            given = {**case.settings, "t_end": end, "dense": False, "problem_params": mine}
+            tic = perf_counter()
+            try:
+                solution = solve(problem, sweeper=case.sweeper, **given)
+            except InputError as error:
+                # Some methods see at the first step only that the problem is not theirs.
+                if cases is not None:
+                    raise
+                left_out.append(f"{case.label}: {error}")
+                continue
+            took = perf_counter() - tic
+            rows.note(case.label, solution)
+            run = {"case": case.label, "time": took, "success": solution.success, **solution.stats}
+            rows.parameters["runs"].append(run)
+            rows.add(_rows(case, solution, _quasilinear(problem, mine), edges), last=True)
+            bar.update(1)
+    return rows.result()
+
+
+def _quasilinear(problem: ProblemLike, params: Mapping[str, Any]) -> QuasilinearProblem:
+    own = make_problem(problem, params)
+    if not isinstance(own, QuasilinearProblem):
+        raise InputError(
+            f"{type(own).__name__} does not say what its constraints are; drift needs a QuasilinearProblem"
+        )
+    return own
+
+
+def _cases(
+    names: Sequence[str] | None,
+    problem: ProblemLike,
+    params: Mapping[str, Any],
+    rtol: float,
+    dt: float,
+    start: float,
+    end: float,
+) -> tuple[list[Case], list[str]]:
+    """What is run, and what is not, and why; everything that can be refused is refused here."""
+    if names is not None and (isinstance(names, str) or not names):
+        raise InputError(f"cases must be a list of names; got {names!r}")
+    require_number("rtol", rtol)
+    found: list[Case] = []
+    left_out: list[str] = []
+    for name in CASES if names is None else names:
+        sweeper, _, formulation = name.partition("/")
+        if sweeper not in SOLVERS and sweeper not in SWEEPERS:
+            raise InputError(unknown("sweeper", sweeper, [*SWEEPERS, *SOLVERS]))
+        if sweeper in SOLVERS and not installed():
+            raise InputError(f"'{sweeper}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
+        adapts = _adapts(sweeper)
+        case = Case(sweeper, formulation, {"rtol": rtol} if adapts else {"dt": dt})
+        try:
+            own = case.params(params)
+            if sweeper in SOLVERS:
+                make_problem(problem, own)
+            else:
+                describe(problem, sweeper=sweeper, problem_params=own)
+        except InputError as error:
+            if names is not None:
+                raise
+            left_out.append(f"{name}: {error}")
+            continue
+        if not adapts:
+            number_of_steps(start, end, require_number("dt", dt))
+        found.append(case)
+    if not found:
+        raise InputError(f"no case takes the problem: {'; '.join(left_out)}")
+    return found, left_out
+
+
+def _adapts(sweeper: str) -> bool:
+    """Whether a method can choose its steps."""
+    cls: Any = None if sweeper in SOLVERS else SWEEPERS[sweeper]
+    if cls is None or not issubclass(cls, DirectMethod):
+        return True
+    try:
+        cls.check_adaptive()
+    except InputError:
+        return False
+    return True
+
+
+def _rows(
+    case: Case, solution: Solution, problem: QuasilinearProblem, edges: NDArray[np.float64]
+) -> list[tuple[Any, ...]]:
+    """The largest errors in every part of the interval that steps end in."""
+    values = np.full((len(solution.t), len(NUMBERS)), np.nan)
+    exact = _exact(problem, solution)
+    for row, t, u, true in zip(values, solution.t.tolist(), solution.u, exact, strict=True):
+        found = problem.drift(t, u)
+        row[:3] = [found.get(name, np.nan) for name in NUMBERS[:3]]
+        row[3] = np.abs(problem.state_parts(u)[0] - true).max()
+    values[:, 2] = np.abs(values[:, 2] - values[0, 2])
+    values, times = values[1:], solution.t[1:]
+    part = np.clip(np.searchsorted(edges, times, side="left") - 1, 0, len(edges) - 2)
+    largest = np.full((len(edges) - 1, len(NUMBERS)), -np.inf)
+    np.maximum.at(largest, part, values)
+    steps = np.bincount(part, minlength=len(edges) - 1)
+    label = (case.label, case.sweeper, case.formulation)
+    sizes = (case.settings.get("dt", np.nan), case.settings.get("rtol", np.nan))
+    return [(*label, *sizes, edges[i + 1], steps[i], *largest[i]) for i in np.flatnonzero(steps).tolist()]
+
+
+def _exact(problem: QuasilinearProblem, solution: Solution) -> NDArray[np.float64]:
+    """Positions of the solution at the ends of the steps, NaN where it is not known."""
+    n = len(problem.state_parts(solution.u[0])[0])
+    found = np.full((len(solution.t), n), np.nan)
+    for row, t in zip(found, solution.t.tolist(), strict=True):
+        try:
+            row[:] = problem.state_parts(np.array(problem.u_exact(t), dtype=float))[0]
+        except InputError:
+            continue
+    return found
+
+
+def summary(result: Result) -> str:
+    """The result as a table of text.
+
+    Parameters
+    ----------
+    result : Result
+        What :func:`drift` gave.
+
+    Returns
+    -------
+    str
+        A line for each case with the largest errors of its run.
+    """
+    about = result.parameters
+    runs = {run["case"]: run for run in about["runs"]}
+    lines = [
+        f"{about['problem']} to t={about['t_end']:g}; largest errors",
+        f"{'case':<28} {'constraint':>10} {'velocity':>9} {'energy':>9} {'position':>9} {'steps':>7} "
+        f"{'rejected':>8} {'rhs':>8} {'time':>8}",
+    ]
+    for (case,), rows in combinations_of(result.data, ("case",)):
+        largest = [float(rows[name].max()) for name in NUMBERS]
+        shown = [f"{value:.1e}" if np.isfinite(value) else "-" for value in largest]
+        run = runs[case]
+        lines.append(
+            f"{case:<28} {shown[0]:>10} {shown[1]:>9} {shown[2]:>9} {shown[3]:>9} {run['steps']:>7} "
+            f"{run['rejected']:>8} {run['rhs']:>8} {run['time']:>7.2f}s"
+        )
+    return "\n".join([*lines, *(f"left out: {text}" for text in about["left_out"])])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc drift``."""
+    parser.add_argument(
+        "problem", nargs="?", default=PROBLEM, help="name of a problem with constraints (rigid-pendulum)"
+    )
+    options.add(parser, "cases rtol dt t-end parts param out")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc drift``."""
+    names = {"cases": "case", "rtol": "rtol", "dt": "dt", "t_end": "t_end", "points": "points"}
+    given = {name: getattr(args, option) for name, option in names.items()}
+    given = {name: value for name, value in given.items() if value is not None}
+    params = options.parameters(args.param) or None
+    result = drift(args.problem, **given, problem_params=params, out=args.out, progress=True)
+    print(summary(result))
+    if args.out:
+        print(f"written to {args.out}")
+    for failure in result.parameters["failures"]:
+        print(f"dae-sdc: {failure}", file=sys.stderr)
+    return 1 if result.parameters["failures"] else 0

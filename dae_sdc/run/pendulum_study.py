@@ -1,0 +1,308 @@
+"""Bounce of the elastic pendulum with methods of fixed step size and with CVODE, over spring constants.
+
+Example: dae-sdc pendulum-study --sweeper bdf2,bdf3,cvode --k 100,1500 --out pendulum.npy
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.errors import InputError, ReferenceRangeError, require_number
+from dae_sdc.registry import unknown
+from dae_sdc.run import options
+from dae_sdc.run.description import describe, number_of_steps
+from dae_sdc.run.repeated import Table
+from dae_sdc.run.results import Result
+from dae_sdc.run.solution import Solution
+from dae_sdc.run.solve import solve
+from dae_sdc.run.sundials import SOLVERS, installed
+from dae_sdc.sweepers.sdc import SWEEPERS
+
+PROBLEM = "elastic-pendulum"
+
+KS = (1.0, 10.0, 100.0, 500.0, 1000.0, 1500.0)
+
+REFERENCE = "reference"
+"""Name of the accurate solution that others are compared with."""
+
+ACCURATE = {"sweeper": "radau-iia-13", "rtol": 1e-11}
+
+METHODS = (REFERENCE, "explicit-euler", "bdf2", "bdf2/fixed-point", "bdf3", "bdf4", "cvode")
+"""What is compared where nothing is named; a corrector stands behind a stroke."""
+
+RTOLS = (1e-6, 1e-3, 1e-2)
+MAX_ORDERS = (5, 1)
+DT = 0.01
+
+START = "explicit-euler"
+"""Start of multistep methods as in the classical study, by steps of the first order."""
+
+SHORTEST = 0.2
+"""Least length of the windows in which the bounce is measured."""
+
+UNITS = {"amplitude_start": "1", "amplitude_end": "1", "energy": "1", "error": "1", "dt": "1", "time": "s"}
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to solve the equations.
+
+    Parameters
+    ----------
+    sweeper : str
+        Name of the sweeper, of a solver of SUNDIALS, or :data:`REFERENCE`.
+    corrector : str
+        Corrector of a multistep method; empty for its own.
+    rtol : float
+        Tolerance of a solver with steps of its own; NaN otherwise.
+    max_order : int
+        Its highest order; 0 otherwise.
+    """
+
+    sweeper: str
+    corrector: str = ""
+    rtol: float = math.nan
+    max_order: int = 0
+
+    @property
+    def label(self) -> str:
+        """Name in tables and of pictures."""
+        parts = [self.sweeper, self.corrector, "" if math.isnan(self.rtol) else f"{self.rtol:g}"]
+        parts += [f"order-{self.max_order}"] if self.max_order else []
+        return "-".join(part for part in parts if part)
+
+    def settings(self, dt: float, start: str, times: NDArray[np.float64]) -> dict[str, Any]:
+        """Arguments of :func:`dae_sdc.run.solve.solve`."""
+        if self.sweeper == REFERENCE:
+            return {**ACCURATE, "t_eval": times, "dense": False}
+        if self.sweeper in SOLVERS:
+            own = {"rtol": self.rtol, "atol": self.rtol, "max_order": self.max_order}
+            return {"sweeper": self.sweeper, **own, "t_eval": times, "dense": False}
+        taken = getattr(SWEEPERS[self.sweeper], "options", ())
+        found = {"sweeper": self.sweeper, "dt": dt, "dense": False}
+        if "start" in taken:
+            found["start"] = start
+        if self.corrector:
+            found["corrector"] = self.corrector
+        return found
+
+
+def pendulum_study(
+    *,
+    ks: Sequence[float] = KS,
+    sweepers: Sequence[str] | None = None,
+    dt: float = DT,
+    rtols: Sequence[float] = RTOLS,
+    max_orders: Sequence[int] = MAX_ORDERS,
+    start: str = START,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """How the bounce of an elastic pendulum grows or dies with each method, over spring constants.
+
+    The bounce is the motion of r = sqrt(y1^2 + y2^2), of frequency near sqrt(k). Its amplitude in a window is
+    half of the largest minus the smallest r at the times 0, ``dt``, 2 ``dt``, ... in it; the windows are the
+    first and the last part of the run of length max(0.2, 2 pi/sqrt(k)), half of the run at most.
+
+    Parameters
+    ----------
+    ks : sequence of float
+        Spring constants.
+    sweepers : sequence of str, optional
+        Names of sweepers that take steps of ``dt``, "bdf2/fixed-point" for a corrector other than Newton's
+        method; "ida" and "cvode", which take every one of ``rtols`` with every one of ``max_orders``;
+        "reference" for an accurate solution. :data:`METHODS` if not given, "cvode" if it is installed.
+    dt : float
+        Step size.
+    rtols : sequence of float
+        Relative and absolute tolerances of "ida" and "cvode".
+    max_orders : sequence of int
+        Their highest orders.
+    start : str
+        What gives multistep methods the values before the first step: "explicit-euler" as in the classical
+        study, or "collocation".
+    out : str or Path, optional
+        File to save the result to; it is saved after every run.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "pendulum", a row for each method and spring constant: ``amplitude_start`` and
+        ``amplitude_end``; ``theory``, the factor of the amplitude over the run by linear theory, the size of
+        the principal root at i ``dt`` sqrt(k) to the power of the steps (NaN where a method has none);
+        ``energy`` at the end minus energy at the start; ``error``, largest of a position at the end where the
+        solution is known; the work; and the trajectory ``y1``, ``y2`` at the times 0, ``dt``, ....
+
+    Raises
+    ------
+    InputError
+        If something given cannot be used.
+    """
+    if not ks or not all(require_number("k", k) > 0.0 for k in ks):
+        raise InputError(f"the spring constants must be positive, one at least; got {list(ks)!r}")
+    methods, left_out = _methods(sweepers, rtols, max_orders)
+    first, last = (float(t) for t in PROBLEMS[PROBLEM].interval)
+    steps = number_of_steps(first, last, require_number("dt", dt))
+    times = np.linspace(first, last, steps + 1)
+    for method in methods:
+        # Everything that can be refused is refused before the first run.
+        given = method.settings(dt, start, times)
+        named = {name: given[name] for name in ("start", "corrector") if name in given}
+        if method.sweeper not in SOLVERS:
+            describe(PROBLEM, sweeper=given["sweeper"], **named)
+    columns: list[Any] = [
+        *(("method", "U48"), ("sweeper", "U32"), ("corrector", "U16"), ("start", "U16")),
+        *(("k", "f8"), ("dt", "f8"), ("rtol", "f8"), ("max_order", "i8")),
+        *(("amplitude_start", "f8"), ("amplitude_end", "f8"), ("theory", "f8")),
+        *(("energy", "f8"), ("error", "f8"), ("time", "f8")),
+        *(("steps", "i8"), ("rejected", "i8"), ("rhs", "i8"), ("newton", "i8"), ("jacobian", "i8")),
+        *(("y1", "f8", (steps + 1,)), ("y2", "f8", (steps + 1,))),
+    ]
+    rows = Table("pendulum", columns, "", out, units=UNITS)
+    rows.parameters |= {"ks": list(ks), "dt": dt, "start": start, "interval": [first, last]}
+    rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST}
+    total = len(methods) * len(ks)
+    with rows, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
+        for method, k in product(methods, ks):
+            given = method.settings(dt, start, times)
+            tic = perf_counter()
+            solution = solve(PROBLEM, problem_params={"k": k}, **given)
+            took = perf_counter() - tic
+            rows.note(f"{method.label}, k={k:g}", solution)
+            rows.add([_row(method, k, solution, given, times, took)], last=True)
+            bar.update(1)
+    return rows.result()
+
+
+def _methods(
+    names: Sequence[str] | None, rtols: Sequence[float], max_orders: Sequence[int]
+) -> tuple[list[Method], list[str]]:
+    """What is compared, and what is not, and why."""
+    left_out = []
+    if names is None:
+        names = METHODS
+        if not installed():
+            names = [name for name in METHODS if name not in SOLVERS]
+            left_out = ["cvode: scikit-sundae is not installed"]
+    if isinstance(names, str) or not names:
+        raise InputError(f"sweepers must be a list of names; got {names!r}")
+    found: list[Method] = []
+    for name in names:
+        sweeper, _, corrector = name.partition("/")
+        if sweeper not in (*SOLVERS, REFERENCE) and sweeper not in SWEEPERS:
+            raise InputError(unknown("sweeper", sweeper, [*SWEEPERS, *SOLVERS, REFERENCE]))
+        if corrector and sweeper in (*SOLVERS, REFERENCE):
+            raise InputError(f"'{sweeper}' has no choice of correctors; leave '/{corrector}' away")
+        if sweeper in SOLVERS:
+            found += [Method(sweeper, "", rtol, order) for rtol, order in product(rtols, max_orders)]
+        else:
+            found.append(Method(sweeper, corrector))
+    if not found:
+        raise InputError("nothing to run: give rtols and max_orders for the solvers of SUNDIALS")
+    return found, left_out
+
+
+def windows(k: float, times: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Which times belong to the first and to the last window, see :func:`pendulum_study`."""
+    first, last = float(times[0]), float(times[-1])
+    length = min(max(SHORTEST, 2.0 * math.pi / math.sqrt(k)), 0.5 * (last - first))
+    slack = 1e-9 * (last - first)
+    return times <= first + length + slack, times >= last - length - slack
+
+
+def _row(
+    method: Method,
+    k: float,
+    solution: Solution,
+    given: dict[str, Any],
+    times: NDArray[np.float64],
+    took: float,
+) -> tuple[Any, ...]:
+    problem: Any = PROBLEMS[PROBLEM](k=k)  # type: ignore[call-arg]
+    u = np.full((len(times), 4), np.nan)
+    u[: len(solution.u)] = solution.u
+    r = np.hypot(u[:, 0], u[:, 1])
+    amplitudes = [0.5 * float(np.ptp(r[window])) for window in windows(k, times)]
+    energies = [problem.energy(row[:2], row[2:]) for row in u[[0, -1]]]
+    try:
+        error = float(np.abs(u[-1, :2] - np.array(problem.u_exact(times[-1]))[:2]).max())
+    except ReferenceRangeError:
+        error = math.nan
+    theory = math.nan
+    if "dt" in given:
+        growth = getattr(getattr(SWEEPERS[given["sweeper"]], "method", None), "growth", None)
+        if growth is not None:
+            with np.errstate(over="ignore"):
+                theory = float(np.abs(growth(1j * given["dt"] * math.sqrt(k))) ** np.float64(len(times) - 1))
+    work = [solution.stats[name] for name in ("steps", "rejected", "rhs", "newton", "jacobian")]
+    return (
+        *(method.label, method.sweeper, method.corrector, given.get("start", "")),
+        *(k, given.get("dt", math.nan), method.rtol, method.max_order),
+        *(*amplitudes, theory, energies[1] - energies[0], error, took),
+        *(*work, u[:, 0], u[:, 1]),
+    )
+
+
+def summary(result: Result) -> str:
+    """The result as a table of text.
+
+    Parameters
+    ----------
+    result : Result
+        What :func:`pendulum_study` gave.
+
+    Returns
+    -------
+    str
+        Lines.
+    """
+    lines = [
+        f"{'method':<26} {'k':>6} {'bounce at start':>15} {'at end':>9} {'theory':>9} {'energy':>9} "
+        f"{'error':>9} {'steps':>7} {'rejected':>8} {'rhs':>8} {'time':>7}"
+    ]
+    for row in result.data:
+        factor = f"x {row['theory']:.3g}" if np.isfinite(row["theory"]) else "-"
+        error = f"{row['error']:.1e}" if np.isfinite(row["error"]) else "-"
+        lines.append(
+            f"{row['method']:<26} {row['k']:>6g} {row['amplitude_start']:>15.4g} "
+            f"{row['amplitude_end']:>9.4g} {factor:>9} {row['energy']:>9.1e} {error:>9} {row['steps']:>7} "
+            f"{row['rejected']:>8} {row['rhs']:>8} {row['time']:>6.2f}s"
+        )
+    return "\n".join([*lines, *(f"left out: {text}" for text in result.parameters["left_out"])])
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc pendulum-study``."""
+    options.add(
+        parser, "spring-constants sweepers-of-pendulum dt rtols-of-pendulum max-orders start-of-pendulum out"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc pendulum-study``."""
+    names = {"ks": "k", "sweepers": "sweeper", "dt": "dt", "rtols": "rtols", "max_orders": "max_order"}
+    given = {name: getattr(args, option) for name, option in (names | {"start": "start"}).items()}
+    given = {name: value for name, value in given.items() if value is not None}
+    result = pendulum_study(**given, out=args.out, progress=True)
+    print(summary(result))
+    if args.out:
+        print(f"written to {args.out}")
+    # A method that fails is a finding of the study and no failure of it.
+    for failure in result.parameters["failures"]:
+        print(f"dae-sdc: {failure}", file=sys.stderr)
+    return 0

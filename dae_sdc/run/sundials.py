@@ -1,0 +1,669 @@
+"""IDA and CVODE of SUNDIALS on problems of this package, through scikit-sundae."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import io
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, redirect_stdout
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+from tqdm import tqdm
+
+from dae_sdc.control.events import RESTART_STEP, consistent_restart
+from dae_sdc.dae.consistency import check_consistent
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.problem import ProblemDAE, undefined
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import EvaluationError, InputError, SolveError, require_number
+from dae_sdc.registry import unknown
+from dae_sdc.run.adaptive import Limits, stops_of
+from dae_sdc.run.description import ProblemLike, check_interval, initial_state, make_problem, problem_name
+from dae_sdc.run.peer_solvers import MOST_STEPS, SPARSE_FROM, Equations, Ida, slope_at, weighted
+from dae_sdc.run.results import check_target
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
+from dae_sdc.sweepers.tolerance import Tolerance
+
+SOLVERS: Mapping[str, str] = {
+    "ida": "IDA, variable-order BDF for F(t, u, u') = 0",
+    "cvode": "CVODE, variable-order BDF for u' = f(t, u)",
+}
+"""Solvers by the names under which runs take them in place of a sweeper."""
+
+MODULE = "sksundae"
+
+HIGHEST_ORDER = 5
+
+INNER = (0.2, 0.4, 0.6, 0.8)
+"""Where inside a step the interpolant of the solver is read; with both ends they determine its degree 5."""
+
+NOTHING: Vector = np.empty((0, 0))
+
+SAME = 1e-13
+"""Part of F that may be left at u' = f, for an earlier matrix dF/du' to be still that of now."""
+
+LINEAR = 1e-7
+"""The same with the matrix of now; what is more shows that F is not linear in u'."""
+
+STUCK = 3
+"""Steps in a row that leave the time where it is."""
+
+_MESSAGE = re.compile(r"\s*\[\w+, (Error|Warning): -?\d+\]")
+
+
+def installed() -> bool:
+    """Whether scikit-sundae is."""
+    return importlib.util.find_spec(MODULE) is not None
+
+
+def sundials(
+    problem: ProblemLike,
+    solver: str = "ida",
+    *,
+    rtol: float = 1e-6,
+    atol: Any = None,
+    leave_out: Sequence[str] | None = None,
+    max_order: int | None = None,
+    dt: float | None = None,
+    dt_max: float | None = None,
+    time_limit: float | None = None,
+    t0: float | None = None,
+    t_end: float | None = None,
+    u0: Any = None,
+    t_eval: Any = None,
+    dense: bool | None = None,
+    problem_params: Mapping[str, Any] | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Solution:
+    """Solve a problem with IDA or CVODE of SUNDIALS.
+
+    The solver gets the compiled equations and the exact Jacobian where the problem has them, finite
+    differences otherwise, and begins anew at every break point. CVODE takes ordinary differential equations,
+    u' = -(dF/du')^(-1) F(t, u, 0): F is linear in u' and dF/du' regular.
+
+    Parameters
+    ----------
+    problem : str, type or ProblemDAE
+        Name in the library, class or instance.
+    solver : str
+        "ida" or "cvode".
+    rtol : float
+        Relative tolerance.
+    atol : float or array_like, shape (n,), optional
+        Absolute tolerance; ``rtol`` times the ``nominal`` values of the problem, or 1, if not given.
+    leave_out : sequence of str, optional
+        Names of unknowns whose error does not count; those of index 2 and higher if not given, as their
+        error estimates need not fall with the step.
+    max_order : int, optional
+        Highest order of the BDF, from 1 to 5, which it is if not given.
+    dt, dt_max : float, optional
+        First and largest step.
+    time_limit : float, optional
+        Seconds after which the run is given up.
+    t0, t_end : float, optional
+        Start and end; those of the problem where not given.
+    u0 : array_like, shape (n,), optional
+        Initial value, consistent with the equations; the problem's own if not given.
+    t_eval : array_like, shape (K,), optional
+        Increasing times at which the solution is given instead of at the ends of the solver's own steps,
+        which stay as they are.
+    dense : bool, optional
+        Whether to keep the solver's interpolant for ``solution(t)``; up to 10000 unknowns if not given.
+        True writes it to a file beside ``out`` too.
+    problem_params : mapping, optional
+        Arguments of the problem.
+    out : str or Path, optional
+        File to save the solution to, also when the run fails on its way.
+    progress : bool
+        Show the number of steps if standard error is a terminal.
+
+    Returns
+    -------
+    Solution
+        With ``success`` False, the ``message`` of the solver and the steps so far if it gave up. In
+        ``stats``, ``rhs`` are evaluations of F, those for differences included, and ``rejected`` the attempts
+        after which F was asked for at an earlier time, as the solvers do not tell their number; those of
+        CVODE's first step are not known. What else they do not tell is 0.
+
+    Raises
+    ------
+    InputError
+        If scikit-sundae is missing, or something given cannot be used.
+
+    References
+    ----------
+    A. C. Hindmarsh et al., SUNDIALS: Suite of nonlinear and differential/algebraic equation solvers,
+    ACM Trans. Math. Software 31 (2005) 363.
+    """
+    if solver not in SOLVERS:
+        raise InputError(unknown("solver of SUNDIALS", solver, SOLVERS))
+    if not installed():
+        raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
+    own = make_problem(problem, problem_params)
+    start = float(own.interval[0]) if t0 is None else require_number("t0", t0)
+    end = float(own.interval[1]) if t_end is None else require_number("t_end", t_end)
+    check_interval(start, end)
+    if dense not in (None, True, False):
+        raise InputError(f"dense must be True, False or None; got {dense!r}")
+    if max_order is not None and (
+        isinstance(max_order, bool) or not isinstance(max_order, int) or not 1 <= max_order <= HIGHEST_ORDER
+    ):
+        raise InputError(f"max_order must be an integer from 1 to {HIGHEST_ORDER}; got {max_order!r}")
+    if leave_out is None:
+        leave_out = [name for name, index in zip(own.names, own.variable_index, strict=True) if index > 1]
+    tolerance = Tolerance.checked(own, rtol, atol, leave_out)
+    times = None if t_eval is None else output_times(t_eval, start, end)
+    limits = Limits.checked(dt=dt, dt_max=dt_max, time_limit=time_limit)
+    first = initial_state(own, u0, start)
+    tolerance.check_start(own, first)
+    if out is not None:
+        check_target(out)
+    own.start_step(first, start)
+    check_consistent(own, first, start)
+    task = Task(own, solver, start, end, np.array(first), tolerance, limits, max_order or HIGHEST_ORDER)
+    kept = own.n <= DENSE_LIMIT if dense is None else dense
+    record = _Record(task, kept, times)
+    label = {"problem": problem_name(problem), "sweeper": solver, "quad": "", "nodes": 0, "qdelta": ""}
+    label |= {"rtol": tolerance.rtol, "atol": tolerance.atol, "leave_out": list(tolerance.left_out)}
+    label["max_order"] = task.max_order
+
+    def solution(message: str) -> Solution:
+        found = record.solution(message, label, bool(dense))
+        if times is not None:
+            found = found.at(times)
+        return found if kept else replace(found, dense=None)
+
+    message = ""
+    with tqdm(unit="step", disable=None if progress else True, leave=False) as bar:
+        try:
+            task.carry_out(record, bar)
+        except SolveError as error:
+            message = str(error)
+        except BaseException as error:
+            # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
+            if out is not None and len(record.t) > 1:
+                solution(f"ended by {type(error).__name__}").save(out)
+            raise
+    found = solution(message)
+    if out is not None:
+        found.save(out)
+    return found
+
+
+@dataclass
+class Task:
+    """What a solver is to do.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    solver : str
+        Name in :data:`SOLVERS`.
+    t0, t_end : float
+        The interval.
+    start : ndarray, shape (n,)
+        Value at its start.
+    tolerance : Tolerance
+        Accuracy, and unknowns whose error does not count.
+    limits : Limits
+        First and largest step, and seconds.
+    max_order : int
+        Highest order.
+    """
+
+    problem: ProblemDAE
+    solver: str
+    t0: float
+    t_end: float
+    start: Vector
+    tolerance: Tolerance
+    limits: Limits
+    max_order: int
+    pieces: tuple[float, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pieces = (self.t0, *stops_of(self.problem, self.t0, self.t_end), self.t_end)
+
+    @property
+    def switches(self) -> bool:
+        """Whether the branch of the equations is chosen by the state at the start of a step."""
+        return type(self.problem).start_step is not ProblemDAE.start_step and len(self.pieces) == 2
+
+    @cached_property
+    def slope(self) -> Vector:
+        """u' at the start: the problem's own if that is its own start, the smallest there is otherwise."""
+        known = derivative_at_start(self.problem, self.start, self.t0)
+        return slope_at(self.problem, self.start, self.t0) if np.isnan(known).any() else known
+
+    def options(self) -> dict[str, Any]:
+        """What the solver is given besides equations."""
+        limits, tolerance, problem = self.limits, self.tolerance, self.problem
+        left_out = np.array([name in tolerance.left_out for name in problem.names])
+        scale = np.broadcast_to(tolerance.atol / tolerance.rtol, (problem.n,))
+        return {
+            "rtol": tolerance.rtol,
+            "atol": weighted(tolerance.rtol, scale, left_out),
+            "max_order": self.max_order,
+            "max_num_steps": MOST_STEPS,
+            "first_step": limits.dt or 0.0,
+            "max_step": limits.dt_max or 0.0,
+        }
+
+    def carry_out(self, record: _Record, bar: Any) -> None:
+        """Step from piece to piece.
+
+        Raises
+        ------
+        SolveError
+            With the message of the solver where it gives up.
+        """
+        began, name = perf_counter(), self.solver.upper()
+        driver: _Driver = _IdaDriver(self) if self.solver == "ida" else _CvodeDriver(self)
+        record.driver = driver
+        u, last, given = self.start, 0.0, self.options()
+        with _quiet():
+            solver = driver.make(importlib.import_module(MODULE), given)
+            for begin, end in pairwise(self.pieces):
+                start = driver.begin(solver, begin, u, last)
+                if begin == self.t0:
+                    record.du[0] = driver.slope
+                time, stuck = begin, 0
+                while time < end:
+                    found = solver.step(end, method="onestep", tstop=end)
+                    if not found.success:
+                        raise SolveError(f"{name} gave up at t={float(found.t):.6g}: {found.message}")
+                    u = np.array(found.y)
+                    if not np.isfinite(u).all():
+                        raise EvaluationError(f"{name} gave NaN or infinity after t={time:.6g}")
+                    stuck = stuck + 1 if found.t <= time else 0
+                    if stuck == STUCK:
+                        raise SolveError(f"{name} gave up at t={time:.6g}: steps too small for the time")
+                    if stuck:
+                        continue
+                    reached = min(float(found.t), end)
+                    record.step(solver, time, reached, start, u, driver.derivative(found))
+                    driver.finished()
+                    time, last, start = reached, reached - time, u
+                    bar.update(1)
+                    passed = perf_counter() - began
+                    if self.limits.time_limit is not None and passed > self.limits.time_limit:
+                        raise SolveError(
+                            f"the time limit of {self.limits.time_limit:g} s ran out at t={time:.6g}; raise "
+                            f"time_limit or rtol"
+                        )
+
+
+class _Record:
+    """The steps of a run, and between them the solution on all, or on those with times that are asked for."""
+
+    def __init__(self, task: Task, keeps: bool, times: Vector | None) -> None:
+        self.task, self.keeps, self.times = task, keeps, times
+        self.scheme = Scheme((0.0, *INNER, 1.0), (), task.problem.n)
+        self.t, self.u, self.du = [task.t0], [task.start], [np.full(task.problem.n, np.nan)]
+        self.steps: list[StepData] = []
+        self.driver: _Driver | None = None
+        counters = task.problem.work_counters
+        self.work = [[counters[name].niter for name in COUNTERS]]
+
+    def step(self, solver: Any, begin: float, end: float, start: Vector, u: Vector, du: Vector) -> None:
+        """Add a step from ``start`` to ``u``, with what the interpolant of the solver says inside."""
+        size, rows = end - begin, NOTHING
+        if self.keeps or self._asks(begin, end):
+            # The last is the end of the step, without which the next step would return it once more.
+            times = [begin + theta * size for theta in INNER]
+            inner = [np.array(solver.step(time, method="normal").y) for time in times]
+            solver.step(end, method="normal")
+            rows = np.array([start, *inner, u])
+        self.steps.append(StepData(begin, size, self.scheme, rows))
+        self.t.append(end)
+        self.u.append(u)
+        self.du.append(du)
+        counters = self.task.problem.work_counters
+        self.work.append([counters[name].niter for name in COUNTERS])
+
+    def _asks(self, begin: float, end: float) -> bool:
+        """Whether there are times to be found in a step."""
+        if self.times is None:
+            return False
+        first = np.searchsorted(self.times, begin, side="left" if begin == self.task.t0 else "right")
+        return bool(first < np.searchsorted(self.times, end, side="right"))
+
+    def solution(self, message: str, label: Mapping[str, Any], saves_dense: bool) -> Solution:
+        """What is known so far."""
+        task, problem = self.task, self.task.problem
+        work = np.diff(np.array(self.work), axis=0, prepend=[self.work[0]])
+        per_step: dict[str, Any] = {name: work[:, i] for i, name in enumerate(COUNTERS)}
+        t, u, du = np.array(self.t), np.array(self.u), np.array(self.du)
+        if task.solver == "ida" and np.isnan(derivative_at_start(problem, task.start, task.t0)).any():
+            du[0, problem.n_diff :] = np.nan  # the smallest, not that of the solution
+        between = None
+        if self.keeps or self.times is not None:
+            between = DenseOutput(task.t0, u[0], t[1:], u[1:], self.steps, du[0], du[1:], 0)
+        return Solution(
+            t=t,
+            u=u,
+            du=du,
+            names=problem.names,
+            units=problem.units,
+            success=not message,
+            message=message,
+            stats={
+                "steps": len(t) - 1,
+                "rejected": 0 if self.driver is None else self.driver.rejected,
+                "sweeps": 0,
+                **{name: int(per_step[name].sum()) for name in COUNTERS},
+            },
+            per_step={"residual": np.zeros(len(t)), "sweeps": np.zeros(len(t), dtype=int), **per_step},
+            parameters={
+                **label,
+                "t0": task.t0,
+                "t_end": task.t_end,
+                "n_diff": problem.n_diff,
+                "names": list(problem.names),
+                "units": list(problem.units),
+                "time_unit": problem.time_unit,
+                "problem_params": {name: plain(value) for name, value in problem.params.items()},
+            },
+            dense=between,
+            saves_dense=saves_dense,
+        )
+
+
+class CountedEquations(Equations):
+    """Equations whose evaluations are counted, and give NaN where they are not defined.
+
+    Jacobians of problems without a compiled one are their own, checked, or finite differences.
+
+    Parameters
+    ----------
+    task : Task
+        What to solve.
+    """
+
+    def __init__(self, task: Task) -> None:
+        super().__init__(task)
+        self.counters = task.problem.work_counters
+        plain_residual, plain_entries = self.residual, self.entries
+
+        def residual(t: float, y: Vector, yp: Vector, out: Vector) -> None:
+            self.counters["rhs"].niter += 1
+            try:
+                plain_residual(t, y, yp, out)
+            except (ArithmeticError, ValueError) as error:
+                if not undefined(error):
+                    raise
+                out[:] = np.nan
+
+        def entries(t: float, y: Vector, yp: Vector, c: float, out: Vector) -> None:
+            try:
+                plain_entries(t, y, yp, c, out)
+            except EvaluationError:
+                out[...] = np.nan
+            except (ArithmeticError, ValueError) as error:
+                if not undefined(error):
+                    raise
+                out[...] = np.nan
+
+        self.residual, self.entries = residual, entries
+
+    def _in_python(self) -> tuple[Callable[..., None], Callable[..., None]]:
+        problem, n, n_diff = self.problem, self.n, self.problem.n_diff
+        if self.pattern is not None:
+            self.pattern = sparse.csc_matrix(self.pattern, dtype=float, copy=True)
+            self.pattern.sum_duplicates()
+            rows, columns = self.places()
+            known = columns * n + rows
+
+        def residual(t: float, y: Vector, yp: Vector, out: Vector) -> None:
+            out[:] = problem.eval_f(attach(y, n_diff), attach(yp, n_diff), t)
+
+        def entries(t: float, y: Vector, yp: Vector, c: float, out: Vector) -> None:
+            halves: Any = linearize(problem, attach(y.copy(), n_diff), attach(yp.copy(), n_diff), t)
+            problem.work_counters["jacobian"].niter -= 1  # counted where it is asked for
+            matrix = halves.mass + c * halves.stiffness
+            if self.pattern is None:
+                out[...] = matrix.toarray() if sparse.issparse(matrix) else matrix
+                return
+            found = sparse.coo_matrix(matrix)
+            wanted = found.col.astype(np.int64) * n + found.row
+            place = np.minimum(np.searchsorted(known, wanted), len(known) - 1)
+            inside = known[place] == wanted
+            out[:] = 0.0
+            np.add.at(out, place[inside], found.data[inside])
+
+        return residual, entries
+
+    def matrix(self, values: Vector, in_pattern: bool) -> Any:
+        """What ``entries`` wrote as a matrix, CSC or dense."""
+        if self.pattern is None:
+            return values
+        if in_pattern:
+            pattern = self.pattern
+            return sparse.csc_matrix((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+        full = np.zeros((self.n, self.n))
+        full[self.places()] = values
+        return full
+
+
+class _Driver:
+    """A solver with its callbacks.
+
+    Attributes
+    ----------
+    rejected : int
+        Attempts at steps that were given up.
+    slope : ndarray, shape (n,)
+        u' at the start of the piece that was begun last.
+    """
+
+    def __init__(self, task: Task) -> None:
+        self.task, self.problem, self.equations = task, task.problem, CountedEquations(task)
+        self.sparse = self.problem.n >= SPARSE_FROM and self.equations.pattern is not None
+        self.rejected = 0
+        self.slope = task.slope
+        self._latest, self._watches = task.t0, False
+
+    def make(self, module: Any, options: dict[str, Any]) -> Any:
+        """The integrator."""
+        raise NotImplementedError
+
+    def begin(self, solver: Any, t: float, u: Vector, before: float) -> Vector:
+        """Begin a piece after a step of size ``before``; returns the value that it begins with."""
+        raise NotImplementedError
+
+    def derivative(self, found: Any) -> Vector:
+        """u' at the end of a step."""
+        raise NotImplementedError
+
+    def finished(self) -> None:
+        """A step has been accepted."""
+        self._watches = True
+
+    def watch(self, t: float) -> None:
+        """Notice an attempt that is repeated with a shorter step."""
+        if t < self._latest and self._watches:
+            self.rejected += 1
+        self._latest = t
+
+
+class _IdaDriver(_Driver):
+    def make(self, module: Any, options: dict[str, Any]) -> Any:
+        problem, equations = self.problem, self.equations
+        if self.sparse:
+            options |= {"linsolver": "sparse", "sparsity": equations.pattern}
+        if problem.n_alg:
+            options["algebraic_idx"] = np.arange(problem.n_diff, problem.n)
+        fill = Ida.jacobian(equations, self.sparse)
+        # IDA evaluates the Jacobian whenever it sets up a linear system, and factorises it then.
+        counters = [problem.work_counters[name] for name in ("jacobian", "factorization")]
+
+        def residual(t: float, y: Vector, yp: Vector, res: Vector) -> None:
+            self.watch(t)
+            equations.residual(t, y, yp, res)
+
+        def jacobian(t: float, y: Vector, yp: Vector, res: Vector, cj: float, JJ: Vector) -> None:
+            for counter in counters:
+                counter.niter += 1
+            fill(t, y, yp, res, cj, JJ)
+
+        return module.ida.IDA(residual, jacfn=jacobian, calc_initcond=None, **options)
+
+    def begin(self, solver: Any, t: float, u: Vector, before: float) -> Vector:
+        self.equations.begin(u, t)
+        if t > self.task.t0:
+            # Algebraic unknowns may jump where the equations do.
+            state = consistent_restart(self.problem, self.problem.state(u), t, RESTART_STEP * before)
+            u, known = np.array(state), state.polynomial
+            self.slope = (
+                slope_at(self.problem, u, t) if known is None else np.array(known.derivative_at_end())
+            )
+        self._latest, self._watches = t, True
+        solver.init_step(t, u, self.slope)
+        return u
+
+    def derivative(self, found: Any) -> Vector:
+        return np.array(found.yp)
+
+
+class _CvodeDriver(_Driver):
+    """CVODE on u' = f, the solution of F(t, u, u') = 0 with the matrix M = dF/du'."""
+
+    def make(self, module: Any, options: dict[str, Any]) -> Any:
+        problem, equations = self.problem, self.equations
+        n = problem.n
+        self._zero, self._residual = np.zeros(n), np.empty(n)
+        self._mass: Any = None
+        self._find_mass(self.task.t0, self.task.start)
+        if self._singular():
+            raise InputError(
+                f"CVODE takes ordinary differential equations; dF/du' of {type(problem).__name__} is "
+                f"singular at t={self.task.t0:.6g}; use 'ida'"
+            )
+        self.sparse = self.sparse and self._diagonal is not None
+        if self.sparse:
+            options |= {"linsolver": "sparse", "sparsity": equations.pattern}
+
+        def right_hand_side(t: float, y: Vector, yp: Vector) -> None:
+            self.watch(t)
+            yp[:] = self.f(t, y)
+
+        def jacobian(t: float, y: Vector, yp: Vector, JJ: Vector) -> None:
+            problem.work_counters["jacobian"].niter += 1
+            mass, both = equations.blank(), equations.blank()
+            equations.entries(t, y, yp, 0.0, mass)
+            equations.entries(t, y, yp, 1.0, both)
+            both -= mass
+            if self.sparse:
+                JJ[:] = -both / self._diagonal[equations.places()[0]]
+            else:
+                JJ[:] = -self._solve(equations.matrix(both, False))
+
+        return module.cvode.CVODE(right_hand_side, jacfn=jacobian, **options)
+
+    def begin(self, solver: Any, t: float, u: Vector, before: float) -> Vector:
+        self.equations.begin(u, t)
+        self._find_mass(t, u)
+        self.slope = self.f(t, u)
+        # The choice of its first step asks for f at times that are no attempts.
+        self._latest, self._watches = t, False
+        solver.init_step(t, u)
+        return u
+
+    def derivative(self, found: Any) -> Vector:
+        return self.f(float(found.t), np.array(found.y))
+
+    def f(self, t: float, y: Vector) -> Vector:
+        """The right-hand side.
+
+        M is kept as long as it solves F = 0. A problem that is not linear in u' has no such matrix.
+        """
+        residual, rest = self.equations.residual, self._residual
+        residual(t, y, self._zero, rest)
+        at_zero = rest.copy()
+        slope = -self._solve(at_zero)
+        if self._left(t, y, slope, at_zero) > SAME and np.isfinite(at_zero).all():
+            self._find_mass(t, y)
+            slope = -self._solve(at_zero)
+            if self._left(t, y, slope, at_zero) > LINEAR:
+                raise InputError(
+                    f"CVODE takes equations that are linear in u'; those of {type(self.problem).__name__} "
+                    f"are not, or dF/du' is nearly singular at t={t:.6g}; use 'ida'"
+                )
+        return slope
+
+    def _left(self, t: float, y: Vector, slope: Vector, at_zero: Vector) -> float:
+        """Largest part of F that is left at u' = ``slope``; NaN where F is not defined."""
+        self.equations.residual(t, y, slope, self._residual)
+        scale = self._size @ np.abs(slope) + np.abs(at_zero)
+        return float((np.abs(self._residual) / np.maximum(scale, np.finfo(float).tiny)).max())
+
+    def _find_mass(self, t: float, y: Vector) -> None:
+        values = self.equations.blank()
+        self.equations.entries(t, y, self._zero, 0.0, values)
+        self._mass = mass = self.equations.matrix(values, self.sparse)
+        self._size = abs(mass)
+        diagonal = mass.diagonal()
+        off = self._size.sum() - np.abs(diagonal).sum()
+        self._diagonal: Any = diagonal if off == 0.0 else None
+        self._factors = splu(mass) if self.sparse and off else None
+
+    def _singular(self) -> bool:
+        """Whether M is, whatever the units of the equations."""
+        if self.sparse:
+            return self._diagonal is not None and not np.all(self._diagonal)
+        rows = self._size.max(axis=1, keepdims=True)
+        return not rows.all() or int(np.linalg.matrix_rank(self._mass / rows)) < self.problem.n
+
+    def _solve(self, right: Vector) -> Vector:
+        """M^(-1) times a vector or matrix; NaN where M is singular."""
+        if self._diagonal is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                return np.asarray(right / (self._diagonal if right.ndim == 1 else self._diagonal[:, None]))
+        if self._factors is not None:
+            return np.asarray(self._factors.solve(right))
+        try:
+            return np.linalg.solve(self._mass, right)
+        except np.linalg.LinAlgError:
+            return np.full_like(right, np.nan)
+
+
+class _WithoutMessages(io.TextIOBase):
+    """Standard output without what SUNDIALS prints besides returning it."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream, self._after = stream, False
+
+    def write(self, text: str) -> int:
+        if _MESSAGE.match(text):
+            self._after = True
+        elif not (self._after and text == "\n"):
+            self._after = False
+            self._stream.write(text)
+        return len(text)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    with redirect_stdout(_WithoutMessages(sys.stdout)), warnings.catch_warnings():
+        # It says that the exact Jacobian takes the place of one by differences.
+        warnings.filterwarnings("ignore", category=UserWarning, module=MODULE)
+        yield

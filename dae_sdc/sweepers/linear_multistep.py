@@ -1,0 +1,312 @@
+"""Linear multistep methods as records: coefficients, orders for DAEs, source."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from fractions import Fraction
+from functools import cached_property
+from math import factorial
+from types import MappingProxyType
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from dae_sdc.errors import InputError
+from dae_sdc.registry import Registry
+
+Array = NDArray[np.float64]
+Orders = Mapping[int, tuple[int | None, ...]]
+
+GROUPS: Mapping[int, tuple[int, ...]] = MappingProxyType({0: (1, 2), 1: (2,), 2: (2,), 3: (3,)})
+"""How many groups of unknowns may have an order, for each index; at index 0 positions and velocities two."""
+
+TOLERANCE = 1e-12
+"""Largest defect of an order condition, relative to its terms."""
+
+ON_CIRCLE = 1e-6
+"""Distance from the unit circle, or from each other, up to which roots are taken to be there."""
+
+
+@dataclass(frozen=True, eq=False)
+class MultistepMethod:
+    r"""A linear multistep method with k steps, newest values first.
+
+    .. math::
+        \sum_{j=0}^{k} \alpha_j u_{n-j} = \Delta t \sum_{j=0}^{k} \beta_j u'_{n-j}, \qquad
+        F(t_n, u_n, u'_n) = 0
+
+    Parameters
+    ----------
+    name : str
+        Name in the registry, lower case with hyphens.
+    class_name : str
+        Name of the sweeper class that is made from the record.
+    alpha, beta : array_like, shape (k + 1,)
+        Coefficients of the values and of the derivatives.
+    order : int
+        Order on ordinary differential equations.
+    orders : mapping of int to tuple
+        Order of the global error at fixed dt from accurate starting values: at index 0 of all unknowns (or of
+        positions and velocities), on DAEs in Hessenberg form of index 1, 2 (y, z) and 3 (position, velocity,
+        multiplier of a constrained mechanical system). Methods that use derivatives of the past are for
+        index 0 alone.
+    reference : str
+        Author, title, year and place of the coefficients.
+
+    Raises
+    ------
+    InputError
+        If the coefficients contradict each other, have not the order they are said to have, or are not
+        zero-stable.
+
+    References
+    ----------
+    E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., 1993, Sect. III.2
+    and III.3.
+    """
+
+    name: str
+    class_name: str
+    alpha: Array
+    beta: Array
+    order: int
+    orders: Orders
+    reference: str
+
+    def __post_init__(self) -> None:
+        for label in ("alpha", "beta"):
+            object.__setattr__(self, label, self._array(label, getattr(self, label)))
+        object.__setattr__(self, "orders", MappingProxyType(dict(self.orders)))
+        self._check_names()
+        self._check_coefficients()
+        self._check_order()
+        self._check_stability()
+        self._check_orders()
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Through the constructor, as arrays forget in a pickle that they are read-only.
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return type(self), tuple((values | {"orders": dict(self.orders)}).values())
+
+    @property
+    def stages(self) -> int:
+        """One: a step solves for one new value."""
+        return 1
+
+    @property
+    def stiffly_accurate(self) -> bool:
+        """True: the end of a step meets the equations, and its derivative is that of the solution."""
+        return True
+
+    @property
+    def steps(self) -> int:
+        """Number of steps k: how many past values it takes."""
+        return len(self.alpha) - 1
+
+    @property
+    def explicit(self) -> bool:
+        """Whether the new value does not depend on its own derivative."""
+        return not self.beta[0]
+
+    @cached_property
+    def uses_slopes(self) -> bool:
+        """Whether derivatives of the past enter, which only ordinary differential equations determine."""
+        return bool(self.beta[1:].any())
+
+    @cached_property
+    def error_constant(self) -> float:
+        r"""C in the local error C dt^(p+1) u^(p+1) of a method that is normed by sum beta = 1."""
+        p = self.order + 1
+        j = -np.arange(self.steps + 1.0)
+        defect = self.alpha @ j**p / factorial(p) - self.beta @ j ** (p - 1) / factorial(p - 1)
+        return float(defect / self.beta.sum())
+
+    def growth(self, z: complex) -> complex:
+        """Factor by which a step multiplies the solution of u' = lambda u, where z = lambda dt.
+
+        Parameters
+        ----------
+        z : complex
+            Rate times step size.
+
+        Returns
+        -------
+        complex
+            The root of the characteristic polynomial that is nearest to exp(z), its exact value.
+        """
+        roots = self.roots(z)
+        return complex(roots[np.abs(roots - np.exp(z)).argmin()])
+
+    def roots(self, z: complex) -> NDArray[np.complex128]:
+        """All roots of the characteristic polynomial at z = lambda dt; those of zero-stability at 0."""
+        found: NDArray[np.complex128] = np.roots(self.alpha - z * self.beta).astype(np.complex128)
+        return found
+
+    def _error(self, message: str) -> InputError:
+        return InputError(f"multistep method '{self.name}': {message}")
+
+    def _array(self, label: str, value: ArrayLike) -> Array:
+        try:
+            array = np.array(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise self._error(f"{label} is not an array of numbers") from None
+        if not np.isfinite(array).all():
+            raise self._error(f"{label} has entries that are not finite")
+        array.setflags(write=False)
+        return array
+
+    def _check_names(self) -> None:
+        words = self.name.split("-")
+        if not all(word.isascii() and word.isalnum() and word == word.lower() for word in words):
+            raise self._error("name must be lower-case words and numbers joined by hyphens")
+        if not self.class_name.isidentifier():
+            raise self._error(f"class_name must be a Python identifier; got '{self.class_name}'")
+        if not self.reference.strip():
+            raise self._error("reference must say where the coefficients come from")
+
+    def _check_coefficients(self) -> None:
+        alpha, beta = self.alpha, self.beta
+        if alpha.ndim != 1 or alpha.size < 2 or alpha.shape != beta.shape:
+            raise self._error(
+                f"alpha and beta must have the same shape (k + 1,) with k at least 1; "
+                f"got {alpha.shape} and {beta.shape}"
+            )
+        if not alpha[0]:
+            raise self._error("alpha[0] is 0; the new value has no equation")
+        if not (alpha[-1] or beta[-1]):
+            raise self._error("alpha and beta both end in 0; leave the oldest step out")
+
+    def _defect(self, power: int) -> float:
+        """How far the method is from exact for t^power, relative to the terms."""
+        j = -np.arange(self.steps + 1.0)
+        values = self.alpha * j**power
+        slopes = power * self.beta * j ** max(power - 1, 0)
+        scale = np.abs(values).sum() + np.abs(slopes).sum()
+        return float(abs(values.sum() - slopes.sum()) / scale)
+
+    def _check_order(self) -> None:
+        if self.order < 1:
+            raise self._error(f"the order must be at least 1; got {self.order}")
+        for power in range(self.order + 1):
+            defect = self._defect(power)
+            if defect > TOLERANCE:
+                raise self._error(f"it misses order {self.order}: t^{power} has a defect of {defect:.1e}")
+        if self._defect(self.order + 1) <= TOLERANCE:
+            raise self._error(f"its order is higher than {self.order}")
+
+    def _check_stability(self) -> None:
+        roots = self.roots(0.0)
+        outside = np.abs(roots).max()
+        if outside > 1.0 + ON_CIRCLE:
+            raise self._error(f"it is not zero-stable: a root of alpha has modulus {outside:.3g}")
+        circle = roots[np.abs(roots) > 1.0 - ON_CIRCLE]
+        apart = np.abs(circle[:, None] - circle) + np.eye(len(circle))
+        if (apart <= ON_CIRCLE).any():
+            raise self._error("it is not zero-stable: alpha has a double root on the unit circle")
+
+    def _check_orders(self) -> None:
+        for index, expected in self.orders.items():
+            if len(expected) not in GROUPS.get(index, ()):
+                raise self._error(
+                    f"orders must map 0 to (y,), 1 and 2 to (y, z), 3 to (position, velocity, multiplier); "
+                    f"got {index}: {expected}"
+                )
+            if any(order is not None and order < 1 for order in expected):
+                raise self._error(f"orders at index {index} must be positive or None; got {expected}")
+            if index > 0 and self.uses_slopes:
+                raise self._error(f"orders at index {index}: with derivatives of the past it is for index 0")
+
+
+_HAIRER = "E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., 1993"
+
+MULTISTEP: Registry[MultistepMethod] = Registry("multistep method")
+"""All methods by name."""
+
+
+def _backward_differences(k: int) -> list[Fraction]:
+    """alpha of the BDF with k steps: sum over m = 1 ... k of the m-th backward difference divided by m."""
+    alpha, difference = [Fraction(0)] * (k + 1), [Fraction(1)]
+    for m in range(1, k + 1):
+        shifted = [Fraction(0), *difference]
+        difference = [a - b for a, b in zip([*difference, Fraction(0)], shifted, strict=True)]
+        for j, coefficient in enumerate(difference):
+            alpha[j] += coefficient / m
+    return alpha
+
+
+def _integrals(points: Sequence[int]) -> list[Fraction]:
+    """Integrals from -1 to 0 of the Lagrange polynomials of integer points."""
+    found = []
+    for own in points:
+        polynomial = [Fraction(1)]  # lowest power first
+        for other in points:
+            if other != own:
+                shifted, scaled = [Fraction(0), *polynomial], [*(-other * a for a in polynomial), Fraction(0)]
+                polynomial = [(a + b) / (own - other) for a, b in zip(shifted, scaled, strict=True)]
+        found.append(-sum((a * (-1) ** (i + 1) / (i + 1) for i, a in enumerate(polynomial)), Fraction(0)))
+    return found
+
+
+def bdf(k: int) -> MultistepMethod:
+    """The backward differentiation formula with k steps, order k; zero-stable up to k = 6.
+
+    On DAEs of index 1, 2 and 3 all components have order k at fixed dt. The multiplier of index 3 has one
+    less in the first steps of the formula, as long as it reaches back to starting values of another method.
+
+    References
+    ----------
+    K. E. Brenan, S. L. Campbell, L. R. Petzold, Numerical Solution of Initial-Value Problems in
+    Differential-Algebraic Equations, SIAM (1996), Sect. 3.2. E. Hairer, G. Wanner, Solving Ordinary
+    Differential Equations II, 2nd ed., 1996, Sect. VII.3.
+    """
+    if k < 1:
+        raise InputError(f"backward differentiation formulas have at least 1 step; got {k}")
+    return MultistepMethod(
+        name=f"bdf{k}",
+        class_name=f"BDF{k}DAE",
+        alpha=np.array(_backward_differences(k), dtype=np.float64),
+        beta=np.eye(1, k + 1)[0],
+        order=k,
+        orders={0: (k, k), 1: (k, k), 2: (k, k), 3: (k, k, k)},
+        reference=f"{_HAIRER}, Sect. III.1, eq. (1.22'); C. F. Curtiss, J. O. Hirschfelder (1952)",
+    )
+
+
+def adams_bashforth(k: int) -> MultistepMethod:
+    """The explicit Adams method with k steps, order k; with one step it is the explicit Euler method."""
+    if k < 1:
+        raise InputError(f"Adams-Bashforth methods have at least 1 step; got {k}")
+    beta = [Fraction(0), *_integrals(range(-1, -k - 1, -1))]
+    return MultistepMethod(
+        name=f"adams-bashforth-{k}" if k > 1 else "explicit-euler",
+        class_name=f"AdamsBashforth{k}ODE" if k > 1 else "ExplicitEulerODE",
+        alpha=np.array([1.0, -1.0] + [0.0] * (k - 1)),
+        beta=np.array(beta, dtype=np.float64),
+        order=k,
+        orders={0: (k, k)},
+        reference=f"{_HAIRER}, Sect. III.1, eq. (1.5)",
+    )
+
+
+def adams_moulton(order: int) -> MultistepMethod:
+    """The implicit Adams method with order - 1 steps, from order 2 on, the trapezoidal rule."""
+    if order < 2:
+        raise InputError(f"Adams-Moulton methods with a past have at least order 2; got {order}")
+    return MultistepMethod(
+        name=f"adams-moulton-{order}",
+        class_name=f"AdamsMoulton{order}ODE",
+        alpha=np.array([1.0, -1.0] + [0.0] * (order - 2)),
+        beta=np.array(_integrals(range(0, -order, -1)), dtype=np.float64),
+        order=order,
+        orders={0: (order, order)},
+        reference=f"{_HAIRER}, Sect. III.1, eq. (1.8)",
+    )
+
+
+for _method in (
+    *(bdf(_k) for _k in range(1, 7)),
+    *(adams_bashforth(_k) for _k in range(1, 5)),
+    *(adams_moulton(_k) for _k in range(2, 5)),
+):
+    MULTISTEP.add(_method.name, _method)

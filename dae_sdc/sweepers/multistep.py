@@ -1,0 +1,287 @@
+"""Linear multistep methods for F(t, u, u') = 0 as pySDC sweepers, each made from its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from math import comb
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
+from dae_sdc.dae.polynomial import StepPolynomial, interpolation_matrix
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
+from dae_sdc.sweepers.coupled import CoupledStages
+from dae_sdc.sweepers.direct import DirectSweeper
+from dae_sdc.sweepers.fixed_point import FixedPoint
+from dae_sdc.sweepers.linear_multistep import MULTISTEP, MultistepMethod
+from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.tableaux import radau_iia
+
+CORRECTORS = ("newton", "fixed-point")
+"""How implicit equations may be solved."""
+
+STARTS = ("collocation", "explicit-euler")
+"""What may give the values before the first step of the method itself."""
+
+CLOSE = 1e-9
+"""Relative difference of times and step sizes, in steps, up to which they are the same."""
+
+ROUNDING = 16.0 * float(np.finfo(float).eps)
+"""The same in units of the time, which is a sum of step sizes."""
+
+
+class MultistepDAE(DirectSweeper):
+    r"""A step of a linear multistep method with constant step size.
+
+    .. math::
+        \sum_{j=0}^{k} \alpha_j u_{n-j} = \Delta t \sum_{j=0}^{k} \beta_j u'_{n-j}, \qquad
+        F(t_n, u_n, u'_n) = 0
+
+    The past values travel with the state, as its polynomial: a repeated step sees what it saw the first time,
+    and a step that does not follow the last one, from another time or value or of another size, or that
+    begins at a breakpoint of the problem, begins anew with the starting procedure.
+
+    Parameters
+    ----------
+    params : dict
+        ``corrector``: "newton" (default; modified Newton method with matrices kept over the steps) or
+        "fixed-point" (ODEs only). ``start``: "collocation" (default; each of the first k - 1 steps is a Radau
+        IIA step of enough stages for full order) or "explicit-euler" (ODEs only; costs the order all but 2).
+    level : pySDC.core.level.Level
+        The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
+
+    References
+    ----------
+    K. E. Brenan, S. L. Campbell, L. R. Petzold, Numerical Solution of Initial-Value Problems in
+    Differential-Algebraic Equations, SIAM (1996), ch. 3.
+    """
+
+    method: ClassVar[MultistepMethod]
+    family = "multistep method"
+    corrector: str
+    start: str
+
+    def __init__(self, params: dict[str, Any], level: Any) -> None:
+        given = dict(params)
+        for option, known in (("corrector", CORRECTORS), ("start", STARTS)):
+            value = given.pop(option, known[0])
+            if value not in known:
+                raise InputError(unknown(option, value, known))
+            if value != known[0] and option not in self.options:
+                raise InputError(f"{option} has no effect on '{self.method.name}'; leave it out")
+            setattr(self, option, value)
+        super().__init__(given, level)
+        method, k = self.method, self.method.steps
+        # Oldest first, like the rows of the past; the newest is the one that is solved for.
+        self._of_values = (-method.alpha[1:] / method.alpha[0])[::-1].copy()
+        self._of_slopes = (method.beta[1:] / method.alpha[0])[::-1].copy()
+        self._own = float(method.beta[0] / method.alpha[0])
+        # One row could not be told from what other methods leave behind; k + 1 values give a first guess.
+        self._kept_rows = max(2, k if method.explicit else k + 1)
+
+    @classmethod
+    def check_problem(cls, problem: ProblemDAE) -> None:
+        """Raise InputError for a DAE where the method is one for ODEs."""
+        if cls.method.uses_slopes and not is_ordinary(problem):
+            raise InputError(
+                f"'{cls.method.name}' is for ordinary differential equations, index 0; "
+                f"{_described(problem)}; use bdf1 to bdf6"
+            )
+
+    @classmethod
+    def summary(cls) -> list[str]:
+        """What there is to say of the method, line by line."""
+        _, *orders = super().summary()
+        method = cls.method
+        kind = "explicit" if method.explicit else "implicit"
+        number = f"{method.steps} step{'s' if method.steps > 1 else ''}"
+        return [f"{number}, {kind}, order {method.order}, constant step size", *orders]
+
+    def _bind(self, problem: ProblemDAE) -> None:
+        if not is_ordinary(problem):
+            for option, default in (("corrector", CORRECTORS[0]), ("start", STARTS[0])):
+                if getattr(self, option) != default:
+                    raise InputError(
+                        f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
+                        f"index 0; {_described(problem)}; use {option}='{default}'"
+                    )
+        self._system = NodeSystem(problem, problem.n)
+        self._newton = ModifiedNewton(problem, trust=False)
+        self._fixed_point = FixedPoint(problem)
+
+    def _step(self) -> None:
+        L = self.level
+        values, slopes, h = self._past()
+        if len(values) >= self.method.steps:
+            u, du = self._multistep(values, slopes, h)
+        elif self.start == "explicit-euler":
+            u, du = self._solved_for_slope(values[-1] + h * slopes[-1], slopes[-1].copy(), L.time + L.dt)
+        else:
+            u, du = self._collocated(slopes)
+        if len(values) == 1 and np.isnan(slopes[0]).any():
+            slopes = du[None]  # that of the chord, for want of a better one
+        rows = self._kept_rows
+        values, slopes = np.vstack([values, u])[-rows:], np.vstack([slopes, du])[-rows:]
+        nodes = past_nodes(len(values))
+        self._left = StepPolynomial(L.time + L.dt - h, h, nodes, values, slopes, L.prob.n)
+        L.u[1], L.f[1] = attach(u, L.prob.n_diff), attach(du, L.prob.n_diff)
+
+    def _past(self) -> tuple[Vector, Vector, float]:
+        """Values and derivatives at equal distances up to the start, oldest first, and the distance.
+
+        Of a step that does not follow the last one the start alone.
+        """
+        L, known = self.level, self.level.u[0].polynomial
+        start, rounding = L.u[0].view(np.ndarray), ROUNDING * abs(L.time)
+        if isinstance(known, StepPolynomial) and known.nodes == past_nodes(len(known.nodes)):
+            slack = CLOSE * L.dt + rounding
+            late, longer = abs(known.time + known.dt - L.time), abs(known.dt - L.dt)
+            follows = late <= slack and longer <= slack and np.array_equal(known.value[-1], start)
+            # A formula that reaches across a jump of F, or a kink, has no order.
+            if follows and not len(L.prob.breakpoints(L.time - L.dt + slack, L.time + slack)):
+                # Its own distance, so that step sizes that differ by rounding share a matrix.
+                return known.value, known.derivative, known.dt
+        slope = L.f[0].view(np.ndarray) if known is not None else np.full(L.prob.n, np.nan)
+        if self.method.uses_slopes or self.start == "explicit-euler":
+            guess = np.zeros(L.prob.n) if known is None else slope.copy()
+            _, slope = self._solved_for_slope(start.copy(), guess, L.time)
+            L.f[0] = attach(slope, L.prob.n_diff)
+        return start[None], slope[None], float(L.dt)
+
+    def _multistep(self, values: Vector, slopes: Vector, h: float) -> tuple[Vector, Vector]:
+        """The next value and its derivative by the formula of the method."""
+        L, method, k = self.level, self.method, self.method.steps
+        known = self._of_values @ values[-k:]
+        if method.uses_slopes:
+            known += h * (self._of_slopes @ slopes[-k:])
+        t = L.time + L.dt
+        if method.explicit:
+            return self._solved_for_slope(known, slopes[-1].copy(), t)
+        c = h * self._own
+        u = extrapolation(len(values)) @ values
+        du = (u - known) / c
+        self._place(u, du, t, c)
+        if self.corrector == "newton":
+            self._newton.solve(self._system)
+        else:
+            self._fixed_point.solve(self._system)
+        return u, du
+
+    def _place(self, u: Vector, du: Vector, t: float, c: float) -> None:
+        L = self.level
+        rows = attach(u, L.prob.n_diff), attach(du, L.prob.n_diff)
+        self._system.place(*rows, (u, du), t, c, (L.time, L.dt), 1)
+
+    def _solved_for_slope(self, u: Vector, guess: Vector, t: float) -> tuple[Vector, Vector]:
+        """The value ``u`` and u' there, from ``guess``, of an ordinary differential equation."""
+        self._place(u, guess, t, 0.0)
+        self._newton.solve(self._system)
+        return u, guess
+
+    def _collocated(self, slopes: Vector) -> tuple[Vector, Vector]:
+        """The next value and its derivative by collocation; fills in an unknown derivative at the start.
+
+        The error of s stages is of order s + 1 in stiff components, s in the velocities and s - 1 in the
+        multipliers of index 3.
+        """
+        L, k = self.level, self.method.order
+        tableau = radau_iia(max(k, 2) if L.prob.index in (0, 1) else k + 2)
+        stages = CoupledStages(L.prob, tableau.A, tableau.c)
+        stages.start(L.u[0], stages.march(L.u[0], L.time, L.dt), L.time, L.dt)
+        stages.solve()
+        if np.isnan(slopes[-1]).any():
+            slopes[-1] = interpolation_matrix(tuple(tableau.c.tolist()), (0.0,))[0] @ stages.du
+        return stages.u[-1].copy(), stages.du[-1].copy()
+
+    def compute_end_point(self) -> None:
+        """u at the end of the step, with the past that the next step needs; the start before it is solved."""
+        L = self.level
+        if not self._solved:
+            L.uend = L.prob.dtype_u(L.u[0])
+            return
+        L.uend = L.prob.dtype_u(L.u[1])
+        L.uend.polynomial = self._left
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+        return self._problem is not None and self._newton.keeps_memory and self._fixed_point.keeps_memory
+
+    def memory(self) -> dict[str, Any]:
+        """What a step leaves to the next besides the past, for a checkpoint."""
+        if not self.keeps_memory:
+            return {}
+        newton, fixed = self._newton.memory(), self._fixed_point.memory()
+        return {"matrices": newton, "fixed point": fixed, "split": self._system.split}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave, to the last bit."""
+        if not kept:
+            return
+        self._problem = self.level.prob
+        self._bind(self._problem)
+        self._newton.take_up(kept["matrices"])
+        self._fixed_point.take_up(kept["fixed point"])
+        self._system.split = kept["split"]
+
+
+def is_ordinary(problem: ProblemDAE) -> bool:
+    """Whether a problem is an ordinary differential equation, as far as it says."""
+    return problem.index == 0 or (problem.index is None and problem.n_alg == 0)
+
+
+def _described(problem: ProblemDAE) -> str:
+    index = "no stated index" if problem.index is None else f"index {problem.index}"
+    return f"{type(problem).__name__} has {index} and {problem.n_alg} algebraic unknowns"
+
+
+@lru_cache(maxsize=32)
+def past_nodes(count: int) -> tuple[float, ...]:
+    """Where the rows of the past are, in steps from the start of the last one."""
+    return tuple(float(i + 2 - count) for i in range(count))
+
+
+@lru_cache(maxsize=32)
+def extrapolation(count: int) -> Vector:
+    """Weights of values at equal distances, oldest first, in that of their polynomial one step further."""
+    weights = np.array([(-1.0) ** j * comb(count, j + 1) for j in reversed(range(count))])
+    weights.setflags(write=False)
+    return weights
+
+
+def multistep(method: MultistepMethod) -> type[MultistepDAE]:
+    """The sweeper class of a multistep method, for instance one of your own.
+
+    Parameters
+    ----------
+    method : MultistepMethod
+        The record of the method.
+
+    Returns
+    -------
+    type
+        A subclass of :class:`MultistepDAE` named ``method.class_name``.
+    """
+    takes = {"corrector": not method.explicit, "start": method.steps > 1}
+    attributes = {
+        "method": method,
+        "options": tuple(option for option, taken in takes.items() if taken),
+        "__doc__": f"multistep sweeper '{method.name}': {method.reference}",
+        "__module__": __name__,
+    }
+    return type(method.class_name, (MultistepDAE,), attributes)
+
+
+for _name, _method in MULTISTEP.items():
+    # The classes are attributes of this module, so that they can be imported and pickled by name.
+    globals()[_method.class_name] = _sweeper = multistep(_method)
+    SWEEPERS.add(_name, _sweeper)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[MultistepDAE]: ...

@@ -1,0 +1,953 @@
+"""Quasilinear problems: formulations, derivatives, compiled parts, and what they refuse."""
+
+from __future__ import annotations
+
+import copy
+import ctypes
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from dae_sdc.dae.quasilinear_parts import PARTS, Pointers
+from dae_sdc.dae.state import Vector
+from dae_sdc.run.description import describe
+
+GRAVITY = 9.8
+EXACT = ds.Pendulum2D(g=GRAVITY)
+"""Its solution in elliptic functions; 2 l^2 times its constraint is that of the pendulums here."""
+
+
+class Pendulum(ds.QuasiLagrangeProblem):
+    """Unit mass on a rod of unit length, let go from (-1, 0)."""
+
+    names = ("x", "y", "u", "v", "lambda")
+    units = ("m", "m", "m/s", "m/s", "N/m")
+    constraint_names = ("length of the rod",)
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+    def A(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.eye(2)
+
+    def h(self, t: float, q: Vector, v: Vector) -> Any:
+        return [0.0, -GRAVITY]
+
+    def g(self, t: float, q: Vector) -> Any:
+        return [0.5 * (q[0] * q[0] + q[1] * q[1] - 1.0)]
+
+    def energy(self, q: Vector, v: Vector) -> float:
+        return float(0.5 * v @ v + GRAVITY * q[1])
+
+
+class WithB(ds.QuasiSecondOrderProblem):
+    """The same with B and all derivatives given."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+    def A(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.eye(2)
+
+    def B(self, t: float, q: Vector, v: Vector) -> Any:
+        return q[:, None]
+
+    def h(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.array([0.0, -GRAVITY])
+
+    def g(self, t: float, q: Vector) -> Any:
+        return np.array([0.5 * (q @ q - 1.0)])
+
+    def dg(self, t: float, q: Vector) -> Any:
+        return q[None, :]
+
+    def dg_dt(self, t: float, q: Vector) -> Any:
+        return np.zeros(1)
+
+    def d2g(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.array([v @ v])
+
+
+def mass_kernel(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1], out[2], out[3] = 1.0, 0.0, 0.0, 1.0
+
+
+def force_kernel(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1] = 0.0, -p[0]
+
+
+def rod_kernel(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = 0.5 * (q[0] * q[0] + q[1] * q[1] - 1.0)
+
+
+class Compiled(ds.QuasiLagrangeProblem):
+    """The same from kernels."""
+
+    A_kernel = mass_kernel
+    h_kernel = force_kernel
+    g_kernel = rod_kernel
+
+    def __init__(self, gravity: float = GRAVITY, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+        self._makeAttributeAndRegister("gravity", localVars=locals())
+
+    def kernel_parameters(self) -> list[float]:
+        return [self.gravity]
+
+
+class Skate(ds.NonholonomicProblem):
+    """A blade at an angle that glides along itself: a circle when it turns at a constant rate."""
+
+    names = ("x", "y", "angle", "vx", "vy", "rate", "side force")
+    constraint_names = ("no sliding sideways",)
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(3, 1, **settings)
+
+    def A(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.diag([2.0, 2.0, 1.0])
+
+    def h(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.zeros(3)
+
+    def g(self, t: float, q: Vector, v: Vector) -> Any:
+        return [np.sin(q[2]) * v[0] - np.cos(q[2]) * v[1]]
+
+    def u_exact(self, t: float, speed: float = 1.5, rate: float = 2.0) -> Any:
+        radius = speed / rate
+        place = [radius * math.sin(rate * t), radius * (1.0 - math.cos(rate * t)), rate * t]
+        velocity = [speed * math.cos(rate * t), speed * math.sin(rate * t), rate]
+        return self.state([*place, *velocity, 2.0 * speed * rate])
+
+
+class Circle(ds.QuasiFirstOrderProblem):
+    """u = (cos t, sin t) from one differential equation and the circle."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+    def A(self, t: float, u: Vector) -> Any:
+        return [[1.0, 0.0]]
+
+    def h(self, t: float, u: Vector) -> Any:
+        return [-u[1]]
+
+    def g(self, t: float, u: Vector) -> Any:
+        return [u[0] ** 2 + u[1] ** 2 - 1.0]
+
+    def u_exact(self, t: float) -> Any:
+        return self.state([math.cos(t), math.sin(t)])
+
+
+class Held(Circle):
+    """u = (cos t, sin t), held on the circle by a multiplier e^t."""
+
+    def A(self, t: float, u: Vector) -> Any:
+        return np.array([[2.0, 0.0], [0.0, 1.0]])
+
+    def B(self, t: float, u: Vector) -> Any:
+        return np.array([[u[0]], [u[1] + 3.0]])
+
+    def h(self, t: float, u: Vector) -> Any:
+        x, y = u
+        return [-2.0 * y + x * math.exp(t), x + (y + 3.0) * math.exp(t)]
+
+    def u_exact(self, t: float) -> Any:
+        return self.state([math.cos(t), math.sin(t), math.exp(t)])
+
+
+class Implicit(ds.ImplicitDAE):
+    """u = e^-t and w = 1 + t."""
+
+    names = ("u", "p", "w")
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(1, 1, **settings)
+
+    def F(self, t: float, u: Vector, p: Vector, w: Vector) -> Any:
+        return [p[0] ** 3 + (w[0] - t) * u[0] ** 3, w[0] ** 2 - (1.0 + t) ** 2]
+
+    def u_exact(self, t: float) -> Any:
+        return self.state([math.exp(-t), -math.exp(-t), 1.0 + t])
+
+
+def implicit_kernel(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = u[1] ** 3 + (u[2] - t) * u[0] ** 3
+    out[1] = u[2] * u[2] - (1.0 + t) * (1.0 + t)
+
+
+class CompiledImplicit(ds.ImplicitDAE):
+    F_kernel = implicit_kernel
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(1, 1, **settings)
+
+
+# --- what the six types are ---------------------------------------------------------------------------
+
+KINDS = [
+    (Implicit, "daen1", "daeq1", {"index-1": (1, 3)}),
+    (Circle, "daeq1", "daeq1", {"index-1": (1, 2)}),
+    (Held, "daeq2", "daeq2", {"index-2": (2, 3), "index-1": (1, 3)}),
+    (WithB, "daeq3", "daeq3", {"index-3": (3, 5), "index-2": (2, 5), "ggl": (2, 6), "index-1": (1, 5)}),
+    (Skate, "nohol", "nohol", {"index-2": (2, 7), "index-1": (1, 7)}),
+    (Pendulum, "eulag", "eulag", {"index-3": (3, 5), "index-2": (2, 5), "ggl": (2, 6), "index-1": (1, 5)}),
+]
+
+
+@pytest.mark.parametrize(("cls", "kind", "form", "formulations"), KINDS)
+def test_a_class_tells_its_type_and_its_formulations(
+    cls: Any, kind: str, form: str, formulations: dict[str, tuple[int, int]]
+) -> None:
+    assert cls.formulations == tuple(formulations)
+    assert cls().formulation == next(iter(formulations))
+    for formulation, (index, n) in formulations.items():
+        P = cls(formulation=formulation)
+        assert (P.kind, P.pointers().kind, P.index, P.n) == (kind, form, index, n)
+        assert max(P.variable_index) == index
+        assert len(P.names) == len(P.equation_names) == len(P.units) == n
+        assert sum(part.stop - part.start for part in P.groups.values()) == n
+        assert P.params["formulation"] == formulation
+
+
+def test_the_stabilised_formulation_adds_its_unknowns_to_names_and_units() -> None:
+    P = Pendulum(formulation="ggl")
+    assert P.names == ("x", "y", "u", "v", "lambda", "mu_0")
+    assert P.units[-2:] == ("N/m", "")
+    assert P.groups["stabiliser"] == slice(5, 6)
+    assert P.variable_index == (1, 1, 1, 1, 2, 2)
+    assert P.equation_names[-2:] == ("length of the rod", "first derivative of length of the rod")
+
+
+# --- orders -------------------------------------------------------------------------------------------
+
+
+def pendulum_start(P: Any, t: float = 0.0) -> Any:
+    exact = EXACT.u_exact(t)
+    return P.consistent(t, exact[:2], exact[2:4])
+
+
+def errors(P: Any, start: Any, exact: Vector, t0: float, t_end: float, dt: float, **how: Any) -> Vector:
+    how = {"sweeper": "radau-iia-5", **how}
+    found = ds.solve(P, u0=start, t0=t0, t_end=t_end, dt=dt, **how)
+    assert found.success, found.message
+    difference = np.abs(np.asarray(found.u[-1])[: len(exact)] - exact)
+    return np.array([difference[part].max() for part in P.groups.values() if part.stop <= len(exact)])
+
+
+PENDULUM_ORDERS = {"index-3": (5, 3, 2), "index-2": (5, 5, 3), "ggl": (5, 5, 3), "index-1": (5, 5, 5)}
+
+
+@pytest.mark.parametrize("cls", [Pendulum, WithB, Compiled])
+@pytest.mark.parametrize(("formulation", "orders"), PENDULUM_ORDERS.items())
+def test_radau_has_the_orders_of_theory_by_component_class(cls: Any, formulation: str, orders: Any) -> None:
+    P = cls(formulation=formulation)
+    exact = EXACT.u_exact(0.8)
+    found = np.array([errors(P, pendulum_start(P), exact, 0.0, 0.8, dt) for dt in (0.1, 0.05, 0.025)])
+    measured = np.log2(found[:-1] / found[1:])
+    assert measured[-1] == pytest.approx(orders, abs=0.35), (found, measured)
+
+
+def test_a_study_may_choose_the_formulation_of_a_class() -> None:
+    assert describe(Pendulum, problem_params={"formulation": "ggl"}).problem.formulation == "ggl"
+    with refused(ds.InputError, "Pendulum has no parameter form; it has", "formulation"):
+        describe(Pendulum, problem_params={"form": "ggl"})
+
+
+@pytest.mark.parametrize(("formulation", "orders"), PENDULUM_ORDERS.items())
+def test_studies_expect_the_orders_of_theory_by_component_class(formulation: str, orders: Any) -> None:
+    P = Pendulum(formulation=formulation)
+    for how in ({"sweeper": "radau-iia-5"}, {"sweeper": "semi-implicit", "nodes": 3}):
+        expected = describe(P, **how).expected()
+        assert [expected[group] for group in ("position", "velocity", "multiplier")] == list(orders)
+
+
+@pytest.mark.parametrize("sweeper", ["semi-implicit", "fully-implicit"])
+@pytest.mark.parametrize("formulation", PENDULUM_ORDERS)
+def test_converged_sweeps_give_the_collocation_solution_that_radau_gives(
+    sweeper: str, formulation: str
+) -> None:
+    P = Pendulum(formulation=formulation)
+    how = {"t_end": 0.1, "dt": 0.05, "u0": pendulum_start(P)}
+    radau = ds.solve(P, sweeper="radau-iia-5", **how)
+    swept = ds.solve(P, sweeper=sweeper, nodes=3, restol=1e-11, maxiter=300, **how)
+    assert radau.success and swept.success, swept.message
+    # Residuals of 1e-11 leave errors that grow by 1/dt with every index above 1.
+    tolerance = 1e-9 * 20.0 ** (np.array(P.variable_index) - 1.0)
+    assert (np.abs(radau.u[-1] - swept.u[-1]) <= tolerance).all()
+
+
+FIRST_ORDER = [
+    (Circle, "index-1", 0.5, (5,)),
+    (Held, "index-2", 0.5, (5, 3)),
+    (Held, "index-1", 0.5, (5,)),  # its multiplier is that of the solution wherever u is on the circle
+    (Implicit, "index-1", 0.0, (5, 5)),
+    (CompiledImplicit, "index-1", 0.0, (5, 5)),
+]
+
+
+@pytest.mark.parametrize(("cls", "formulation", "t0", "orders"), FIRST_ORDER)
+def test_problems_of_first_order_have_the_orders_of_theory(
+    cls: Any, formulation: str, t0: float, orders: Any
+) -> None:
+    P = cls(formulation=formulation)
+    exact = Implicit().u_exact if cls is CompiledImplicit else P.u_exact
+    found = np.array([errors(P, exact(t0), exact(t0 + 1.0), t0, t0 + 1.0, dt) for dt in (0.25, 0.125)])
+    compared = found[:, : len(orders)]
+    assert np.log2(compared[0] / compared[1]) == pytest.approx(orders, abs=0.35), found
+    assert found[1].max() < 1e-3
+
+
+@pytest.mark.parametrize("formulation", ["index-2", "index-1"])
+def test_a_skate_goes_round_in_a_circle(formulation: str) -> None:
+    P = Skate(formulation=formulation)
+    exact = P.u_exact(1.0)
+    found = np.array([errors(P, P.u_exact(0.0), exact, 0.0, 1.0, dt) for dt in (0.25, 0.125)])
+    assert np.log2(found[0, :2] / found[1, :2]) == pytest.approx((5, 5), abs=0.35), found
+    assert found[1, 2] < 1e-3
+
+
+# --- derivatives --------------------------------------------------------------------------------------
+
+
+class Surface(ds.QuasiSecondOrderProblem):
+    """Two constraints that depend on everything, with a sine of time that takes complex times."""
+
+    sine: Callable[[Any], Any] = staticmethod(np.sin)
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(3, 2, **settings)
+
+    def A(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.diag([2.0 + q[1] ** 2, 1.0 + 0.1 * v[0] ** 2, 3.0])
+
+    def B(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.array([[1.0, q[1]], [0.5 * q[2], 2.0], [v[2], 0.3]])
+
+    def h(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.array([q[0] * v[1], -np.sin(q[1]), t - v[2] * v[0]])
+
+    def g(self, t: float, q: Vector) -> Any:
+        x, y, z = q
+        return np.array([self.sine(t) * x**2 + y * z - 1.0, np.exp(0.5 * x) * y + t * t * z])
+
+
+def slopes_of_surface(t: float, q: Vector) -> Vector:
+    x, y, z = q
+    return np.array([[2.0 * x * np.sin(t), z, y], [0.5 * np.exp(0.5 * x) * y, np.exp(0.5 * x), t * t]])
+
+
+def rates_of_surface(t: float, q: Vector) -> Vector:
+    return np.array([np.cos(t) * q[0] ** 2, 2.0 * t * q[2]])
+
+
+def rest_of_surface(t: float, q: Vector, v: Vector) -> Vector:
+    (x, y, z), (a, b, c) = q, v
+    first = -np.sin(t) * x**2 + 2.0 * np.cos(t) * 2.0 * x * a + 2.0 * np.sin(t) * a * a + 2.0 * b * c
+    second = 2.0 * z + 2.0 * 2.0 * t * c + np.exp(0.5 * x) * (0.25 * y * a * a + a * b)
+    return np.array([first, second])
+
+
+class RealTime(Surface):
+    sine = staticmethod(math.sin)
+
+
+class RealOnly(Surface):
+    """As a user writes who thinks of real numbers alone."""
+
+    def g(self, t: float, q: Vector) -> Any:
+        x, y, z = (float(entry) for entry in q)
+        return [math.sin(t) * x**2 + y * z - 1.0, math.exp(0.5 * x) * y + t * t * z]
+
+
+class Absolute(Surface):
+    """Takes complex numbers, but is not analytic."""
+
+    def g(self, t: float, q: Vector) -> Any:
+        x, y, z = q
+        return [np.sin(t) * np.abs(x) ** 2 + y * z - 1.0, np.exp(0.5 * x) * y + t * t * z]
+
+
+class GivenSlopes(Surface):
+    def dg(self, t: float, q: Vector) -> Any:
+        return slopes_of_surface(t, q)
+
+
+class AllGiven(GivenSlopes):
+    def dg_dt(self, t: float, q: Vector) -> Any:
+        return rates_of_surface(t, q)
+
+    def d2g(self, t: float, q: Vector, v: Vector) -> Any:
+        return rest_of_surface(t, q, v)
+
+
+def surface_mass(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    for i in range(9):
+        out[i] = 0.0
+    out[0], out[4], out[8] = 2.0 + q[1] ** 2, 1.0 + 0.1 * v[0] ** 2, 3.0
+
+
+def surface_coupling(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1], out[2], out[3], out[4], out[5] = 1.0, q[1], 0.5 * q[2], 2.0, v[2], 0.3
+
+
+def surface_force(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1], out[2] = q[0] * v[1], -math.sin(q[1]), t - v[2] * v[0]
+
+
+def surface_constraint(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = math.sin(t) * q[0] ** 2 + q[1] * q[2] - 1.0
+    out[1] = math.exp(0.5 * q[0]) * q[1] + t * t * q[2]
+
+
+class SurfaceKernels(ds.QuasiSecondOrderProblem):
+    A_kernel = surface_mass
+    B_kernel = surface_coupling
+    h_kernel = surface_force
+    g_kernel = surface_constraint
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(3, 2, **settings)
+
+
+T, Q, V = 0.7, np.array([0.8, -1.3, 0.4]), np.array([0.5, 1.1, -0.6])
+SURFACES = [Surface, RealTime, RealOnly, Absolute, GivenSlopes, AllGiven, SurfaceKernels]
+
+
+@pytest.mark.parametrize("cls", SURFACES)
+def test_derivatives_that_are_not_given_are_those_of_the_constraints(cls: Any) -> None:
+    P = cls()
+    exact = cls in (Surface, RealTime, GivenSlopes, AllGiven, SurfaceKernels)
+    assert P.dg(T, Q) == pytest.approx(slopes_of_surface(T, Q), abs=1e-14 if exact else 1e-11)
+    assert P.dg_dt(T, Q) == pytest.approx(rates_of_surface(T, Q), abs=1e-11)
+    assert P.d2g(T, Q, V) == pytest.approx(rest_of_surface(T, Q, V), abs=1e-9)
+
+
+def curve_of_gamma(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = math.gamma(q[0]) - q[1]
+
+
+def test_kernels_that_take_no_complex_numbers_are_differenced() -> None:
+    class Gamma(Compiled):
+        g_kernel = curve_of_gamma
+
+    P, q, v = Gamma(), np.array([2.0, 1.0]), np.array([1.0, 0.5])
+    slope, bend = 1.0 - np.euler_gamma, (1.0 - np.euler_gamma) ** 2 + np.pi**2 / 6.0 - 1.0
+    assert P.dg(0.0, q) == pytest.approx(np.array([[slope, -1.0]]), abs=1e-11)
+    assert P.d2g(0.0, q, v) == pytest.approx([bend], abs=1e-9)
+    assert call(P.pointers(), "d2g", 0.0, q, v, np.zeros(1)) == pytest.approx([bend], abs=1e-9)
+    x, dx = np.append(q, [1.0, 0.5, 0.2]), np.ones(5)
+    assert P.jacobian(P.state(x), P.state(dx), 0.0, 0.3) == pytest.approx(
+        differences(P, x, dx, 0.0, 0.3), abs=1e-5
+    )
+
+
+def differences(P: Any, x: Vector, dx: Vector, t: float, c: float) -> Vector:
+    """The iteration matrix by Richardson extrapolation of central differences of the residual."""
+    columns = []
+    for e in np.eye(P.n):
+        halved = []
+        for step in (2e-3, 1e-3):
+            values = [P.eval_f(P.state(x + k * c * e), P.state(dx + k * e), t) for k in (step, -step)]
+            halved.append((values[0] - values[1]) / (2.0 * step))
+        columns.append((4.0 * halved[1] - halved[0]) / 3.0)
+    return np.transpose(columns)
+
+
+@pytest.mark.parametrize("formulation", PENDULUM_ORDERS)
+@pytest.mark.parametrize("cls", [*SURFACES, Pendulum, Compiled])
+def test_jacobians_are_those_of_the_residual(cls: Any, formulation: str) -> None:
+    P = cls(formulation=formulation)
+    rng = np.random.default_rng(1)
+    x, dx = rng.normal(size=(2, P.n))
+    # Differences of differences, where complex numbers are not taken.
+    tolerance = 1e-5 if cls in (RealOnly, Absolute) else 2e-8
+    for c in (0.0, 0.3):
+        found = P.jacobian(P.state(x), P.state(dx), T, c)
+        assert found == pytest.approx(differences(P, x, dx, T, c), abs=tolerance)
+
+
+@pytest.mark.parametrize("cls", [Skate, Circle, Held, Implicit, CompiledImplicit])
+def test_jacobians_of_the_other_types_are_those_of_the_residual(cls: Any) -> None:
+    for formulation in cls.formulations:
+        P = cls(formulation=formulation)
+        rng = np.random.default_rng(2)
+        x, dx = rng.normal(size=(2, P.n))
+        found = P.jacobian(P.state(x), P.state(dx), T, 0.3)
+        assert found == pytest.approx(differences(P, x, dx, T, 0.3), abs=2e-8)
+
+
+def test_kernels_and_methods_are_the_same_equations() -> None:
+    rng = np.random.default_rng(3)
+    for one, other in ((Surface, SurfaceKernels), (Pendulum, Compiled), (Implicit, CompiledImplicit)):
+        for formulation in one.formulations:
+            P, K = one(formulation=formulation), other(formulation=formulation)
+            x, dx = rng.normal(size=(2, P.n))
+            first, second = (p.eval_f(p.state(x), p.state(dx), T) for p in (P, K))
+            assert first == pytest.approx(second, abs=1e-9)
+
+
+# --- pointers -----------------------------------------------------------------------------------------
+
+POINTER = ctypes.POINTER(ctypes.c_double)
+SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_double, *4 * [POINTER])
+
+
+def call(pointers: Pointers, name: str, t: float, u: Vector, v: Vector, out: Vector) -> Vector:
+    """What compiled code does with an address."""
+    function = SIGNATURE(int(pointers.addresses[PARTS.index(name)]))
+    function(t, *(array.ctypes.data_as(POINTER) for array in (u, v, pointers.p, out)))
+    return out
+
+
+ALL = [*SURFACES, Pendulum, Compiled, WithB, Skate, Circle, Held, Implicit, CompiledImplicit]
+
+
+@pytest.mark.parametrize("cls", ALL)
+def test_the_parts_at_their_addresses_are_the_methods(cls: Any) -> None:
+    P = cls()
+    pointers, kind = P.pointers(), P.pointers().kind
+    rng = np.random.default_rng(4)
+    u, v = rng.normal(size=(2, pointers.n))
+    has = {"daeq1": 5, "daeq2": 6, "nohol": 7}.get(kind, 7)
+    assert np.count_nonzero(pointers.addresses) == has
+    for name in PARTS:
+        if pointers.addresses[PARTS.index(name)] == 0 or (kind == "nohol" and name == "d2g"):
+            continue
+        second = kind in ("daeq3", "nohol", "eulag")
+        takes = second and (kind == "nohol" or name in ("A", "B", "h", "d2g"))
+        expected = np.asarray(getattr(P, name)(T, u, v) if takes else getattr(P, name)(T, u))
+        found = call(pointers, name, T, u, v, np.full(expected.shape, 7.0))
+        assert found == pytest.approx(expected, abs=1e-12), name
+
+
+def test_implicit_equations_are_quasilinear_of_index_1_in_their_state() -> None:
+    for P in (Implicit(), CompiledImplicit()):
+        pointers, x = P.pointers(), np.array([0.5, 2.0, 3.0])
+        assert (pointers.n, pointers.m) == (3, 2)
+        assert (P.n_u, P.n_w, P.n_constraints) == (1, 1, 2)
+        assert call(pointers, "A", T, x, x, np.empty((1, 3))).tolist() == [[1.0, 0.0, 0.0]]
+        assert call(pointers, "h", T, x, x, np.empty(1)).tolist() == [2.0]
+        slopes = [[3.0 * (3.0 - T) * 0.25, 12.0, 0.125], [0.0, 0.0, 6.0]]
+        assert call(pointers, "dg", T, x, x, np.empty((2, 3))) == pytest.approx(np.array(slopes))
+        assert call(pointers, "dg_dt", T, x, x, np.empty(2)) == pytest.approx([-0.125, -2.0 * (1.0 + T)])
+
+
+class Failing(Pendulum):
+    error: BaseException | None = None
+
+    def g(self, t: float, q: Vector) -> Any:
+        if self.error is not None:
+            raise self.error
+        return super().g(t, q)
+
+
+@pytest.mark.parametrize("error", [RuntimeError("no"), KeyboardInterrupt(), KeyError("x")])
+def test_an_exception_in_a_callback_waits_for_the_caller(error: BaseException) -> None:
+    P = Failing()
+    pointers, q = P.pointers(), np.array([0.6, -0.8])
+    P.error = error
+    assert np.isnan(call(pointers, "g", 0.0, q, q, np.zeros(1))).all()
+    assert P.callback_failure is error
+    P.error = RuntimeError("later")
+    call(pointers, "g", 0.0, q, q, np.zeros(1))
+    with pytest.raises(type(error)) as raised:
+        pointers.failure.check()
+    assert raised.value is error
+    assert P.callback_failure is None
+    pointers.failure.check()
+
+
+def test_a_function_without_a_value_gives_nan_and_no_exception() -> None:
+    P = Failing()
+    pointers, q = P.pointers(), np.array([0.6, -0.8])
+    P.error = ZeroDivisionError("division by zero")
+    assert np.isnan(call(pointers, "g", 0.0, q, q, np.zeros(1))).all()
+    pointers.failure.check()
+    P.error = None
+    assert call(pointers, "g", 0.0, q, q, np.ones(1)) == pytest.approx([0.0])
+
+
+def test_a_wrong_shape_in_a_callback_is_told_by_name() -> None:
+    class Wrong(Pendulum):
+        def A(self, t: float, q: Vector, v: Vector) -> Any:
+            return [1.0, 1.0]
+
+    P = Wrong()
+    pointers, q = P.pointers(), np.ones(2)
+    assert np.isnan(call(pointers, "A", 0.0, q, q, np.zeros(4))).all()
+    with pytest.raises(ds.InputError, match=r"A of Wrong must return shape \(2, 2\); got \(2,\)"):
+        pointers.failure.check()
+
+
+def test_functions_may_keep_and_change_what_they_are_given() -> None:
+    class Greedy(Pendulum):
+        seen: list[Vector] = []
+
+        def h(self, t: float, q: Vector, v: Vector) -> Any:
+            self.seen.append(q)
+            q[0] = 5.0
+            return [0.0, 0.0]
+
+    P, q = Greedy(), np.array([0.6, -0.8])
+    call(P.pointers(), "h", 0.0, q, q, np.zeros(2))
+    assert q.tolist() == [0.6, -0.8]
+    q[:] = 0.0
+    assert P.seen[0].tolist() == [5.0, -0.8]
+
+
+def test_pointers_follow_the_parameters_and_survive_copies() -> None:
+    P = Compiled(gravity=3.0)
+    q, out = np.array([0.6, -0.8]), np.zeros(2)
+    assert call(P.pointers(), "h", 0.0, q, q, out)[1] == -3.0
+    assert P.pointers() is P.pointers()
+    P.gravity = 4.0
+    assert call(P.pointers(), "h", 0.0, q, q, out)[1] == -4.0
+    other = copy.deepcopy(P)
+    other.gravity = 5.0
+    assert call(P.pointers(), "h", 0.0, q, q, out)[1] == -4.0
+    assert call(other.pointers(), "h", 0.0, q, q, out)[1] == -5.0
+
+
+# --- services -----------------------------------------------------------------------------------------
+
+
+def test_accelerations_and_multipliers_are_those_of_the_exact_solution() -> None:
+    for cls in (Pendulum, WithB, Compiled):
+        for t in (0.0, 0.3, 0.9):
+            exact, rate = EXACT.u_exact(t), EXACT.du_exact(t)
+            acceleration, multipliers = cls().saddle_point(t, exact[:2], exact[2:4])
+            assert acceleration == pytest.approx(rate[2:4], abs=1e-9)
+            assert multipliers == pytest.approx(exact[4:], abs=1e-9)
+    P = Held()
+    rate, multipliers = P.saddle_point(0.4, P.u_exact(0.4)[:2])
+    assert rate == pytest.approx([-math.sin(0.4), math.cos(0.4)])
+    assert multipliers == pytest.approx([math.exp(0.4)])
+    rate, multipliers = Skate().saddle_point(0.2, Skate().u_exact(0.2)[:3], Skate().u_exact(0.2)[3:6])
+    assert multipliers == pytest.approx([6.0])
+    rate, multipliers = Implicit().saddle_point(0.4, Implicit().u_exact(0.4))
+    assert rate == pytest.approx([-math.exp(-0.4), math.exp(-0.4), 1.0])
+    assert multipliers.shape == (0,)
+
+
+@pytest.mark.parametrize("cls", [Pendulum, Compiled])
+def test_a_projection_goes_to_the_nearest_positions_and_velocities(cls: Any) -> None:
+    for formulation in cls.formulations:
+        P = cls(formulation=formulation)
+        u = P.consistent(0.0, [1.2, -1.6], [1.0, 0.0], project=True)
+        assert u[:2] == pytest.approx([0.6, -0.8], abs=1e-12)
+        # What is left of (1, 0) along the tangent (0.8, 0.6).
+        assert u[2:4] == pytest.approx([0.64, 0.48], abs=1e-12)
+        assert u[4:] == pytest.approx([0.64 + 0.8 * GRAVITY, 0.0][: P.n - 4])
+        drift = P.drift(0.0, u)
+        assert drift["constraint"] <= 1e-15
+        assert drift["velocity"] <= 1e-15
+    assert Pendulum().drift(0.0, u)["energy"] == pytest.approx(0.32 - 0.8 * GRAVITY)
+
+
+def test_a_state_on_the_manifold_has_the_derivative_of_the_solution() -> None:
+    P, t = Pendulum(formulation="ggl"), 0.3
+    exact, rate = np.asarray(EXACT.u_exact(t)), np.asarray(EXACT.du_exact(t))
+    u, du = P.on_manifold(t, np.append(exact, 0.5) * 1.001, np.append(rate, 0.7))
+    assert P.drift(t, u)["constraint"] <= 1e-15
+    assert u[5] == du[5] == 0.0
+    assert np.abs(u[:4] - exact[:4]).max() < 2e-2
+    assert du[:2] == pytest.approx(u[2:4])
+    # Where the mass is: v' + lambda q = gravity, and lambda = v^2 - g y.
+    assert u[4] == pytest.approx(u[2] ** 2 + u[3] ** 2 - GRAVITY * u[1])
+    assert du[2:4] == pytest.approx([-u[4] * u[0], -u[4] * u[1] - GRAVITY])
+    q, v, multipliers = P.state_parts(u)
+    assert v is not None and multipliers is not None
+    assert (len(q), len(v), len(multipliers)) == (2, 2, 1)
+    assert q.base is u
+
+
+def test_implicit_equations_find_what_is_not_given() -> None:
+    for P in (Implicit(), CompiledImplicit()):
+        u0, exact = [math.exp(-0.2)], Implicit().u_exact(0.2)
+        found = P.consistent(0.2, u0, [-1.0], project=True, w=[1.0])
+        assert found == pytest.approx(exact, abs=1e-12)
+        assert P.consistent(0.2, u0, exact[1:2], w=exact[2:]) == pytest.approx(exact, abs=1e-15)
+        alone = P.consistent(0.2, u0, [-1.0])
+        assert alone[:1] == pytest.approx(u0, abs=0.0)
+        assert P.drift(0.2, alone)["constraint"] < 1e-12
+        rows = P.on_manifold(0.2, np.append(u0, [-1.0, 1.0]), np.zeros(3))
+        assert rows[0] == pytest.approx(exact, abs=1e-12)
+        assert rows[1] == pytest.approx([-u0[0], u0[0], 1.0])
+
+
+def test_implicit_equations_without_a_solution_say_so() -> None:
+    class Hopeless(Implicit):
+        def F(self, t: float, u: Vector, p: Vector, w: Vector) -> Any:
+            return [p[0] + u[0], w[0] ** 2 + 1.0]
+
+    with pytest.raises(ds.InconsistentStateError, match="found no u' and w that belong to u0 of Hopeless"):
+        Hopeless().consistent(0.0, [1.0], w=[1.0])
+
+
+def test_velocities_are_zero_where_none_are_given() -> None:
+    assert Pendulum().consistent(0.0, [-1.0, 0.0]) == pytest.approx([-1.0, 0.0, 0.0, 0.0, 0.0])
+
+
+# --- refusals -----------------------------------------------------------------------------------------
+
+
+def refused(error: type[Exception], *parts: str) -> Any:
+    return pytest.raises(error, match=".*".join(parts))
+
+
+def one_line(found: Any) -> None:
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "says"),
+    [
+        ("A", [1.0, 1.0], r"A of Bad must return shape \(2, 2\); got \(2,\)"),
+        ("h", [[0.0, 1.0]], r"h of Bad must return shape \(2,\); got \(1, 2\)"),
+        ("g", 0.0, r"g of Bad must return shape \(1,\); got \(\)"),
+        ("g", None, r"g of Bad must return real numbers of shape \(1,\) \(is its return statement missing"),
+        ("h", ["a", "b"], r"h of Bad must return real numbers of shape \(2,\)"),
+        ("dg", [0.6, -0.8], r"dg of Bad must return shape \(1, 2\); got \(2,\)"),
+        ("dg", [[0.6, 0.8]], r"dg of Bad is wrong in entry \(0, 0\), constraint 'length of the rod'"),
+        ("dg_dt", [1.0], r"dg_dt of Bad is wrong in entry \(0\)"),
+        ("d2g", [0.0], r"d2g of Bad is wrong in entry \(0\)"),
+    ],
+)
+def test_a_wrong_value_of_a_part_is_refused_by_name(name: str, value: Any, says: str) -> None:
+    Bad = type("Bad", (WithB,), {name: lambda self, *at: value, "constraint_names": ("length of the rod",)})
+    start = pendulum_start(WithB())
+    with pytest.raises(ds.InputError, match=says) as found:
+        ds.solve(Bad(), u0=start, t_end=0.1, dt=0.05)
+    one_line(found)
+
+
+def test_given_derivatives_that_are_right_pass() -> None:
+    for P in (WithB(), AllGiven()):
+        P._check_derivatives(T, Q[: P.n_u], V[: P.n_u])
+
+
+def test_kernels_that_are_wrong_derivatives_are_refused() -> None:
+    def wrong_slopes(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+        out[0], out[1] = q[0], 2.0 * q[1]
+
+    class Bad(Compiled):
+        dg_kernel = wrong_slopes
+
+    with refused(ds.InputError, "dg of Bad is wrong in entry", "0, 1", "correct it, or leave it out"):
+        ds.solve(Bad(), u0=pendulum_start(Pendulum()), t_end=0.1, dt=0.05)
+
+
+def test_inconsistent_positions_and_velocities_are_refused_by_constraint_and_size() -> None:
+    P = Pendulum()
+    with refused(
+        ds.InconsistentStateError,
+        "u0 of Pendulum violates constraint 'length of the rod' at t=0: residual 0.061",
+        "project=True",
+    ) as found:
+        P.consistent(0.0, [0.65, -0.8366600265340756], [0.8, 0.6])
+    one_line(found)
+    with refused(
+        ds.InconsistentStateError,
+        "u'0 of Pendulum violates the derivative of constraint 'length of the rod' at t=0: residual 0.6",
+        "project=True",
+    ):
+        P.consistent(0.0, [0.6, -0.8], [1.0, 0.0])
+    with refused(ds.InconsistentStateError, "u'0 of Skate violates constraint 'no sliding sideways'", "-0.5"):
+        Skate().consistent(0.0, np.zeros(3), [1.0, 0.5, 0.0])
+    with refused(
+        ds.InconsistentStateError, "u0 of Circle violates constraint 'constraint 0'", "residual 0.21"
+    ):
+        Circle().consistent(0.0, [1.1, 0.0])
+    with refused(ds.InconsistentStateError, "violates constraint 'constraint 1'"):
+        Implicit().consistent(0.0, [1.0], [-1.0], w=[1.1])
+
+
+@pytest.mark.parametrize("formulation", PENDULUM_ORDERS)
+def test_a_run_does_not_begin_beside_a_hidden_constraint(formulation: str) -> None:
+    P = Pendulum(formulation=formulation)
+    start = np.append([0.6, -0.8, 1.0, 0.0, 1.0], np.zeros(P.n - 5))
+    with refused(ds.InconsistentStateError, "u'0 of Pendulum violates the derivative of constraint") as found:
+        ds.solve(P, u0=start, t_end=0.1, dt=0.05)
+    one_line(found)
+
+
+class Doubled(Pendulum):
+    """A constraint twice, the second time as twice the first."""
+
+    names, units = (), ()
+    constraint_names = ("rod", "shadow of the rod")
+
+    def __init__(self, **settings: Any) -> None:
+        ds.QuasiLagrangeProblem.__init__(self, 2, 2, **settings)
+
+    def g(self, t: float, q: Vector) -> Any:
+        return [q[0] * q[0] + q[1] * q[1] - 1.0, 2.0 * (q[0] * q[0] + q[1] * q[1] - 1.0)]
+
+
+def test_dependent_constraints_are_refused_by_name() -> None:
+    with refused(
+        ds.SingularMatrixError,
+        "constraints of Doubled at t=0 are rank deficient \\(rank 1 of 2\\): 'shadow of the rod' depends",
+    ) as found:
+        Doubled().consistent(0.0, [0.6, -0.8])
+    one_line(found)
+    failed = ds.solve(Doubled(), u0=[0.6, -0.8, 0.0, 0.0, 0.0, 0.0], t_end=0.1, dt=0.05)
+    assert not failed.success
+    assert "rank 1 of 2" in failed.message
+    # Where a single constraint loses its gradient.
+    with refused(ds.SingularMatrixError, "rank 0 of 1", "no gradient"):
+        Pendulum().saddle_point(0.0, [0.0, 0.0])
+
+
+def test_a_direction_without_mass_is_refused() -> None:
+    class Massless(WithB):
+        def A(self, t: float, q: Vector, v: Vector) -> Any:
+            return np.outer(q, q)  # regular across the circle, singular along it
+
+    says = "A of Massless at t=0 is not regular on the kernel of the constraint Jacobian"
+    with refused(ds.SingularMatrixError, says) as found:
+        Massless().consistent(0.0, [0.6, -0.8])
+    one_line(found)
+
+    class Useless(WithB):
+        def B(self, t: float, q: Vector, v: Vector) -> Any:
+            return np.zeros((2, 1))
+
+    with refused(ds.SingularMatrixError, "B of Useless at t=0 is rank deficient \\(rank 0 of 1\\)"):
+        Useless().consistent(0.0, [0.6, -0.8])
+    # Along the circle at (1, 0), u_0' does not say how u goes on.
+    with refused(ds.SingularMatrixError, "A of Circle at t=0 is not regular on the kernel"):
+        Circle().consistent(0.0, [1.0, 0.0])
+
+
+def test_masses_of_very_different_sizes_are_no_singularity() -> None:
+    class Uneven(WithB):
+        def A(self, t: float, q: Vector, v: Vector) -> Any:
+            return np.diag([1e-7, 1e7])
+
+    # A a + q lambda = h and q a = 0 from rest.
+    (x, y), (a, b) = (0.6, -0.8), Uneven().saddle_point(0.0, [0.6, -0.8])[0]
+    assert x * a + y * b == pytest.approx(0.0, abs=1e-12)
+    assert -y * 1e-7 * a + x * 1e7 * b == pytest.approx(-x * GRAVITY)
+
+
+REFUSED_CLASSES = [
+    ({"A": lambda self, t: 0.0}, r"Bad.A must take \(self, t, q, v\); it takes \(self, t\)"),
+    ({"g": lambda self, q: 0.0}, r"Bad.g must take \(self, t, q\)"),
+    ({"g": lambda self, t, q: 0.0, "g_kernel": rod_kernel}, "Bad gives g twice"),
+]
+
+
+@pytest.mark.parametrize(("body", "says"), REFUSED_CLASSES)
+def test_a_class_with_a_mistake_is_refused_where_it_is_defined(body: dict[str, Any], says: str) -> None:
+    with pytest.raises(ds.InputError, match=says):
+        type("Bad", (Pendulum,), body)
+
+
+def test_a_problem_with_a_mistake_is_refused_when_it_is_made() -> None:
+    class Empty(ds.QuasiSecondOrderProblem):
+        pass
+
+    class Extra(Pendulum):
+        def B(self, t: float, q: Vector, v: Vector) -> Any:
+            return np.zeros((2, 1))
+
+    class Named(Pendulum):
+        constraint_names = ("one", "two")
+
+    with refused(ds.InputError, r"Empty defines no A\(t, q, v\), B\(t, q, v\), h\(t, q, v\), g\(t, q\)"):
+        Empty(2, 1)
+    with refused(ds.InputError, "Empty needs from 1 to n constraints; got n=1, m=2"):
+        Empty(1, 2)
+    with refused(ds.InputError, "the numbers n and m of Empty must be integers"):
+        Empty(2, 1.0)  # type: ignore[arg-type]
+    with refused(
+        ds.InputError, "unknown formulation of Pendulum 'index-0'", "ggl, index-1, index-2, index-3"
+    ):
+        Pendulum(formulation="index-0")
+    with refused(ds.InputError, "formulation of Circle 'index-2'"):
+        Circle(formulation="index-2")
+    with refused(ds.InputError, "Extra defines B, but its B is the transposed of dg"):
+        Extra()
+    with refused(ds.InputError, "Named.constraint_names has 2 entries for 1 constraints"):
+        Named()
+    with refused(ds.InputError, "n_w must be an integer, at least 0; got -1"):
+        ds.ImplicitDAE(1, -1)
+
+
+def test_starts_of_a_wrong_form_are_refused() -> None:
+    with refused(ds.InputError, r"u0 of Pendulum must have shape \(2,\); got \(3,\)"):
+        Pendulum().consistent(0.0, [0.6, -0.8, 0.0])
+    with refused(ds.InputError, r"u'0 of Pendulum must have shape \(2,\); got \(1,\)"):
+        Pendulum().consistent(0.0, [0.6, -0.8], [0.0])
+    with refused(ds.InputError, "u0 of Pendulum has a NaN or infinite entry"):
+        Pendulum().consistent(0.0, [0.6, math.nan])
+    with refused(ds.InputError, "Circle is of first order"):
+        Circle().consistent(0.0, [0.6, 0.8], [0.0, 0.0])  # type: ignore[arg-type]
+    with refused(ds.InputError, "Pendulum has no w"):
+        Pendulum().consistent(0.0, [0.6, -0.8], w=[1.0])  # type: ignore[arg-type]
+
+
+def test_a_constraint_of_time_is_none_of_euler_lagrange_equations() -> None:
+    class Moving(Pendulum):
+        def g(self, t: float, q: Vector) -> Any:
+            return [0.5 * (q[0] * q[0] + q[1] * q[1] - 1.0 - t)]
+
+    with refused(ds.InputError, "g of Moving depends on t", "use a QuasiSecondOrderProblem") as found:
+        ds.solve(Moving(), u0=pendulum_start(Pendulum()), t_end=0.1, dt=0.05)
+    one_line(found)
+
+
+def test_a_class_may_replace_a_kernel_by_a_method_and_back() -> None:
+    class Heavier(Compiled):
+        def A(self, t: float, q: Vector, v: Vector) -> Any:
+            return 2.0 * np.eye(2)
+
+    class Back(Heavier):
+        A_kernel = mass_kernel
+
+    q = np.array([0.6, -0.8])
+    assert Heavier().A(0.0, q, q)[0][0] == 2.0
+    assert call(Heavier().pointers(), "A", 0.0, q, q, np.zeros(4))[0] == 2.0
+    assert Back().A(0.0, q, q)[0][0] == 1.0
+    assert call(Back().pointers(), "A", 0.0, q, q, np.zeros(4))[0] == 1.0
+
+
+def test_constraints_may_be_undefined_close_to_the_start() -> None:
+    class Edge(ds.QuasiSecondOrderProblem):
+        """A bead on the upper half of a circle, whose formula ends at x = 1."""
+
+        def __init__(self) -> None:
+            super().__init__(2, 1)
+
+        def A(self, t: float, q: Vector, v: Vector) -> Any:
+            return np.eye(2)
+
+        def B(self, t: float, q: Vector, v: Vector) -> Any:
+            return self.dg(t, q).T
+
+        def h(self, t: float, q: Vector, v: Vector) -> Any:
+            return [0.0, 0.0]
+
+        def g(self, t: float, q: Vector) -> Any:
+            return [q[1] - math.sqrt(1.0 - q[0] * q[0])]
+
+        def dg(self, t: float, q: Vector) -> Any:
+            return np.array([[q[0] / math.sqrt(1.0 - q[0] * q[0]), 1.0]])
+
+    P, x = Edge(), 0.995
+    start = P.consistent(0.0, [x, math.sqrt(1.0 - x * x)], [0.0, 0.0])
+    assert start[4] == pytest.approx(0.0, abs=1e-12)
+    P.check_start(start, 0.0)
+
+
+def test_the_front_door_knows_the_classes() -> None:
+    names = ["ImplicitDAE", "NonholonomicProblem", "QuasiFirstOrderProblem", "QuasiLagrangeProblem"]
+    for name in [*names, "QuasiSecondOrderProblem"]:
+        assert issubclass(getattr(ds, name), ds.QuasilinearProblem)
+        assert name in ds.__all__
