@@ -80,6 +80,20 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         load as load,
     )
     from dae_sdc.run.solution import Solution as Solution
+    from dae_sdc.sweepers.linear_multistep import (
+        MULTISTEP as MULTISTEP,
+        MultistepMethod as MultistepMethod,
+    )
+    from dae_sdc.sweepers.manifold import (
+        MANIFOLD_METHODS as MANIFOLD_METHODS,
+        ManifoldDAE as ManifoldDAE,
+        ManifoldMethod as ManifoldMethod,
+        manifold_method as manifold_method,
+    )
+    from dae_sdc.sweepers.multistep import (
+        MultistepDAE as MultistepDAE,
+        multistep as multistep,
+    )
     from dae_sdc.sweepers.parallel import (
         ConstrainedDAEMPI as ConstrainedDAEMPI,
         FullyImplicitDAEMPI as FullyImplicitDAEMPI,
@@ -159,6 +173,14 @@ _HOME = {
     "sundials": "dae_sdc.run",
     "Solution": "dae_sdc.run.solution",
     "StopAtRoundOff": "dae_sdc.control.stagnation",
+    "MULTISTEP": "dae_sdc.sweepers.linear_multistep",
+    "MultistepMethod": "dae_sdc.sweepers.linear_multistep",
+    "MultistepDAE": "dae_sdc.sweepers.multistep",
+    "multistep": "dae_sdc.sweepers.multistep",
+    "MANIFOLD_METHODS": "dae_sdc.sweepers.manifold",
+    "ManifoldDAE": "dae_sdc.sweepers.manifold",
+    "ManifoldMethod": "dae_sdc.sweepers.manifold",
+    "manifold_method": "dae_sdc.sweepers.manifold",
     "METHODS": "dae_sdc.sweepers.tableaux",
     "SWEEPERS": "dae_sdc.sweepers.sdc",
     "Tableau": "dae_sdc.sweepers.tableaux",

@@ -16,15 +16,15 @@ import dae_sdc as ds
 from dae_sdc.errors import InputError
 from dae_sdc.run.convergence import errors
 from dae_sdc.run.description import describe
-from dae_sdc.sweepers.manifold import METHODS, PAIRS, manifold_method
+from dae_sdc.sweepers.manifold import MANIFOLD_METHODS, PAIRS, manifold_method
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 KEEPING = [
     name
-    for name, method in METHODS.items()
+    for name, method in MANIFOLD_METHODS.items()
     if method.treatment == "chart" or (method.positions and method.velocities)
 ]
-PAIRED = [name for name, method in METHODS.items() if method.pair]
+PAIRED = [name for name, method in MANIFOLD_METHODS.items() if method.pair]
 
 
 class MovingRing(ds.QuasiSecondOrderProblem):
@@ -158,7 +158,7 @@ def drift(problem: Any, solution: ds.Solution) -> dict[str, float]:
 
 
 def test_every_record_is_a_sweeper_of_its_class() -> None:
-    for name, method in METHODS.items():
+    for name, method in MANIFOLD_METHODS.items():
         assert SWEEPERS[name].method is method and SWEEPERS[name].__name__ == method.class_name
 
 
@@ -192,7 +192,7 @@ def test_pairs_have_the_quadrature_orders_they_claim(name: str) -> None:
 )
 def test_impossible_records_are_refused(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        replace(METHODS["chart-dop853"], **changes)
+        replace(MANIFOLD_METHODS["chart-dop853"], **changes)
 
 
 # --- orders -------------------------------------------------------------------------------------------------
@@ -209,10 +209,10 @@ def group_errors(problem: Any, name: str, count: int, end: float) -> dict[str, f
     return errors(ds.PROBLEMS[problem]() if isinstance(problem, str) else problem(), done)
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", MANIFOLD_METHODS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_methods_reach_their_orders_on_every_type(kind: str, name: str) -> None:
-    problem, order = KINDS[kind], METHODS[name].order
+    problem, order = KINDS[kind], MANIFOLD_METHODS[name].order
     if name == "rattle" and kind != "eulag":
         pytest.skip("it is for separable mechanics")
     end = 1.2 if kind == "daen1" else 2.0  # before the first singular point of the figure eight
@@ -380,6 +380,14 @@ def test_a_start_at_a_singular_point_is_no_success() -> None:
         assert not done.success and "t=1.5708" in done.message and "regular" in done.message
 
 
+def test_an_implicit_method_does_not_take_another_branch_in_silence() -> None:
+    done = ds.solve("figure-eight", sweeper="esdirk43", rtol=1e-6)
+    assert not done.success and "regular" in done.message
+    assert float(done.message.partition("t=")[2].split(" ")[0]) == pytest.approx(0.5 * np.pi, abs=0.1)
+    right = ds.solve("figure-eight", sweeper="radau-iia-5", rtol=1e-6)
+    assert right.success and np.abs(right.u - exact("figure-eight", right.t)).max() < 1e-4
+
+
 def test_a_crossing_of_wires_is_passed_straight_and_told() -> None:
     problem = Bead()
     start = problem.consistent(0.0, [1.0, 0.0], [-1.0, 0.0])
@@ -412,7 +420,9 @@ def test_stiff_equations_get_an_implicit_method() -> None:
 
 
 def test_a_record_of_ones_own_makes_a_sweeper() -> None:
-    own = replace(METHODS["baumgarte-dop853"], name="soft", class_name="SoftDAE", alpha=1.0, beta=1.0)
+    own = replace(
+        MANIFOLD_METHODS["baumgarte-dop853"], name="soft", class_name="SoftDAE", alpha=1.0, beta=1.0
+    )
     done = ds.solve("rigid-pendulum", sweeper=manifold_method(own), rtol=1e-8)
     hard = ds.solve("rigid-pendulum", sweeper="baumgarte-dop853", rtol=1e-8)
     loose = drift("rigid-pendulum", ds.solve("rigid-pendulum", sweeper="unprojected-dop853", rtol=1e-8))
@@ -422,14 +432,14 @@ def test_a_record_of_ones_own_makes_a_sweeper() -> None:
 
 
 def test_a_chart_for_every_step_can_be_asked_for() -> None:
-    own = replace(METHODS["chart-dop853"], name="fresh", class_name="FreshDAE", turned=1.0)
+    own = replace(MANIFOLD_METHODS["chart-dop853"], name="fresh", class_name="FreshDAE", turned=1.0)
     done = ds.solve("rigid-pendulum", sweeper=manifold_method(own), rtol=1e-8)
     assert done.stats["charts"] >= done.stats["steps"]
     kept = ds.solve("rigid-pendulum", sweeper="chart-dop853", rtol=1e-8).stats["charts"]
     assert 1 < kept < done.stats["steps"]
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize("name", MANIFOLD_METHODS)
 def test_other_equations_are_refused_in_one_line(name: str) -> None:
     with pytest.raises(InputError, match="needs equations of a quasilinear type") as caught:
         ds.solve("pendulum", sweeper=name, dt=0.02)

@@ -63,6 +63,7 @@ def main(args: argparse.Namespace) -> int:
     tables = {kind: list(kind) for kind in args.kinds}
     for kind, table in tables.items():
         print(f"{kind}:")
+        width = max(20, *map(len, table))
         for name, text in table.items():
-            print(f"  {name:<20} {text}".rstrip())
+            print(f"  {name:<{width}} {text}".rstrip())
     return 0

@@ -30,11 +30,12 @@ from dae_sdc.control.hooks import (
     RequireConvergence,
     StepRecord,
 )
+from dae_sdc.control.singular import RefuseSingularPoints, watches
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count, require_number
@@ -334,7 +335,8 @@ def _by_type(problem: ProblemLike, settings: Mapping[str, Any]) -> tuple[str | N
     """The method for the type of the equations, and why; None for equations or settings that want another."""
     given = PROBLEMS[problem] if isinstance(problem, str) else problem
     cls = given if isinstance(given, type) else type(given)
-    if not issubclass(cls, QuasilinearProblem) or settings.keys() - SETTINGS_OF_PROBLEMS:
+    asked = {name for name, value in settings.items() if value is not None and value is not False}
+    if not issubclass(cls, QuasilinearProblem) or asked - SETTINGS_OF_PROBLEMS:
         return None, ""
     own = make_problem(problem, settings.get("problem_params"))
     assert isinstance(own, QuasilinearProblem)
@@ -425,6 +427,8 @@ class _Run:
             description["convergence_controllers"][ShareBlock] = {}
         if max(steps, team.steps_at_once) > 1:
             own_hooks.append(MarkProvisionalStarts)
+        elif watches(setup.problem) and not hasattr(setup.sweeper_class, "on_manifold"):
+            own_hooks.append(RefuseSingularPoints)
         params = {**CONTROLLER, **controller_params, "hook_class": own_hooks}
         with _logging_kept():
             with warnings.catch_warnings():

@@ -200,7 +200,7 @@ class ManifoldMethod:
         return True
 
 
-METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
+MANIFOLD_METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
 """All methods by name."""
 
 
@@ -575,7 +575,7 @@ def manifold_method(record: ManifoldMethod) -> type[ManifoldDAE]:
     type
         A subclass of :class:`ManifoldDAE` named ``record.class_name``.
     """
-    doc = f"Sweeper '{record.name}' for quasilinear equations: {record.reference}"
+    doc = f"Quasilinear equations by {record.reference}."
     kept = record.treatment != "ambient" or (record.positions and record.velocities)
     attributes = {"method": record, "on_manifold": kept, "__doc__": doc, "__module__": __name__}
     return type(record.class_name, (ManifoldDAE,), attributes)
@@ -626,7 +626,7 @@ def _records() -> list[ManifoldMethod]:
 
 for _record in _records():
     # The classes are attributes of this module, so that they can be imported and pickled by name.
-    METHODS.add(_record.name, _record)
+    MANIFOLD_METHODS.add(_record.name, _record)
     globals()[_record.class_name] = _sweeper = manifold_method(_record)
     SWEEPERS.add(_record.name, _sweeper)
 
