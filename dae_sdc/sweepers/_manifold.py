@@ -38,12 +38,13 @@ SIGN, CHART_SIGN, START_SIGN, END_SIGN, CROSSED, MARKS = range(9, 15)
 """Signs of determinants: of the last matrix, of the last one of a chart, of the saddle-point matrix at the
 start and at the end of the step. Whether that of the chart has changed in the step. How many there are."""
 
-SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR = range(5)
-"""How a step has ended. At WHERE stands the unknown with the largest error of a solved step, or the
-constraint that depends on those before it."""
+SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
+"""How a step has ended, or that an iteration goes on. At WHERE stands the unknown with the largest error of a
+solved step, or the constraint that depends on those before it."""
 
-ALPHA, BETA, TURNED, ERROR = range(4)
-"""Numbers: Baumgarte's coefficients; cosine below which a new chart is made; norm of the error of a step."""
+ALPHA, BETA, TURNED, ERROR, LAST_CHANGE = range(5)
+"""Numbers: Baumgarte's coefficients; cosine below which a new chart is made; norm of the error of a step;
+last change of an iteration."""
 
 BASE, PLACE, SPEED, CHANGE, START, END, WEIGHTS, VECTORS = 0, 1, 2, 3, 4, 7, 10, 12
 """Vectors: base of the chart; u, v and their last derivative at a stage; the three at the start and at the
@@ -280,10 +281,26 @@ def turn(s):  # type: ignore[no-untyped-def]
 
 
 @_inner
+def improve(s, x):  # type: ignore[no-untyped-def]
+    """Add the correction at RHS to ``x``, and say how Newton's method stands."""
+    s.marks[ITERATIONS] += 1
+    change = size = 0.0
+    for i in range(len(x)):
+        x[i] += s.long[RHS, i]
+        change, size = max(change, abs(s.long[RHS, i])), max(size, abs(x[i]))
+    before, s.numbers[LAST_CHANGE] = s.numbers[LAST_CHANGE], change
+    if not change < np.inf:
+        return UNDEFINED
+    if change <= CLOSE * size or change <= 1e-300:
+        return SOLVED
+    return SLOW if change > 2.0 * before else GOING
+
+
+@_inner
 def correct(s, t, eta, u, v, x):  # type: ignore[no-untyped-def]
     """Newton's method for [g; U^T (x - base) - eta] = 0 from ``x``: ``u`` or, nonholonomic, ``v``."""
     n, m = s.integers[N], s.integers[M]
-    before = np.inf
+    s.numbers[LAST_CHANGE] = np.inf
     for iteration in range(MOST_ITERATIONS):
         part(s, G, t, u, v, s.sides[VALUE])
         evaluate_constraint_jacobian(s, t, u, v)
@@ -295,21 +312,11 @@ def correct(s, t, eta, u, v, x):  # type: ignore[no-untyped-def]
         for i in range(n - m):
             s.long[RHS, m + i] = eta[i] - s.long[RHS, m + i]
         substitute(s.square[J], s.pivots[0], s.long[RHS], n)
-        s.marks[ITERATIONS] += 1
-        change = size = 0.0
-        for i in range(n):
-            x[i] += s.long[RHS, i]
-            change = max(change, abs(s.long[RHS, i]))
-            size = max(size, abs(x[i]))
-        if not change < np.inf:
-            return UNDEFINED
-        if change <= CLOSE * size or change <= 1e-300:
-            if iteration >= QUICK:
+        status = improve(s, x)
+        if status != GOING:
+            if status == SOLVED and iteration >= QUICK:
                 s.marks[VALID] = 0
-            return SOLVED
-        if change > 2.0 * before:
-            return SLOW
-        before = change
+            return status
     return SLOW
 
 
@@ -593,7 +600,7 @@ def project(s, t, u, v, x):  # type: ignore[no-untyped-def]
     n, m = s.integers[N], s.integers[M]
     first = s.integers[FORM] == FIRST
     size, at = (n, n - m) if first else (n + m, n)
-    before = np.inf
+    s.numbers[LAST_CHANGE] = np.inf
     for _ in range(MOST_ITERATIONS):
         part(s, G, t, u, v, s.sides[VALUE])
         evaluate_constraint_jacobian(s, t, u, v)
@@ -602,18 +609,9 @@ def project(s, t, u, v, x):  # type: ignore[no-untyped-def]
         for i in range(size):
             s.long[RHS, i] = -s.sides[VALUE, i - at] if i >= at else 0.0
         substitute(s.saddle, s.pivots[1], s.long[RHS], size)
-        s.marks[ITERATIONS] += 1
-        change = largest = 0.0
-        for i in range(n):
-            x[i] += s.long[RHS, i]
-            change, largest = max(change, abs(s.long[RHS, i])), max(largest, abs(x[i]))
-        if not change < np.inf:
-            return UNDEFINED
-        if change <= CLOSE * largest or change <= 1e-300:
-            return SOLVED
-        if change > 2.0 * before:
-            return SLOW
-        before = change
+        status = improve(s, x)
+        if status != GOING:
+            return status
     return SLOW
 
 
@@ -747,8 +745,8 @@ def rattle(s, t, h):  # type: ignore[no-untyped-def]
         u1[i] = u0[i] + h * (v0[i] + 0.5 * h * s.vectors[CHANGE, i])
         for j in range(m):
             s.coupling[i, j] = s.coupling[i, j] if own else s.G[j, i]
-    before = np.inf
     status = SLOW
+    s.numbers[LAST_CHANGE] = np.inf
     for _ in range(MOST_ITERATIONS):
         part(s, G, t + h, u1, v0, s.sides[VALUE])
         evaluate_constraint_jacobian(s, t + h, u1, v0)
@@ -767,21 +765,11 @@ def rattle(s, t, h):  # type: ignore[no-untyped-def]
         if factor(s.saddle, s.pivots[1], s.long[SCALE], n + m, s.marks) >= 0:
             return SINGULAR
         substitute(s.saddle, s.pivots[1], s.long[RHS], n + m)
-        s.marks[ITERATIONS] += 1
-        change = largest = 0.0
-        for i in range(n):
-            u1[i] += s.long[RHS, i]
-            change, largest = max(change, abs(s.long[RHS, i])), max(largest, abs(u1[i]))
-        if not change < np.inf:
-            return UNDEFINED
-        if change <= CLOSE * largest or change <= 1e-300:
-            status = SOLVED
+        status = improve(s, u1)
+        if status != GOING:
             break
-        if change > 2.0 * before:
-            return SLOW
-        before = change
     if status != SOLVED:
-        return status
+        return SLOW if status == GOING else status
     for i in range(n):
         v1[i] = (u1[i] - u0[i]) / h
     part(s, H, t + h, u1, v1, s.vectors[CHANGE])

@@ -10,12 +10,12 @@ from math import factorial
 from types import MappingProxyType
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
+from dae_sdc.sweepers.records import Array, MethodRecord
 
-Array = NDArray[np.float64]
 Orders = Mapping[int, tuple[int | None, ...]]
 
 GROUPS: Mapping[int, tuple[int, ...]] = MappingProxyType({0: (1, 2), 1: (2,), 2: (2,), 3: (3,)})
@@ -29,7 +29,7 @@ ON_CIRCLE = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class MultistepMethod:
+class MultistepMethod(MethodRecord):
     r"""A linear multistep method with k steps, newest values first.
 
     .. math::
@@ -65,6 +65,8 @@ class MultistepMethod:
     E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, 2nd ed., 1993, Sect. III.2
     and III.3.
     """
+
+    kind = "multistep method"
 
     name: str
     class_name: str
@@ -142,28 +144,6 @@ class MultistepMethod:
         """All roots of the characteristic polynomial at z = lambda dt; those of zero-stability at 0."""
         found: NDArray[np.complex128] = np.roots(self.alpha - z * self.beta).astype(np.complex128)
         return found
-
-    def _error(self, message: str) -> InputError:
-        return InputError(f"multistep method '{self.name}': {message}")
-
-    def _array(self, label: str, value: ArrayLike) -> Array:
-        try:
-            array = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise self._error(f"{label} is not an array of numbers") from None
-        if not np.isfinite(array).all():
-            raise self._error(f"{label} has entries that are not finite")
-        array.setflags(write=False)
-        return array
-
-    def _check_names(self) -> None:
-        words = self.name.split("-")
-        if not all(word.isascii() and word.isalnum() and word == word.lower() for word in words):
-            raise self._error("name must be lower-case words and numbers joined by hyphens")
-        if not self.class_name.isidentifier():
-            raise self._error(f"class_name must be a Python identifier; got '{self.class_name}'")
-        if not self.reference.strip():
-            raise self._error("reference must say where the coefficients come from")
 
     def _check_coefficients(self) -> None:
         alpha, beta = self.alpha, self.beta

@@ -17,6 +17,7 @@ from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SingularMatrixError, SolveError
 from dae_sdc.registry import Registry
 from dae_sdc.sweepers.direct import DirectSweeper
+from dae_sdc.sweepers.records import MethodRecord
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tolerance import Outcome, Weights
 
@@ -122,7 +123,7 @@ _REFERENCES = {
 
 
 @dataclass(frozen=True)
-class ManifoldMethod:
+class ManifoldMethod(MethodRecord):
     """A method for quasilinear equations with constraints.
 
     Parameters
@@ -147,6 +148,8 @@ class ManifoldMethod:
         Where the method comes from.
     """
 
+    kind = "method on manifolds"
+
     name: str
     class_name: str
     treatment: str
@@ -160,6 +163,7 @@ class ManifoldMethod:
     turned: float = TURNED
 
     def __post_init__(self) -> None:
+        self._check_names()
         if self.treatment not in TREATMENTS:
             raise self._error(f"treatment must be one of {', '.join(TREATMENTS)}; got {self.treatment!r}")
         if (self.treatment == "rattle") != (self.pair == ""):
@@ -172,11 +176,6 @@ class ManifoldMethod:
             raise self._error(f"alpha and beta must not be negative; got {self.alpha}, {self.beta}")
         if not 0.0 < self.turned <= 1.0:
             raise self._error(f"turned must be above 0 and at most 1; got {self.turned}")
-        if not self.reference.strip():
-            raise self._error("reference must say where the method comes from")
-
-    def _error(self, message: str) -> InputError:
-        return InputError(f"method on manifolds '{self.name}': {message}")
 
     @property
     def stages(self) -> int:
@@ -327,7 +326,7 @@ class ManifoldDAE(DirectSweeper):
         zeros = np.zeros
         return own.Memory(
             integers=np.array([*numbers, *self._addresses(pointers)], dtype=np.int64),
-            numbers=np.array([method.alpha, method.beta, method.turned, 0.0]),
+            numbers=np.array([method.alpha, method.beta, method.turned, 0.0, 0.0]),
             p=pointers.p,
             table=table,
             times=np.concatenate([pair.c, pair.c_extra, pair.theta]),

@@ -9,12 +9,11 @@ from types import MappingProxyType
 
 import numpy as np
 from numpy.polynomial.legendre import Legendre, legint, legval, legvander
-from numpy.typing import ArrayLike, NDArray
 
 from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
+from dae_sdc.sweepers.records import Array, MethodRecord
 
-Array = NDArray[np.float64]
 Orders = Mapping[int, tuple[int | None, ...]]
 
 COMPONENTS: Mapping[int, tuple[str, ...]] = MappingProxyType(
@@ -27,7 +26,7 @@ TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
-class Tableau:
+class Tableau(MethodRecord):
     """A Runge-Kutta method for F(t, u, u') = 0.
 
     One step from u0 at t0 solves F(t0 + c_i dt, u_i, U_i) = 0 for the derivatives U_i of all components at
@@ -62,6 +61,8 @@ class Tableau:
     InputError
         If the coefficients contradict each other or miss the order they are said to have.
     """
+
+    kind = "Runge-Kutta method"
 
     name: str
     class_name: str
@@ -118,28 +119,6 @@ class Tableau:
     def embedded(self) -> bool:
         """Whether there is an embedded method."""
         return self.b_embedded is not None
-
-    def _error(self, message: str) -> InputError:
-        return InputError(f"Runge-Kutta method '{self.name}': {message}")
-
-    def _array(self, label: str, value: ArrayLike) -> Array:
-        try:
-            array = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise self._error(f"{label} is not an array of numbers") from None
-        if not np.isfinite(array).all():
-            raise self._error(f"{label} has entries that are not finite")
-        array.setflags(write=False)
-        return array
-
-    def _check_names(self) -> None:
-        words = self.name.split("-")
-        if not all(word.isascii() and word.isalnum() and word == word.lower() for word in words):
-            raise self._error("name must be lower-case words and numbers joined by hyphens")
-        if not self.class_name.isidentifier():
-            raise self._error(f"class_name must be a Python identifier; got '{self.class_name}'")
-        if not self.reference.strip():
-            raise self._error("reference must say where the coefficients come from")
 
     def _check_coefficients(self) -> None:
         A, b, c = self.A, self.b, self.c
