@@ -677,6 +677,8 @@ def main(args: argparse.Namespace) -> int:
         print(f"  {name:<12} {value: .15e}  {unit}")
     if args.out:
         print(f"written to {args.out}")
-    if not solution.success:
+    if solution.success and solution.message:
+        print(f"  {solution.message}")
+    elif not solution.success:
         print(f"dae-sdc: {solution.message}", file=sys.stderr)
     return 0 if solution.success else 1
