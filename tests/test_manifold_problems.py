@@ -1,6 +1,10 @@
 """The elastic pendulum and the problems on manifolds: kernels, solutions and references."""
 
+from __future__ import annotations
+
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,9 +14,12 @@ from scipy.special import ellipk
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.quasilinear import QuasilinearProblem
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError, InputError, ReferenceRangeError
 
-CLASSES = {name: entry for name, entry in PROBLEMS.items() if issubclass(entry, QuasilinearProblem)}
+CLASSES: dict[str, Any] = {
+    name: entry for name, entry in PROBLEMS.items() if issubclass(entry, QuasilinearProblem)
+}
 MECHANICS = [name for name, entry in CLASSES.items() if entry().kind in ("daeq3", "eulag", "nohol")]
 KINDS = {
     **{"rigid-pendulum": "eulag", "seven-body": "eulag", "rigid-slider-crank": "eulag"},
@@ -22,7 +29,7 @@ KINDS = {
 # Solutions that are known at any time.
 CLOSED = ["rigid-pendulum", "torus-particle", "skate", "rolling-disk", "figure-eight"]
 # Parameters other than the defaults, so that none of them is forgotten in an equation.
-OTHER = {
+OTHER: dict[str, dict[str, float]] = {
     "rigid-pendulum": {"gravity": 3.7},
     "torus-particle": {"rho": 2.0, "r": 3.5},
     "rigid-slider-crank": {
@@ -34,11 +41,11 @@ OTHER = {
 }
 
 
-def make(name, other):
+def make(name: str, other: bool) -> Any:
     return CLASSES[name](**(OTHER.get(name, {}) if other else {}))
 
 
-def call(problem, part, shape, t, u, v=()):
+def call(problem: Any, part: str, shape: tuple[int, ...], t: float, u: Any, v: Any = ()) -> Vector:
     """What a kernel writes, by its Python code, which is that of the equations."""
     out = np.full(math.prod(shape), np.nan)
     kernel = getattr(type(problem), f"{part}_kernel")
@@ -46,21 +53,21 @@ def call(problem, part, shape, t, u, v=()):
     return out.reshape(shape)
 
 
-def slope(function, s):
+def slope(function: Callable[[float], Any], s: float) -> Any:
     """Derivative at zero of a function of one number, exact up to s^8."""
     weights = (4.0 / 5.0, -1.0 / 5.0, 4.0 / 105.0, -1.0 / 280.0)
     pairs = enumerate(weights, start=1)
     return sum(w * (function(k * s) - function(-k * s)) for k, w in pairs) / s
 
 
-def parts(problem, u):
+def parts(problem: Any, u: Any) -> tuple[Vector, Vector, Vector]:
     """Positions, velocities and multipliers of a state."""
     n, m = problem.n_u, problem.n_constraints
     u = np.asarray(u)
     return u[:n], u[n : 2 * n], u[2 * n : 2 * n + m]
 
 
-def mechanics(problem, t, q, v):
+def mechanics(problem: Any, t: float, q: Vector, v: Any) -> tuple[Vector, ...]:
     """A, B, h, g, G, g_t and the rest of the second derivative; for constraints of velocities g is slip."""
     n, m = problem.n_u, problem.n_constraints
     A, h = call(problem, "A", (n, n), t, q, v), call(problem, "h", (n,), t, q, v)
@@ -71,7 +78,31 @@ def mechanics(problem, t, q, v):
     return A, B, h, g, G, g_t, rest
 
 
-def accelerations(problem, t, q, v):
+def equations(problem: Any, t: float, u: Any, du: Vector) -> Vector:
+    """F(t, u, u') of the formulation from the parts."""
+    n, m = problem.n_u, problem.n_constraints
+    if problem.kind == "daen1":
+        return np.append(du[:n] - u[n : 2 * n], call(problem, "F", (m,), t, u))
+    if problem.kind == "daeq1":
+        balance = call(problem, "A", (n - m, n), t, u) @ du - call(problem, "h", (n - m,), t, u)
+        return np.append(balance, call(problem, "g", (m,), t, u))
+    q, v, lam = parts(problem, u)
+    speed, a, _ = parts(problem, du)
+    A, B, h, g, G, g_t, rest = mechanics(problem, t, q, v)
+    velocity = speed - v
+    last = {"index-1": [G @ a + rest], "index-2": [g if problem.kind == "nohol" else G @ v + g_t]}
+    last |= {"index-3": [g], "ggl": [g, G @ v + g_t]}
+    if problem.formulation == "ggl":
+        velocity = velocity + G.T @ u[2 * n + m :]
+    return np.concatenate([velocity, A @ a + B @ lam - h, *last[problem.formulation]])
+
+
+def slope_along(problem: Any, t: float, u: Vector, du: Vector, way: Vector, turn: Vector) -> Any:
+    """Derivative of these when u moves along ``way`` and u' along ``turn``."""
+    return slope(lambda s: equations(problem, t, u + s * way, du + s * turn), 0.01)
+
+
+def accelerations(problem: Any, t: float, q: Vector, v: Any) -> tuple[Vector, Vector]:
     """Accelerations and multipliers from the equations of motion and the constraint on accelerations."""
     A, B, h, _, G, _, rest = mechanics(problem, t, q, v)
     m = len(rest)
@@ -80,12 +111,12 @@ def accelerations(problem, t, q, v):
     return found[: len(q)], found[len(q) :]
 
 
-def integrated(problem, t_end, rtol=1e-11, atol=1e-12):
+def integrated(problem: Any, t_end: float, rtol: float = 1e-11, atol: float = 1e-12) -> tuple[Vector, Vector]:
     """Positions and velocities at t_end from the start by DOP853 on the accelerations."""
     start, n = problem.interval[0], problem.n_u
     q, v, _ = parts(problem, problem.u_exact(start))
 
-    def rate(t, y):
+    def rate(t: float, y: Vector) -> Any:
         return np.append(y[n:], accelerations(problem, t, y[:n], y[n:])[0])
 
     found = solve_ivp(rate, (start, t_end), np.append(q, v), "DOP853", rtol=rtol, atol=atol)
@@ -96,10 +127,10 @@ def integrated(problem, t_end, rtol=1e-11, atol=1e-12):
 
 
 @pytest.mark.parametrize("k", [1.0, 10.0, 100.0, 1000.0, 1500.0])
-def test_elastic_pendulum_ends_where_an_integration_does(k):
+def test_elastic_pendulum_ends_where_an_integration_does(k: float) -> None:
     problem = PROBLEMS["elastic-pendulum"](k=k)
 
-    def rate(t, y):
+    def rate(t: float, y: Vector) -> Any:
         pull = k * (1.0 - 1.0 / math.hypot(y[0], y[1]))
         return [y[2], y[3], -pull * y[0], -pull * y[1] - 1.0]
 
@@ -109,7 +140,7 @@ def test_elastic_pendulum_ends_where_an_integration_does(k):
 
 
 @pytest.mark.parametrize("k", [1, 10, 100, 1000, 1500])
-def test_elastic_pendulum_keeps_its_energy(k):
+def test_elastic_pendulum_keeps_its_energy(k: float) -> None:
     problem = PROBLEMS["elastic-pendulum"](k=k)
     first, last = (problem.energy(u[:2], u[2:]) for u in (problem.u_exact(0.0), problem.u_exact(5.0)))
     # From rest: half of k times the square of the stretch, and the height.
@@ -117,7 +148,7 @@ def test_elastic_pendulum_keeps_its_energy(k):
     assert last == pytest.approx(first, rel=3e-15, abs=3e-15)
 
 
-def test_elastic_pendulum_says_what_is_not_stored():
+def test_elastic_pendulum_says_what_is_not_stored() -> None:
     problem = PROBLEMS["elastic-pendulum"](k=7.0)
     with pytest.raises(ReferenceRangeError, match=r"k=1, 10, 100, 1000, 1500; this one has k=7"):
         problem.u_exact(5.0)
@@ -130,24 +161,24 @@ def test_elastic_pendulum_says_what_is_not_stored():
 # --- kernels --------------------------------------------------------------------------------------
 
 
-def test_every_problem_is_of_its_kind():
+def test_every_problem_is_of_its_kind() -> None:
     assert {name: entry().kind for name, entry in CLASSES.items()} == KINDS
 
 
 @pytest.mark.parametrize("t", [0.3, 1.7])
 @pytest.mark.parametrize("other", [False, True])
 @pytest.mark.parametrize("name", MECHANICS)
-def test_derivatives_of_constraints_of_mechanics(name, other, t):
+def test_derivatives_of_constraints_of_mechanics(name: str, other: bool, t: float) -> None:
     problem = make(name, other)
     n, m, rng = problem.n_u, problem.n_constraints, np.random.default_rng(3)
     q, v, _ = parts(problem, problem.u_exact(problem.interval[0]))
     size = max(1.0, np.abs(q).max())
     q, v, direction = q + 0.1 * rng.standard_normal(n), v + rng.standard_normal(n), rng.standard_normal(n)
 
-    def g(t, q, v):
+    def g(t: float, q: Vector, v: Any) -> Vector:
         return call(problem, "g", (m,), t, q, v)
 
-    def rate(t, q):
+    def rate(t: float, q: Vector) -> Any:
         return call(problem, "dg", (m, n), t, q, v) @ v + call(problem, "dg_dt", (m,), t, q, v)
 
     if problem.kind == "nohol":
@@ -166,7 +197,7 @@ def test_derivatives_of_constraints_of_mechanics(name, other, t):
 
 
 @pytest.mark.parametrize("name", ["figure-eight", "catalyst"])
-def test_derivatives_of_constraints_of_first_order(name):
+def test_derivatives_of_constraints_of_first_order(name: str) -> None:
     problem = CLASSES[name]()
     part, rows = ("F", 2) if name == "figure-eight" else ("g", 2)
     n, rng = problem.n, np.random.default_rng(4)
@@ -179,7 +210,7 @@ def test_derivatives_of_constraints_of_first_order(name):
 
 
 @pytest.mark.parametrize("name", MECHANICS)
-def test_mass_matrices_are_symmetric_and_positive(name):
+def test_mass_matrices_are_symmetric_and_positive(name: str) -> None:
     problem, rng = make(name, True), np.random.default_rng(5)
     n = problem.n_u
     q, v, _ = parts(problem, problem.u_exact(problem.interval[0]))
@@ -193,7 +224,7 @@ def test_mass_matrices_are_symmetric_and_positive(name):
 
 @pytest.mark.parametrize("other", [False, True])
 @pytest.mark.parametrize("name", MECHANICS)
-def test_known_solutions_satisfy_equations_and_hidden_constraints(name, other):
+def test_known_solutions_satisfy_equations_and_hidden_constraints(name: str, other: bool) -> None:
     problem = make(name, other)
     start, end = problem.interval
     times = np.linspace(start, end, 9) if name in CLOSED else [start]
@@ -214,7 +245,7 @@ def test_known_solutions_satisfy_equations_and_hidden_constraints(name, other):
 
 @pytest.mark.parametrize("other", [False, True])
 @pytest.mark.parametrize("name", CLOSED)
-def test_derivatives_of_known_solutions(name, other):
+def test_derivatives_of_known_solutions(name: str, other: bool) -> None:
     problem = make(name, other)
     for t in (0.4, 1.9, 3.3):
         change = slope(lambda s, t=t: np.asarray(problem.u_exact(t + s)), 0.004)
@@ -222,20 +253,23 @@ def test_derivatives_of_known_solutions(name, other):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_compiled_equations_are_those_of_the_parts_in_every_formulation(name):
+def test_compiled_equations_are_those_of_the_parts_in_every_formulation(name: str) -> None:
     for formulation in CLASSES[name].formulations:
         problem = CLASSES[name](formulation=formulation, **OTHER.get(name, {}))
-        rng = np.random.default_rng(7)
-        u, du = (problem.state(rng.uniform(0.5, 1.5, problem.n)) for _ in range(2))
-        # From A, B, h and g by the class above, and from the kernel of the formulation.
-        of_parts = QuasilinearProblem.eval_f(problem, u, du, 0.7)
-        np.testing.assert_allclose(problem.eval_f(u, du, 0.7), of_parts, rtol=1e-13, atol=1e-13)
-        of_parts = QuasilinearProblem.jacobian(problem, u, du, 0.7, 0.3)
-        np.testing.assert_allclose(problem.jacobian(u, du, 0.7, 0.3), of_parts, rtol=1e-11, atol=1e-11)
+        rng, t = np.random.default_rng(7), 0.7
+        u, du = rng.uniform(0.5, 1.5, (2, problem.n))
+        found = problem.eval_f(problem.state(u), problem.state(du), t)
+        np.testing.assert_allclose(found, equations(problem, t, u, du), rtol=1e-13, atol=1e-13)
+        for c in (0.0, 0.3):
+            matrix = problem.jacobian(problem.state(u), problem.state(du), t, c)
+            direction = rng.standard_normal(problem.n)
+            change = slope_along(problem, t, u, du, c * direction, direction)
+            size = 1.0 + np.abs(matrix) @ np.abs(direction)
+            assert (np.abs(matrix @ direction - change) < 1e-10 * size).all()
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_known_solutions_satisfy_every_formulation(name):
+def test_known_solutions_satisfy_every_formulation(name: str) -> None:
     for formulation in CLASSES[name].formulations:
         problem = CLASSES[name](formulation=formulation)
         t = problem.interval[1] / 3.0 if name in CLOSED else problem.interval[0]
@@ -247,7 +281,7 @@ def test_known_solutions_satisfy_every_formulation(name):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_starts_and_their_multipliers_are_consistent(name):
+def test_starts_and_their_multipliers_are_consistent(name: str) -> None:
     for formulation in CLASSES[name].formulations:
         problem = CLASSES[name](formulation=formulation)
         t = problem.interval[0]
@@ -265,7 +299,7 @@ def test_starts_and_their_multipliers_are_consistent(name):
 # --- rigid pendulum -------------------------------------------------------------------------------
 
 
-def test_rigid_pendulum_swings_as_the_angle_does():
+def test_rigid_pendulum_swings_as_the_angle_does() -> None:
     problem = PROBLEMS["rigid-pendulum"]()
     gravity = 13.7503671
     found = solve_ivp(
@@ -283,7 +317,7 @@ def test_rigid_pendulum_swings_as_the_angle_does():
     np.testing.assert_allclose(problem.u_exact(4.0), expected, rtol=0.0, atol=1e-9)
 
 
-def test_rigid_pendulum_has_the_period_of_the_complete_elliptic_integral():
+def test_rigid_pendulum_has_the_period_of_the_complete_elliptic_integral() -> None:
     problem = PROBLEMS["rigid-pendulum"]()
     period = 4.0 * ellipk(0.5) / math.sqrt(13.7503671)
     assert period == pytest.approx(2.00000033, abs=5e-9)
@@ -301,11 +335,11 @@ def test_rigid_pendulum_has_the_period_of_the_complete_elliptic_integral():
 # --- particle on a torus --------------------------------------------------------------------------
 
 
-def test_torus_particle_starts_as_printed_and_moves_by_the_forces_alone():
+def test_torus_particle_starts_as_printed_and_moves_by_the_forces_alone() -> None:
     problem = PROBLEMS["torus-particle"]()
     np.testing.assert_array_equal(problem.u_exact(0.0), [15.0, 0.0, 0.0, 0.0, 15.0, -5.0, 0.0])
 
-    def rate(t, y):
+    def rate(t: float, y: Vector) -> Any:
         s, c = math.sin(t), math.cos(t)
         return [*y[3:], y[5] * c - y[2] * s - y[4], y[5] * s + y[2] * c + y[3], -y[2]]
 
@@ -317,7 +351,7 @@ def test_torus_particle_starts_as_printed_and_moves_by_the_forces_alone():
 # --- seven bodies ---------------------------------------------------------------------------------
 
 
-def test_seven_body_has_the_equations_of_andrews():
+def test_seven_body_has_the_equations_of_andrews() -> None:
     problem, other = PROBLEMS["seven-body"](), PROBLEMS["andrews"]()
     rng = np.random.default_rng(6)
     for _ in range(3):
@@ -329,7 +363,7 @@ def test_seven_body_has_the_equations_of_andrews():
         np.testing.assert_allclose(other.eval_f(u, du, 0.0), expected, rtol=1e-13, atol=1e-13)
 
 
-def test_seven_body_reaches_its_reference_by_an_integration_of_the_accelerations():
+def test_seven_body_reaches_its_reference_by_an_integration_of_the_accelerations() -> None:
     problem = PROBLEMS["seven-body"]()
     q, v = integrated(problem, 0.03, rtol=1e-10, atol=1e-10)
     reference = np.asarray(problem.u_exact(0.03))
@@ -344,11 +378,11 @@ def test_seven_body_reaches_its_reference_by_an_integration_of_the_accelerations
 # --- slider crank ---------------------------------------------------------------------------------
 
 
-def crank_by_angle(problem, t_end):
+def crank_by_angle(problem: Any, t_end: float) -> Vector:
     """Angle and angular velocity of the crank from Lagrange's equation in the angle alone."""
     m1, m2, m3, l1, l2 = problem.m1, problem.m2, problem.m3, problem.l1, problem.l2
 
-    def inertia(phi):
+    def inertia(phi: Any) -> Any:
         """Twice the kinetic energy at unit angular velocity: the bodies by Koenig's theorem."""
         s, c = np.sin(phi), np.cos(phi)
         rod = np.sqrt(1.0 - (l1 * s / l2) ** 2)
@@ -358,7 +392,7 @@ def crank_by_angle(problem, t_end):
         bodies = m1 * l1**2 / 3.0 + m2 * (middle[0] ** 2 + middle[1] ** 2 + l2**2 * turn**2 / 12.0)
         return bodies + m3 * slider**2
 
-    def rate(t, y):
+    def rate(t: float, y: Vector) -> Any:
         phi, speed = y
         moment = problem.torque - problem.gravity * 0.5 * (m1 + m2) * l1 * math.cos(phi)
         change = inertia(phi + 1e-30j).imag / 1e-30
@@ -370,7 +404,7 @@ def crank_by_angle(problem, t_end):
 
 
 @pytest.mark.parametrize("other", [False, True])
-def test_rigid_slider_crank_moves_as_its_crank_angle_does(other):
+def test_rigid_slider_crank_moves_as_its_crank_angle_does(other: bool) -> None:
     problem = make("rigid-slider-crank", other)
     phi, speed = crank_by_angle(problem, 2.0)
     assert abs(phi[-1] - phi[0]) > 0.1
@@ -385,7 +419,7 @@ def test_rigid_slider_crank_moves_as_its_crank_angle_does(other):
     np.testing.assert_allclose(energies, energies[0], rtol=0.0, atol=1e-8 * max(1.0, work))
 
 
-def test_assembled_slider_crank_closes_at_every_angle():
+def test_assembled_slider_crank_closes_at_every_angle() -> None:
     problem = make("rigid-slider-crank", True)
     for phi in np.linspace(-7.0, 7.0, 15):
         q, v = problem.assembled(phi, 1.7)
@@ -397,7 +431,7 @@ def test_assembled_slider_crank_closes_at_every_angle():
         )
 
 
-def test_bearing_of_the_slider_crank_takes_what_moves_the_masses():
+def test_bearing_of_the_slider_crank_takes_what_moves_the_masses() -> None:
     problem = make("rigid-slider-crank", True)
     q, v = problem.assembled(0.8, 3.0)
     a, lam = accelerations(problem, 0.0, q, v)
@@ -410,7 +444,7 @@ def test_bearing_of_the_slider_crank_takes_what_moves_the_masses():
 # --- nonholonomic ---------------------------------------------------------------------------------
 
 
-def test_skate_moves_sideways_and_keeps_its_energy():
+def test_skate_moves_sideways_and_keeps_its_energy() -> None:
     problem = PROBLEMS["skate"]()
     for t in np.linspace(0.0, 10.0, 9):
         q, v, lam = parts(problem, problem.u_exact(t))
@@ -421,7 +455,7 @@ def test_skate_moves_sideways_and_keeps_its_energy():
     np.testing.assert_allclose(np.append(q, v), np.asarray(problem.u_exact(10.0))[:4], rtol=0.0, atol=1e-9)
 
 
-def test_rolling_disk_runs_on_a_circle():
+def test_rolling_disk_runs_on_a_circle() -> None:
     problem = make("rolling-disk", True)
     radius = 0.6 * 2.0 / 0.5
     for t in np.linspace(0.0, 10.0, 9):
@@ -435,7 +469,7 @@ def test_rolling_disk_runs_on_a_circle():
 # --- first order ----------------------------------------------------------------------------------
 
 
-def test_figure_eight_is_singular_where_its_speed_vanishes():
+def test_figure_eight_is_singular_where_its_speed_vanishes() -> None:
     problem = PROBLEMS["figure-eight"]()
     for t in np.linspace(0.0, 6.0, 13):
         u = np.asarray(problem.u_exact(t))
@@ -448,20 +482,20 @@ def test_figure_eight_is_singular_where_its_speed_vanishes():
         assert np.linalg.matrix_rank(call(problem, "dF", (2, 3), t, u)) == 2
 
 
-def test_catalyst_ends_where_an_integration_without_algebraic_unknowns_does():
+def test_catalyst_ends_where_an_integration_without_algebraic_unknowns_does() -> None:
     problem = PROBLEMS["catalyst"]()
     jk, jd, jh = 143.8, 2.63, 5.26
     cc2, cc3 = 0.249 / 2.63, 0.478 * 0.249
 
-    def surface(y):
-        def heat(x):
+    def surface(y: Vector) -> tuple[float, float]:
+        def heat(x: float) -> float:
             e = math.exp(10.0 * (1.0 - 1.0 / x))
             return jh * (y[1] - x) + jk * (y[2] - x) - cc3 * y[0] / (1.0 + cc2 * e) * e
 
         x = brentq(heat, 1.0, 2.0, xtol=1e-15, rtol=1e-15)
         return x, y[0] / (1.0 + cc2 * math.exp(10.0 * (1.0 - 1.0 / x)))
 
-    def rate(t, y):
+    def rate(t: float, y: Vector) -> Any:
         u5, u6 = surface(y)
         return [-jd * (y[0] - u6), -jh * (y[1] - u5), y[3], 0.2 * jk * (2.0 * y[2] - u5 - 1.5)]
 
@@ -491,13 +525,13 @@ def test_catalyst_ends_where_an_integration_without_algebraic_unknowns_does():
         ("skate", {"alpha": math.inf}, "alpha of Skate must be finite"),
     ],
 )
-def test_impossible_parameters_are_refused(name, arguments, text):
+def test_impossible_parameters_are_refused(name: str, arguments: dict[str, float], text: str) -> None:
     with pytest.raises(InputError, match=text):
         PROBLEMS[name](**arguments)
 
 
 @pytest.mark.parametrize("name", ["seven-body", "rigid-slider-crank", "catalyst"])
-def test_times_without_a_reference_are_refused(name):
+def test_times_without_a_reference_are_refused(name: str) -> None:
     problem = PROBLEMS[name]()
     t = problem.interval[1] / 3.0
     for ask in (problem.u_exact, problem.du_exact):

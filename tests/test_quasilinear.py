@@ -10,11 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import dae_sdc as ds
+from dae_sdc.dae import machine
+from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.quasilinear_parts import PARTS, Pointers
 from dae_sdc.dae.state import Vector
 from dae_sdc.run.description import describe
+from dae_sdc.sweepers.runge_kutta import stage_solver
 
 GRAVITY = 9.8
 EXACT = ds.Pendulum2D(g=GRAVITY)
@@ -82,6 +86,18 @@ def force_kernel(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None
 
 def rod_kernel(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0] = 0.5 * (q[0] * q[0] + q[1] * q[1] - 1.0)
+
+
+def rod_slopes(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1] = q[0], q[1]
+
+
+def rod_rates(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = 0.0
+
+
+def rod_rest(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = v[0] * v[0] + v[1] * v[1]
 
 
 class Compiled(ds.QuasiLagrangeProblem):
@@ -185,6 +201,69 @@ class CompiledImplicit(ds.ImplicitDAE):
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(1, 1, **settings)
+
+
+def blade_mass(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    for i in range(9):
+        out[i] = 0.0
+    out[0], out[4], out[8] = 2.0, 2.0, 1.0
+
+
+def blade_force(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1], out[2] = 0.0, 0.0, 0.0
+
+
+def blade_slip(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = math.sin(q[2]) * v[0] - math.cos(q[2]) * v[1]
+
+
+class CompiledSkate(ds.NonholonomicProblem):
+    A_kernel = blade_mass
+    h_kernel = blade_force
+    g_kernel = blade_slip
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(3, 1, **settings)
+
+
+def circle_mass(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1] = 1.0, 0.0
+
+
+def circle_rate(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = -u[1]
+
+
+def circle_constraint(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = u[0] ** 2 + u[1] ** 2 - 1.0
+
+
+class CompiledCircle(ds.QuasiFirstOrderProblem):
+    A_kernel = circle_mass
+    h_kernel = circle_rate
+    g_kernel = circle_constraint
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+
+def held_mass(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1], out[2], out[3] = 2.0, 0.0, 0.0, 1.0
+
+
+def held_coupling(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1] = u[0], u[1] + 3.0
+
+
+def held_rate(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = -2.0 * u[1] + u[0] * math.exp(t)
+    out[1] = u[0] + (u[1] + 3.0) * math.exp(t)
+
+
+class CompiledHeld(CompiledCircle):
+    A_kernel = held_mass
+    B_kernel = held_coupling
+    h_kernel = held_rate
 
 
 # --- what the six types are ---------------------------------------------------------------------------
@@ -471,7 +550,10 @@ def test_jacobians_are_those_of_the_residual(cls: Any, formulation: str) -> None
         assert found == pytest.approx(differences(P, x, dx, T, c), abs=tolerance)
 
 
-@pytest.mark.parametrize("cls", [Skate, Circle, Held, Implicit, CompiledImplicit])
+OTHERS = [Skate, Circle, Held, Implicit, CompiledSkate, CompiledCircle, CompiledHeld, CompiledImplicit]
+
+
+@pytest.mark.parametrize("cls", OTHERS)
 def test_jacobians_of_the_other_types_are_those_of_the_residual(cls: Any) -> None:
     for formulation in cls.formulations:
         P = cls(formulation=formulation)
@@ -481,14 +563,274 @@ def test_jacobians_of_the_other_types_are_those_of_the_residual(cls: Any) -> Non
         assert found == pytest.approx(differences(P, x, dx, T, 0.3), abs=2e-8)
 
 
-def test_kernels_and_methods_are_the_same_equations() -> None:
+TWINS: list[tuple[Any, Any]] = [
+    (Surface, SurfaceKernels),
+    (Pendulum, Compiled),
+    (Implicit, CompiledImplicit),
+    (Skate, CompiledSkate),
+    (Circle, CompiledCircle),
+    (Held, CompiledHeld),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), TWINS)
+def test_kernels_and_methods_are_the_same_equations(one: Any, other: Any) -> None:
     rng = np.random.default_rng(3)
-    for one, other in ((Surface, SurfaceKernels), (Pendulum, Compiled), (Implicit, CompiledImplicit)):
-        for formulation in one.formulations:
-            P, K = one(formulation=formulation), other(formulation=formulation)
-            x, dx = rng.normal(size=(2, P.n))
-            first, second = (p.eval_f(p.state(x), p.state(dx), T) for p in (P, K))
-            assert first == pytest.approx(second, abs=1e-9)
+    for formulation in one.formulations:
+        P, K = one(formulation=formulation), other(formulation=formulation)
+        assert P.kernels is None and K.kernels.residual and K.kernels.jacobian
+        x, dx = rng.normal(size=(2, P.n))
+        first, second = (p.eval_f(p.state(x), p.state(dx), T) for p in (P, K))
+        assert first == pytest.approx(second, abs=1e-9)
+        for c in (0.0, 0.3):
+            first, second = (p.jacobian(p.state(x), p.state(dx), T, c) for p in (P, K))
+            assert first == pytest.approx(second, abs=1e-7)
+
+
+class Tilted(SurfaceKernels):
+    """Two of its parts compiled, one in Python."""
+
+    def h(self, t: float, q: Vector, v: Vector) -> Any:
+        return [q[0], v[1], t]
+
+
+class Ending(Compiled):
+    """A method that one formulation alone reads."""
+
+    def d2g(self, t: float, q: Vector, v: Vector) -> Any:
+        return [v @ v]
+
+
+def test_equations_are_compiled_where_all_that_they_read_is() -> None:
+    assert Tilted().kernels is None
+    assert {f: Ending(formulation=f).kernels is None for f in Ending.formulations} == {
+        **dict.fromkeys(("index-3", "index-2", "ggl"), False),
+        "index-1": True,
+    }
+    P = Compiled(formulation="index-1")
+    x, dx = np.arange(1.0, 6.0), np.arange(2.0, 7.0)
+    E = Ending(formulation="index-1")
+    assert E.eval_f(E.state(x), E.state(dx), T) == pytest.approx(P.eval_f(P.state(x), P.state(dx), T))
+
+
+def test_compiled_equations_follow_parameters_and_copies() -> None:
+    P = Compiled(formulation="ggl")
+    x, dx = np.arange(1.0, 7.0), np.arange(2.0, 8.0)
+    before = P.jacobian(P.state(x), P.state(dx), T, 0.3)
+
+    def force(p: Any) -> float:
+        return float(p.eval_f(p.state(x), p.state(dx), T)[3])
+
+    other = copy.deepcopy(P)
+    other.gravity = 2.0
+    assert force(P) - force(other) == pytest.approx(GRAVITY - 2.0)
+    assert (other.jacobian(other.state(x), other.state(dx), T, 0.3) == before).all()
+    assert not np.shares_memory(P.packed_parameters, other.packed_parameters)
+    P.gravity, P.nominal = 1.0, 10.0
+    assert force(other) - force(P) == pytest.approx(1.0)
+    rows = np.tile(x, (3, 1)), np.tile(dx, (3, 1))
+    counted = P.work_counters["rhs"].niter
+    assert (P.evaluate_nodes(*rows, np.full(3, T)) == P.eval_f(P.state(x), P.state(dx), T)).all()
+    assert P.work_counters["rhs"].niter == counted + 3
+
+
+@pytest.mark.parametrize("cls", [Compiled, SurfaceKernels, CompiledSkate, CompiledHeld, CompiledImplicit])
+def test_compiled_equations_write_nothing_for_a_copy_of_the_parameters(cls: Any) -> None:
+    P = cls()
+    copied = np.append([0.0, 0.0], P.packed_parameters)[2:]
+    out = np.zeros(P.n * P.n)
+    machine.residual_at(P.kernels.residual, T, np.ones(P.n), np.ones(P.n), copied, out)
+    assert np.isnan(out[0]) and not out[1:].any()
+    machine.jacobian_at(P.kernels.jacobian, T, np.ones(P.n), np.ones(P.n), 0.3, copied, out)
+    assert np.isnan(out[0]) and not out[1:].any()
+
+
+def test_problems_of_kernels_are_swept_and_solved_in_compiled_code() -> None:
+    for cls, start in ((Compiled, pendulum_start(Compiled())), (CompiledSkate, Skate().u_exact(0.0))):
+        P, how = cls(), {"u0": start, "t_end": 0.2, "dt": 0.05}
+        assert type(stage_solver(P, np.eye(1), np.ones(1))).__name__ == "MachineStages"
+        one, other = (
+            ds.solve(P, sweeper="fully-implicit", nodes=3, restol=1e-11, backend=backend, **how)
+            for backend in ("compiled", "numpy")
+        )
+        assert one.success and other.success
+        assert one.u[-1] == pytest.approx(other.u[-1], abs=1e-8)
+
+
+def flat_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
+    """The pendulum by hand."""
+    out[0], out[1] = du[0] - u[2], du[1] - u[3]
+    out[2], out[3] = du[2] + u[4] * u[0], du[3] + u[4] * u[1] + p[0]
+    out[4] = 0.5 * (u[0] * u[0] + u[1] * u[1] - 1.0)
+
+
+def flat_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    for i in range(25):
+        out[i] = 0.0
+    out[0], out[6], out[12], out[18] = 1.0, 1.0, 1.0, 1.0
+    out[2], out[8] = -c, -c
+    out[10], out[14], out[16], out[19] = c * u[4], c * u[0], c * u[4], c * u[1]
+    out[20], out[21] = c * u[0], c * u[1]
+
+
+class ByHand(Compiled):
+    """With a residual beside its parts."""
+
+    residual_kernel = flat_residual
+    jacobian_kernel = flat_jacobian
+    dg_kernel = rod_slopes
+    dg_dt_kernel = rod_rates
+    d2g_kernel = rod_rest
+
+
+class ByComplexSteps(Compiled):
+    residual_kernel = flat_residual
+    jacobian_kernel = COMPLEX_STEP
+
+
+class ByMethod(Compiled):
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        out = np.empty(5)
+        flat_residual(t, u, du, np.array([self.gravity]), out)
+        return out
+
+    def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
+        out = np.empty(25)
+        flat_jacobian(t, u, du, c, np.empty(0), out)
+        return out.reshape(5, 5)
+
+    def residual_nodes(self, u: Any, du: Any, t: Any) -> Any:
+        return np.array([self.eval_f(*row) for row in zip(u, du, t, strict=True)])
+
+
+def wind_kernel(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1] = 3.0 - 0.5 * v[0], -p[0] - 0.5 * v[1]
+
+
+class Wind:
+    """A part from a class that is no problem."""
+
+    def h(self, t: float, q: Vector, v: Vector) -> Any:
+        return [3.0 - 0.5 * v[0], -GRAVITY - 0.5 * v[1]]
+
+
+STATE, RATE = np.array([0.6, -0.8, 0.4, 0.3, 2.0]), np.array([0.1, -0.4, 0.7, 0.2, 0.9])
+
+
+def expected_with(c: float | None, wind: bool = False, length: float = 1.0) -> Any:
+    """Residual, or with c the Jacobian, of the pendulum, in the wind, on a rod of another length."""
+    (x, y, a, b, tension), d = STATE, RATE
+    drag = 0.5 if wind else 0.0
+    if c is None:
+        forces = [d[2] + tension * x + drag * a - 6.0 * drag, d[3] + tension * y + GRAVITY + drag * b]
+        return np.array([d[0] - a, d[1] - b, *forces, 0.5 * (x * x + y * y - length * length)])
+    slope = np.array([[0, 0, -1, 0, 0], [0, 0, 0, -1, 0], [tension, 0, drag, 0, x], [0, tension, 0, drag, y]])
+    return np.diag([1.0, 1.0, 1.0, 1.0, 0.0]) + c * np.vstack([slope, [x, y, 0, 0, 0]])
+
+
+def assert_equations(P: Any, **what: Any) -> None:
+    found = P.eval_f(P.state(STATE), P.state(RATE), T)
+    assert found == pytest.approx(expected_with(None, **what), abs=1e-13)
+    assert P.evaluate_nodes(STATE[None], RATE[None], np.array([T]))[0] == pytest.approx(found, abs=1e-13)
+    for c in (0.0, 0.3):
+        found = P.jacobian(P.state(STATE), P.state(RATE), T, c)
+        assert found == pytest.approx(expected_with(c, **what), abs=1e-13)
+        if P.kernels is not None and P.kernels.jacobian:
+            out, p = np.empty(25), P.packed_parameters
+            machine.jacobian_at(P.kernels.jacobian, T, STATE, RATE, c, p, out)
+            assert out == pytest.approx(np.ravel(expected_with(c, **what)), abs=1e-13)
+
+
+@pytest.mark.parametrize("base", [Compiled, ByHand, ByComplexSteps, ByMethod])
+def test_a_class_with_a_new_part_has_none_of_the_equations_above_it(base: Any) -> None:
+    assert_equations(base())
+    assert_equations(type("Same", (base,), {})())
+    assert_equations(type("Blown", (base,), {"h": Wind.h})(), wind=True)
+    assert_equations(type("Blown", (base,), {"h_kernel": wind_kernel})(), wind=True)
+    assert_equations(type("Blown", (Wind, base), {})(), wind=True)
+    # Equations that a class gives beside a new part are its own.
+    blown = type("Own", (base,), {"h_kernel": wind_kernel, "eval_f": ByMethod.eval_f})()
+    assert blown.eval_f(blown.state(STATE), blown.state(RATE), T) == pytest.approx(
+        expected_with(None), abs=1e-13
+    )
+    kept = type("Own", (base,), {"h_kernel": wind_kernel, "jacobian_kernel": flat_jacobian})()
+    assert kept.eval_f(kept.state(STATE), kept.state(RATE), T) == pytest.approx(
+        expected_with(None, wind=True), abs=1e-13
+    )
+    assert kept.jacobian(kept.state(STATE), kept.state(RATE), T, 0.3) == pytest.approx(
+        expected_with(0.3), abs=1e-13
+    )
+
+
+def test_complex_steps_of_a_residual_that_is_no_longer_there_are_those_of_the_parts() -> None:
+    space = {"h_kernel": wind_kernel, "jacobian_kernel": COMPLEX_STEP}
+    assert_equations(type("Blown", (ByHand,), space)(), wind=True)
+    stepped = type("Stepped", (ByHand,), {"jacobian_kernel": COMPLEX_STEP})()
+    assert stepped.kernels.residual == ByHand().kernels.residual
+    assert_equations(stepped)
+
+
+def test_equations_of_a_class_without_the_part_that_is_new_stay() -> None:
+    class Doubled(ds.QuasiLagrangeProblem):
+        """Parts to be given; the residual twice what they say."""
+
+        def __init__(self) -> None:
+            super().__init__(2, 1)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return 2.0 * super().eval_f(u, du, t)
+
+    parts = {"A_kernel": mass_kernel, "h_kernel": force_kernel, "g_kernel": rod_kernel}
+    P: Any = type("Twice", (Doubled,), {**parts, "kernel_parameters": lambda self: [GRAVITY]})()
+    assert P.kernels is None
+    assert P.eval_f(P.state(STATE), P.state(RATE), T) == pytest.approx(2.0 * expected_with(None), abs=1e-13)
+
+
+def long_rod(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = 0.5 * (q[0] * q[0] + q[1] * q[1] - 4.0)
+
+
+def bent_rod(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0] = q[0] ** 3 + q[1] - 1.0
+
+
+@pytest.mark.parametrize("base", [ByHand, WithB])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_derivatives_of_a_constraint_that_is_replaced_are_forgotten(base: Any, compiled: bool) -> None:
+    def bent(self: Any, t: float, q: Vector) -> Any:
+        return [q[0] ** 3 + q[1] - 1.0]
+
+    P = type("Bent", (base,), {"g_kernel": bent_rod} if compiled else {"g": bent})()
+    q, v = np.array([0.5, 0.875]), np.array([2.0, -1.5])
+    assert P.g(T, q) == pytest.approx([0.0], abs=1e-15)
+    assert P.dg(T, q) == pytest.approx(np.array([[0.75, 1.0]]), abs=1e-14)
+    assert P.d2g(T, q, v) == pytest.approx([6.0 * 0.5 * 4.0], abs=1e-9)
+    P.check_start(P.consistent(0.0, q, v), 0.0)
+    again = type("Given", (base,), {"g_kernel": bent_rod, "dg": lambda self, t, q: [[3.0 * q[0] ** 2, 1.0]]})
+    assert again().dg(T, q) == [[0.75, 1.0]]
+    assert again().d2g(T, q, v) == pytest.approx([12.0], abs=1e-9)
+
+
+def test_a_rod_of_another_length_is_a_class_with_another_constraint() -> None:
+    assert_equations(type("Long", (ByHand,), {"g_kernel": long_rod})(), length=2.0)
+    F = type("Other", (CompiledImplicit,), {"F": Implicit.F})()
+    assert F.kernels is None and F.dF(T, *np.array([[0.5], [2.0], [3.0]])).shape == (2, 3)
+
+
+def gamma_force(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1] = math.gamma(2.0 + q[0] ** 2), -p[0] - math.gamma(3.0 + v[1] ** 2)
+
+
+@pytest.mark.parametrize("formulation", PENDULUM_ORDERS)
+def test_parts_without_complex_form_are_differenced_in_compiled_jacobians(formulation: str) -> None:
+    P: Any = type("Gamma", (Compiled,), {"h_kernel": gamma_force})(formulation=formulation)
+    assert P.kernels.jacobian
+    x, dx = 0.3 + np.arange(P.n) / P.n, np.arange(1.0, 1.0 + P.n)
+    found = P.jacobian(P.state(x), P.state(dx), T, 0.3)
+    assert found == pytest.approx(differences(P, x, dx, T, 0.3), abs=1e-7)
+    # gamma' = gamma psi, with psi(2 + x^2) from SciPy.
+    slope = special.gamma(2.0 + x[0] ** 2) * special.digamma(2.0 + x[0] ** 2) * 2.0 * x[0]
+    assert found[2, 0] == pytest.approx(0.3 * (x[4] - slope), abs=1e-11)
 
 
 # --- pointers -----------------------------------------------------------------------------------------
@@ -504,7 +846,7 @@ def call(pointers: Pointers, name: str, t: float, u: Vector, v: Vector, out: Vec
     return out
 
 
-ALL = [*SURFACES, Pendulum, Compiled, WithB, Skate, Circle, Held, Implicit, CompiledImplicit]
+ALL = [*SURFACES, Pendulum, Compiled, WithB, *OTHERS]
 
 
 @pytest.mark.parametrize("cls", ALL)

@@ -1,7 +1,9 @@
-"""Derivatives of constraints that are given as kernels, compiled. Importing this imports numba.
+"""Quasilinear equations whose parts are given as kernels, compiled. Importing this imports numba.
 
-All functions have the signature of residual kernels. What they work on they find in two numbers before the
-parameters p, as Jacobians by complex steps do, see :mod:`dae_sdc.dae.complex_step`.
+Derivatives of the constraints, and the residual with its Jacobian in all formulations, are made of the parts
+at their addresses. The functions serve every problem, and have the signatures of kernels. What they work on
+they find in two numbers before the parameters p, as Jacobians by complex steps do, see
+:mod:`dae_sdc.dae.complex_step`.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from typing import Any
 
 import numpy as np
 from numba import cfunc
+from numba.extending import register_jitable
 
 from dae_sdc.dae import machine
-from dae_sdc.dae.complex_step import OPTIONS, SIGN, _address, _doubles, _integers_of
+from dae_sdc.dae.complex_step import OPTIONS, SIGN, _address, _doubles, _forgotten, _integers_of
 from dae_sdc.dae.differences import FIRST, SECOND, STEP
 from dae_sdc.dae.machine import call_residual
 from dae_sdc.dae.state import Vector
@@ -33,9 +36,30 @@ class Place(enum.IntEnum):
     DG_DT = 7
     WORK = 8
     SCALES = 9
+    A = 10  # from here on for the residual and its Jacobian alone
+    B = 11  # 0 where it is the transposed of dg
+    H = 12
+    RATES = 13  # of g_t; 0 where it is zero
+    REST = 14  # what the constraints add when they are differentiated
+    A_COMPLEX = 15  # 0 where differences are taken
+    B_COMPLEX = 16
+    H_COMPLEX = 17
+    DG_COMPLEX = 18
+    RATES_COMPLEX = 19
+    REST_COMPLEX = 20
+    SECOND_ORDER = 21  # whether the equations are of second order
+    MULTIPLIED = 22  # whether they have multipliers
+    FORM = 23  # which equations stand last, one of the four below
+    AREA = 24
 
 
-N, M, N_U, BY_VELOCITY, G, G_COMPLEX, DG, DG_DT, WORK, SCALES = map(int, Place)
+N, M, N_U, BY_VELOCITY, G, G_COMPLEX, DG, DG_DT, WORK, SCALES, *_MORE = map(int, Place)
+A, B, H, RATES, REST, *_MORE = _MORE
+A_COMPLEX, B_COMPLEX, H_COMPLEX, DG_COMPLEX, RATES_COMPLEX, REST_COMPLEX, *_MORE = _MORE
+SECOND_ORDER, MULTIPLIED, FORM, AREA = _MORE
+
+CONSTRAINT, HIDDEN, BOTH, DERIVATIVE = range(4)
+"""Forms: g = 0; g_u u' + g_t = 0; both, with multipliers that stabilise; g_u u'' + the rest = 0."""
 
 
 class Workspace:
@@ -44,24 +68,47 @@ class Workspace:
     Parameters
     ----------
     places : dict of int to int
-        Numbers and addresses by their :class:`Place`; 0 for ``DG_DT`` where it is not given.
+        Numbers and addresses by their :class:`Place`; 0 for what is not given.
     scales : ndarray, shape (n + 1,)
         Distances over which u and t change little.
+    functions : dict
+        The parts of the equations by name, which live as long as this.
+
+    Attributes
+    ----------
+    stepped : bool
+        Whether the complex forms that the Jacobian takes have been entered.
     """
 
-    def __init__(self, places: dict[int, int], scales: Vector) -> None:
+    stepped = False
+
+    def __init__(self, places: dict[int, int], scales: Vector, functions: dict[str, Any]) -> None:
         n, m = places[N], places[M]
-        self.scales = np.ascontiguousarray(scales, dtype=np.float64)
+        self.functions = functions
+        self.scales = np.array(scales, dtype=np.float64)
         self._work = np.zeros(2 * (2 * n + m) + n + m * n + m)
+        self._area = np.zeros(4 * n * n + 2 * n * m + 5 * n + m)
         self._places = np.zeros(len(Place), dtype=np.int64)
+        self.enter(places)
+        self._places[WORK], self._places[SCALES] = self._work.ctypes.data, self.scales.ctypes.data
+        self._places[AREA] = self._area.ctypes.data
+
+    def enter(self, places: dict[int, int]) -> None:
+        """Set numbers and addresses."""
         for place, value in places.items():
             self._places[place] = value
-        self._places[WORK], self._places[SCALES] = self._work.ctypes.data, self.scales.ctypes.data
 
     @property
     def address(self) -> int:
         """Where its places are."""
         return int(self._places.ctypes.data)
+
+    def serves(self, pattern: Any) -> bool:
+        """Whether Jacobians of a pattern are written, which are dense ones alone."""
+        return pattern is None
+
+    def __reduce__(self) -> Any:
+        return _forgotten, ()
 
 
 def _dg(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
@@ -213,6 +260,211 @@ def _derivative(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
         out[i] = u[rows + i]
 
 
+# --- residual and Jacobian ------------------------------------------------------------------------
+
+
+@register_jitable(**OPTIONS)
+def _areas(places: Any) -> tuple[int, ...]:
+    """Addresses of A, B, h, G, the rest, copies of u and u', what a part writes, and derivatives."""
+    n, m, a = places[N], places[M], places[AREA]
+    b = a + 8 * n * n
+    h = b + 8 * n * m
+    g = h + 8 * n
+    rest = g + 8 * n * m
+    value = rest + 8 * m
+    rate = value + 16 * n
+    slope = rate + 16 * n
+    return a, b, h, g, rest, value, rate, slope + 8 * n * n, slope
+
+
+def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
+    """F(t, x, x') of the formulation, x = (u, multipliers) or (u, u', multipliers, those that stabilise)."""
+    if p[-2] != SIGN:
+        out[0] = np.nan
+        return
+    places = _integers_of(p[-1])
+    n, m, form, multiplied = places[N], places[M], places[FORM], places[MULTIPLIED] != 0
+    start = n if places[SECOND_ORDER] != 0 else 0  # of the highest derivative in x'
+    rows = n if multiplied else n - m
+    here, rate, numbers = _address(u), _address(u) + 8 * start, _address(p)
+    a_at, b_at, h_at, g_at, rest_at, _, _, _, _ = _areas(places)
+    a, b, h, g, rest = _doubles(a_at), _doubles(b_at), _doubles(h_at), _doubles(g_at), _doubles(rest_at)
+    for i in range(start):
+        out[i] = du[i] - u[n + i]
+    call_residual(places[A], t, here, rate, numbers, a_at)
+    call_residual(places[H], t, here, rate, numbers, h_at)
+    for i in range(rows):
+        total = -h[i]
+        for j in range(n):
+            total += a[i * n + j] * du[start + j]
+        out[start + i] = total
+    if form != CONSTRAINT or (multiplied and places[B] == 0):
+        call_residual(places[DG], t, here, rate, numbers, g_at)
+    first = start + n  # of the multipliers
+    if multiplied and places[B] != 0:
+        call_residual(places[B], t, here, rate, numbers, b_at)
+        for i in range(n):
+            for k in range(m):
+                out[start + i] += b[i * m + k] * u[first + k]
+    elif multiplied:
+        for k in range(m):
+            for i in range(n):
+                out[start + i] += g[k * n + i] * u[first + k]
+    last = start + rows
+    if form == CONSTRAINT or form == BOTH:
+        call_residual(places[G], t, here, rate, numbers, _address(out) + 8 * last)
+    if form == BOTH:
+        last += m
+        for k in range(m):
+            for i in range(n):
+                out[i] += g[k * n + i] * u[first + m + k]
+    if form == HIDDEN or form == BOTH:
+        for k in range(m):
+            rest[k] = 0.0
+        if places[RATES] != 0:
+            call_residual(places[RATES], t, here, rate, numbers, rest_at)
+        for k in range(m):
+            for j in range(n):
+                rest[k] += g[k * n + j] * u[n + j]
+            out[last + k] = rest[k]
+    elif form == DERIVATIVE:
+        call_residual(places[REST], t, here, rate, numbers, rest_at)
+        for k in range(m):
+            for j in range(n):
+                rest[k] += g[k * n + j] * du[start + j]
+            out[last + k] = rest[k]
+
+
+@register_jitable(**OPTIONS)
+def _slopes(places: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v: Any, p: Any, j: Any) -> None:
+    """Derivatives of the entries of a part by the j-th number of (u, u'), which are put in their area.
+
+    They are exact where the part has a complex form, and by differences of order 6 elsewhere.
+    """
+    n = places[N]
+    _, _, _, _, _, value_at, rate_at, found_at, slope_at = _areas(places)
+    value, rate, found, slope = _doubles(value_at), _doubles(rate_at), _doubles(found_at), _doubles(slope_at)
+    turned = j >= n
+    moved, at = (rate, j - n) if turned else (value, j)
+    if stepped != 0:
+        for i in range(n):
+            value[2 * i], value[2 * i + 1] = u[i], 0.0
+            rate[2 * i], rate[2 * i + 1] = v[i], 0.0
+        moved[2 * at + 1] = STEP
+        call_residual(stepped, t, value_at, rate_at, p, found_at)
+        for i in range(count):
+            slope[i] = found[2 * i + 1] / STEP
+        return
+    for i in range(n):
+        value[i], rate[i] = u[i], v[i]
+    for i in range(count):
+        slope[i] = 0.0
+    middle = moved[at]
+    step = FIRST * (abs(middle) + (1.0 if turned else _doubles(places[SCALES])[at]))
+    for k in range(-3, 4):
+        if k == 0:
+            continue
+        weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
+        weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
+        moved[at] = middle + k * step
+        call_residual(real, t, value_at, rate_at, p, found_at)
+        for i in range(count):
+            slope[i] += weight * found[i]
+
+
+def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
+    """dF/du' + c dF/du of the formulation: F is linear in all but u and u' of second order."""
+    if p[-2] != SIGN:
+        out[0] = np.nan
+        return
+    places = _integers_of(p[-1])
+    n, m, form, multiplied = places[N], places[M], places[FORM], places[MULTIPLIED] != 0
+    start = n if places[SECOND_ORDER] != 0 else 0
+    rows = n if multiplied else n - m
+    first, last = start + n, start + rows
+    size = last + (2 * m if form == BOTH else m)
+    here, rate, numbers = _address(u), _address(u) + 8 * start, _address(p)
+    a_at, b_at, _, g_at, _, _, _, _, slope_at = _areas(places)
+    a, b, g, slope, v = _doubles(a_at), _doubles(b_at), _doubles(g_at), _doubles(slope_at), _doubles(rate)
+    for i in range(size * size):
+        out[i] = 0.0
+    for i in range(start):
+        out[i * size + i] = 1.0
+        out[i * size + n + i] = -c
+    call_residual(places[A], t, here, rate, numbers, a_at)
+    for i in range(rows):
+        for j in range(n):
+            out[(start + i) * size + start + j] = a[i * n + j]
+    if c != 0.0 or form == DERIVATIVE:
+        call_residual(places[DG], t, here, rate, numbers, g_at)
+    if form == DERIVATIVE:
+        for k in range(m):
+            for j in range(n):
+                out[(last + k) * size + start + j] = g[k * n + j]
+    if c == 0.0:
+        return
+    transposed = multiplied and places[B] == 0
+    if multiplied and not transposed:
+        call_residual(places[B], t, here, rate, numbers, b_at)
+    for i in range(n if multiplied else 0):
+        for k in range(m):
+            out[(start + i) * size + first + k] = c * (g[k * n + i] if transposed else b[i * m + k])
+    if form == CONSTRAINT or form == BOTH:
+        bound = n if places[BY_VELOCITY] != 0 else 0
+        for k in range(m):
+            for j in range(n):
+                out[(last + k) * size + bound + j] = c * g[k * n + j]
+    if form == BOTH:
+        last += m
+        for k in range(m):
+            for i in range(n):
+                out[i * size + first + m + k] = c * g[k * n + i]
+    if form == HIDDEN or form == BOTH:
+        for k in range(m):
+            for j in range(n):
+                out[(last + k) * size + n + j] = c * g[k * n + j]
+    if places[N_U] != 0:  # implicit equations: A is constant, h the second block of u
+        for i in range(rows):
+            out[i * size + rows + i] = -c
+        return
+    for j in range(first):
+        _slopes(places, places[A], places[A_COMPLEX], rows * n, t, u, v, numbers, j)
+        for i in range(rows):
+            for k in range(n):
+                out[(start + i) * size + j] += c * slope[i * n + k] * du[start + k]
+        _slopes(places, places[H], places[H_COMPLEX], rows, t, u, v, numbers, j)
+        for i in range(rows):
+            out[(start + i) * size + j] -= c * slope[i]
+        if multiplied and not transposed:
+            _slopes(places, places[B], places[B_COMPLEX], n * m, t, u, v, numbers, j)
+            for i in range(n):
+                for k in range(m):
+                    out[(start + i) * size + j] += c * slope[i * m + k] * u[first + k]
+        if (j < n or places[BY_VELOCITY] != 0) and (transposed or form != CONSTRAINT):
+            _slopes(places, places[DG], places[DG_COMPLEX], m * n, t, u, v, numbers, j)
+            for k in range(m):
+                for i in range(n):
+                    change = c * slope[k * n + i]
+                    if transposed:
+                        out[(start + i) * size + j] += change * u[first + k]
+                    if form == BOTH:
+                        out[i * size + j] += change * u[first + m + k]
+                    if form == HIDDEN or form == BOTH:
+                        out[(last + k) * size + j] += change * u[n + i]
+                    elif form == DERIVATIVE:
+                        out[(last + k) * size + j] += change * du[start + i]
+        if j < n and form == CONSTRAINT and places[BY_VELOCITY] != 0:
+            _slopes(places, places[G], places[G_COMPLEX], m, t, u, v, numbers, j)
+        elif j < n and (form == HIDDEN or form == BOTH) and places[RATES] != 0:
+            _slopes(places, places[RATES], places[RATES_COMPLEX], m, t, u, v, numbers, j)
+        elif form == DERIVATIVE:
+            _slopes(places, places[REST], places[REST_COMPLEX], m, t, u, v, numbers, j)
+        else:
+            continue
+        for k in range(m):
+            out[(last + k) * size + j] += c * slope[k]
+
+
 FUNCTIONS = {
     "dg": _dg,
     "dg_dt": _dg_dt,
@@ -220,13 +472,15 @@ FUNCTIONS = {
     "transposed": _transposed,
     "selection": _selection,
     "derivative": _derivative,
+    "residual": _residual,
+    "jacobian": _jacobian,
 }
 
 
 @functools.cache
 def function(name: str) -> Any:
     """One of the functions of this module as a C function with its ``address``."""
-    signature = machine.SIGNATURES["residual"]
+    signature = machine.SIGNATURES["jacobian" if name == "jacobian" else "residual"]
     try:
         return cfunc(signature, cache=True, **OPTIONS)(FUNCTIONS[name])
     except RuntimeError:  # there is no place to keep it in

@@ -305,10 +305,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         """What :meth:`kernel_parameters` gave last."""
         known: Any = self.__dict__.get("_parameters")
         if known is None:
-            if self.jacobian_kernel is COMPLEX_STEP:
-                known = complex_step().Parameters(self._workspace(), self.kernel_parameters())
-            else:
+            workspace = self._workspace()
+            if workspace is None:
                 known = np.ascontiguousarray(self.kernel_parameters(), dtype=np.float64)
+            else:
+                known = complex_step().Parameters(workspace, self.kernel_parameters())
             self.__dict__["_parameters"] = known
         if type(known) is np.ndarray:
             return known
@@ -319,7 +320,9 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         return found
 
     def _workspace(self) -> Any:
-        """What Jacobians by complex steps are made with; see :mod:`dae_sdc.dae.complex_step`."""
+        """What the header of the parameters leads to, see :mod:`dae_sdc.dae.complex_step`, or None."""
+        if self.jacobian_kernel is not COMPLEX_STEP:
+            return None
         known = self.__dict__.get("_stepped")
         if known is None or not known.serves(self.sparsity):
             cls = type(self)
@@ -335,6 +338,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         if cls.residual_kernel is None:
             return None
         return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
+
+    def _residual_address(self) -> int:
+        """Where the compiled residual is; 0 without one."""
+        kernel: Any = type(self).residual_kernel
+        return 0 if kernel is None else int(compile_kernel(kernel, "residual").address)
 
     def u_exact(self, t: float) -> npt.ArrayLike:
         """The solution at time ``t``, shape (n,), from a formula or from stored reference data.
@@ -450,9 +458,9 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                     raise
                 # One node is undefined, but it does not say which: ask them one by one.
                 batched = None
-        if batched is None and self.residual_kernel is not None and u.shape[1] == self.n:
-            values, residual_at = np.empty(u.shape), machine().residual_at
-            address, p = compile_kernel(self.residual_kernel, "residual").address, self.packed_parameters
+        address = self._residual_address() if batched is None and u.shape[1] == self.n else 0
+        if address:
+            values, residual_at, p = np.empty(u.shape), machine().residual_at, self.packed_parameters
             for i, time in enumerate(t.tolist()):
                 residual_at(address, time, u[i], du[i], p, values[i])
             self._rhs.niter += len(t)

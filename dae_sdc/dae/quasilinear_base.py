@@ -7,15 +7,23 @@ constraints, see :class:`~dae_sdc.dae.quasilinear_parts.Pointers`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.differences import STEP
-from dae_sdc.dae.problem import _is_integer, _real, undefined
-from dae_sdc.dae.quasilinear_parts import PARTS, QuasilinearParts
+from dae_sdc.dae.differences import FIRST, STEP, slope
+from dae_sdc.dae.kernels import COMPLEX_STEP, Kernels, compile_kernel
+from dae_sdc.dae.problem import _is_integer, _matrix, _real, _taken, undefined
+from dae_sdc.dae.quasilinear_parts import (
+    PARTS,
+    QuasilinearParts,
+    _constraint_machine,
+    _gives,
+    _machine,
+)
 from dae_sdc.dae.saddle import nearest_point, solve_saddle
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError
@@ -37,7 +45,8 @@ class QuasilinearProblem(QuasilinearParts):
     :class:`QuasiLagrangeProblem` or :class:`ImplicitDAE`. Methods take and return arrays; each may instead be
     a kernel with the name of the method and ``_kernel`` behind it: a class attribute, a function
     ``kernel(t, u, v, p, out)`` of the form of residual kernels (see :mod:`dae_sdc.dae.kernels`) that writes
-    the entries of the part row by row, with parameters p from :meth:`kernel_parameters`.
+    the entries of the part row by row, with parameters p from :meth:`kernel_parameters`. Where all parts are
+    kernels, so are the residual and its Jacobian in every formulation.
 
     Derivatives that are not given are those by complex steps where the functions take complex numbers, which
     is tried once, and central differences of order 6 else. ``dt`` and ``nominal`` set their steps. Given ones
@@ -163,13 +172,67 @@ class QuasilinearProblem(QuasilinearParts):
 
     # --- the form F(t, u, u') = 0 ----------------------------------------------------------------------
 
+    @classmethod
+    def _forget_equations(cls, own: Mapping[str, Any], new: set[str]) -> None:
+        for name, kernel in (("eval_f", "residual_kernel"), ("jacobian", "jacobian_kernel")):
+            above = next(base for base in cls.__mro__[1:] if name in vars(base))
+            if own.get(kernel) is COMPLEX_STEP:
+                stale = cls.residual_kernel is None
+            else:
+                stale = name not in own and any(_gives(above, part) for part in new)
+            if stale:
+                setattr(cls, kernel, None)
+                setattr(cls, name, getattr(QuasilinearProblem, name))
+        nodes = next((base for base in cls.__mro__ if "residual_nodes" in vars(base)), cls)
+        if nodes is not cls and "residual_nodes" not in own and any(_gives(nodes, part) for part in new):
+            cls.residual_nodes = None
+
+    def _gives_equations(self) -> bool:
+        return type(self).eval_f is not QuasilinearProblem.eval_f
+
+    def _last_rows(self) -> str:
+        if self.kind in ("daeq3", "eulag"):
+            forms = {"index-3": "constraint", "index-2": "hidden", "ggl": "both", "index-1": "derivative"}
+            return forms[self.formulation]
+        differentiated = self.formulation == "index-1" and self.kind in ("daeq2", "nohol")
+        return "derivative" if differentiated else "constraint"
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """Residual and Jacobian as C functions; None where a part is not given as a kernel."""
+        if not self._compiles_equations:
+            return super().kernels
+        own = _constraint_machine()
+        first, second = own.function("residual"), None
+        if type(self).jacobian is QuasilinearProblem.jacobian:
+            self._enter_complex_parts()
+            second = own.function("jacobian")
+        elif self.jacobian_kernel is not None:
+            given: Any = type(self).jacobian_kernel
+            second = compile_kernel(given, "jacobian")
+        return Kernels(first.address, second.address if second else 0, (first, second, self._workspace()))
+
+    def _residual_address(self) -> int:
+        if not self._compiles_equations:
+            return super()._residual_address()
+        return int(_constraint_machine().function("residual").address)
+
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u') of the formulation, shape (n,)."""
+        if self._compiles_equations:
+            out, place, slope = np.empty(self.n), _taken(self, u), _taken(self, du)
+            address, p = _constraint_machine().function("residual").address, self.packed_parameters
+            _machine().residual_at(address, float(t), place, slope, p, out)
+            return out
         x, dx = np.asarray(u, dtype=float), np.asarray(du, dtype=float)
         return self._residual(float(t), x, dx, self._at)
 
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """The matrix dF/du' + c dF/du, shape (n, n), by complex steps where all parts take them."""
+        if self._compiles_equations:
+            self._enter_complex_parts()
+            matrix: Vector = _matrix(self, _constraint_machine().function("jacobian").address, u, du, t, c)
+            return matrix
         x, dx, t = u.view(np.ndarray), du.view(np.ndarray), float(t)
         q, v = self._motion(x)
         names = [name for name in PARTS if self._given(name)]
@@ -437,6 +500,76 @@ class QuasilinearProblem(QuasilinearParts):
         if energy is not None and v is not None:
             found["energy"] = float(energy(q, v))
         return found
+
+    @property
+    def invariant_names(self) -> tuple[str, ...]:
+        """Names of what :meth:`invariants` gives."""
+        names = self.constraint_names
+        return (*names, *(f"derivative of {name}" for name in names)) if self._is_holonomic else names
+
+    @property
+    def _is_holonomic(self) -> bool:
+        """Whether the derivatives of the constraints bind a state too."""
+        return bool(self._with_velocity) and "g" not in self._with_velocity
+
+    def invariants(self, u: npt.ArrayLike, t: float) -> Vector:
+        """What vanishes along solutions: g and, for constraints on positions, also G v + g_t.
+
+        Parameters
+        ----------
+        u : array_like, shape (n,)
+            State of the formulation.
+        t : float
+            Time.
+
+        Returns
+        -------
+        ndarray, shape (k,)
+            One entry for each of ``invariant_names``.
+        """
+        q, v, _ = self.state_parts(np.asarray(u, dtype=float))
+        value = self._at("g", float(t), q, v)
+        if not self._is_holonomic:
+            return value
+        assert v is not None
+        return np.concatenate([value, self._velocity_defect(float(t), q, v)])
+
+    def invariants_jacobian(self, u: npt.ArrayLike, t: float) -> Vector:
+        """The derivative of :meth:`invariants` with respect to the state.
+
+        For constraints on velocities that with respect to positions is left out: they stay as they are.
+
+        Parameters
+        ----------
+        u : array_like, shape (n,)
+            State of the formulation.
+        t : float
+            Time.
+
+        Returns
+        -------
+        ndarray, shape (k, n)
+            The matrix.
+        """
+        t, size = float(t), self._size
+        q, v, _ = self.state_parts(np.asarray(u, dtype=float))
+        found = np.zeros((len(self.invariant_names), self.n))
+        G = self._at("dg", t, q, v)
+        m = len(G)
+        if "g" in self._with_velocity:
+            found[:, size : 2 * size] = G
+            return found
+        found[:m, :size] = G
+        if self._is_holonomic:
+            assert v is not None
+            found[m:, size : 2 * size] = G
+            scales = self._scales(q)[0]
+            for j, e in enumerate(np.eye(size)):
+                found[m:, j] = slope(partial(self._defect_beside, t, q, v, e), FIRST * float(scales[j]))
+        return found
+
+    def _defect_beside(self, t: float, q: Vector, v: Vector, e: Vector, s: float) -> Vector:
+        return self._velocity_defect(t, q + s * e, v)
 
     def _velocity_defect(self, t: float, q: Vector, v: Vector) -> Vector:
         return self._at("dg", t, q) @ v + self._at("dg_dt", t, q)

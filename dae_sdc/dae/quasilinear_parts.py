@@ -72,8 +72,9 @@ def _machine() -> Any:
     return machine()
 
 
+@functools.cache
 def _constraint_machine() -> Any:
-    """The module of compiled derivatives, imported when one is wanted."""
+    """The module of compiled equations and derivatives, imported when one is wanted."""
     return importlib.import_module("dae_sdc.dae.machine_constraints")
 
 
@@ -102,25 +103,36 @@ class QuasilinearParts(ProblemDAE):
     _needed: ClassVar[tuple[str, ...]] = ()
     _with_velocity: ClassVar[frozenset[str]] = frozenset()
     _user_names: ClassVar[Mapping[str, str]] = {}  # of parts that a class gives under other names
+    _derivatives: ClassVar[frozenset[str]] = frozenset(("dg", "dg_dt", "d2g", "dF", "dF_dt"))
     _sources: Mapping[str, str] = {}
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
+        own = _own(cls)
+        new = set()
         for name, arguments in cls._arguments.items():
-            own, kernel = cls.__dict__.get(name), cls.__dict__.get(f"{name}_kernel")
-            given = own is not None and not hasattr(own, "supplied")
+            method, kernel = own.get(name), own.get(f"{name}_kernel")
+            given = method is not None and not hasattr(method, "supplied")
             if given and kernel is not None:
                 raise InputError(f"{cls.__qualname__} gives {name} twice, as a method and as {name}_kernel")
             if given:
-                _check_signature(cls, name, arguments)
+                _check_signature(cls, name, method, arguments)
                 setattr(cls, f"{name}_kernel", None)
             elif kernel is not None:
-                supplier = next(
-                    base.__dict__[name]
-                    for base in cls.__mro__
-                    if hasattr(base.__dict__.get(name), "supplied")
-                )
-                setattr(cls, name, supplier)
+                setattr(cls, name, _supplier(cls, name))
+            if given or kernel is not None:
+                new.add(name)
+        # What the class above derived from the parts that are new here is no longer right.
+        if new & {"g", "F"}:
+            for name in cls._derivatives & cls._arguments.keys() - new:
+                setattr(cls, f"{name}_kernel", None)
+                setattr(cls, name, _supplier(cls, name))
+        if new and not own.keys() & {"eval_f", "residual_kernel"}:
+            cls._forget_equations(own, new)
+
+    @classmethod
+    def _forget_equations(cls, own: Mapping[str, Any], new: set[str]) -> None:
+        """Take away equations that classes above made of other parts than those that are new in this one."""
 
     def _begin_parts(self) -> None:
         """Set up what the parts are evaluated with."""
@@ -130,6 +142,8 @@ class QuasilinearParts(ProblemDAE):
         self._steps = 1j * STEP * np.eye(self._size)
         self._failure = CallbackFailure()
         self._compiled: _Compiled | None = None
+        self._equations_compile: bool | None = None
+        self._workspace_of_parts: Any = None
 
     def _part_shapes(self) -> dict[str, tuple[int, ...]]:
         n, m = self._size, self.n_constraints
@@ -142,13 +156,7 @@ class QuasilinearParts(ProblemDAE):
     def _given(self, name: str) -> str:
         """How a class gives a part: as a "method", a "kernel", or not at all."""
         known: str | None = self._sources.get(name)
-        if known is not None:
-            return known
-        name = self._user_names.get(name, name)
-        if getattr(type(self), f"{name}_kernel", None) is not None:
-            return "kernel"
-        method = getattr(type(self), name, None)
-        return "" if method is None or hasattr(method, "supplied") else "method"
+        return _gives(type(self), self._user_names.get(name, name)) if known is None else known
 
     def _at(self, name: str, t: float, q: Vector, v: Vector | None = None) -> Vector:
         """A part as a real array of its shape."""
@@ -385,46 +393,119 @@ class QuasilinearParts(ProblemDAE):
 
     def _make_pointers(self, source: Vector) -> Pointers:
         addresses = np.zeros(8, dtype=np.int64)
-        owners: list[Any] = []
-        compiled = self._compiles_derivatives
-        structure = self._generic() if compiled else {}
-
-        def enter(name: str, function: Any) -> None:
-            owners.append(function)
-            addresses[PARTS.index(name)] = function.address
-
+        p, owner = source, None
+        if self._compiles_equations:
+            functions = self._workspace().functions
+        else:
+            functions = self._functions()
+            if self._compiles_derivatives:
+                owner = complex_step().Parameters(self._make_workspace(functions), self.kernel_parameters())
+                p = owner.array
         for name in self._has():
-            given = self._given(name)
-            if given == "kernel":
+            addresses[PARTS.index(name)] = functions[name].address
+        if self.kind == "nohol":
+            addresses[PARTS.index("d2g")] = addresses[PARTS.index("dg_dt")]
+        kind = "daeq1" if self.kind == "daen1" else self.kind
+        owners = (*functions.values(), owner)
+        return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, owners)
+
+    def _functions(self) -> dict[str, Any]:
+        """The parts as C functions with their ``address``, by name."""
+        structure = self._generic() if self._compiles_derivatives else {}
+        functions: dict[str, Any] = {}
+        for name in self._has():
+            if self._given(name) == "kernel":
                 kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
-                enter(name, compile_kernel(kernel, "residual"))
+                functions[name] = compile_kernel(kernel, "residual")
             elif name in structure:
-                enter(name, _constraint_machine().function(structure[name]))
+                functions[name] = _constraint_machine().function(structure[name])
             else:
                 method = functools.partial(self._at, name)
                 velocities = name in self._with_velocity
-                enter(name, Callback(method, self._size, self._shapes[name], velocities, self._failure))
-        if self.kind == "nohol":
-            addresses[PARTS.index("d2g")] = addresses[PARTS.index("dg_dt")]
-        p = source
-        if compiled:
-            own = _constraint_machine()
-            first = (self._size - self.n_constraints) if self.kind == "daen1" else 0
-            places = {own.N: self._size, own.M: self.n_constraints, own.N_U: first}
-            places |= {own.BY_VELOCITY: int("g" in self._with_velocity)}
-            places |= {own.G: int(addresses[3]), own.DG: int(addresses[4])}
-            if structure.keys() & {"dg", "dg_dt", "d2g"}:
-                stepped = self._complex_kernel("g")
-                owners.append(stepped)
-                places[own.G_COMPLEX] = stepped.address
-            places |= {own.DG_DT: int(addresses[5]) if self._given("dg_dt") else 0}
-            scales, time = self._scales(np.zeros(self._size))
-            workspace = own.Workspace(places, np.append(scales, time))
-            block = complex_step().Parameters(workspace, self.kernel_parameters())
-            owners += [workspace, block]
-            p = block.array
-        kind = "daeq1" if self.kind == "daen1" else self.kind
-        return Pointers(kind, self._size, self.n_constraints, addresses, p, self._failure, tuple(owners))
+                functions[name] = Callback(method, self._size, self._shapes[name], velocities, self._failure)
+        return functions
+
+    def _make_workspace(self, functions: dict[str, Any]) -> Any:
+        """What compiled derivatives of constraints work with."""
+        own = _constraint_machine()
+        first = (self._size - self.n_constraints) if self.kind == "daen1" else 0
+        places = {own.N: self._size, own.M: self.n_constraints, own.N_U: first}
+        places |= {own.BY_VELOCITY: int("g" in self._with_velocity)}
+        places |= {own.G: functions["g"].address, own.DG: functions["dg"].address}
+        if self._given("dg_dt"):
+            places[own.DG_DT] = functions["dg_dt"].address
+        if self._generic().keys() & {"dg", "dg_dt", "d2g"}:
+            stepped = functions["complex g"] = self._complex_kernel("g")
+            places[own.G_COMPLEX] = stepped.address
+        scales, time = self._scales(np.zeros(self._size))
+        return own.Workspace(places, np.append(scales, time), functions)
+
+    # --- compiled equations ---------------------------------------------------------------------------
+
+    @property
+    def _compiles_equations(self) -> bool:
+        """Whether the residual of the formulation is made of compiled parts alone."""
+        known = self._equations_compile
+        if known is None:
+            needed = ["B"] if self.kind == "daeq2" else []
+            known = not self._gives_equations() and self._compiles_derivatives
+            known = known and all(self._given(name) == "kernel" for name in (*self._needed, *needed))
+            if self._last_rows() == "derivative" and self._given("d2g") == "method":
+                known = False
+            self._equations_compile = known
+        return known and self.sparsity is None
+
+    def _gives_equations(self) -> bool:
+        """Whether a class says what its residual is, beside the parts."""
+        raise NotImplementedError
+
+    def _last_rows(self) -> str:
+        """Which equations of the formulation stand last: "constraint", "hidden", "both" or "derivative"."""
+        raise NotImplementedError
+
+    def _workspace(self) -> Any:
+        """See :class:`ProblemDAE`; of compiled equations that of their parts."""
+        if not self._compiles_equations:
+            return super()._workspace()
+        known = self._workspace_of_parts
+        if known is not None:
+            scales, time = self._scales(np.zeros(self._size))  # settings may have changed
+            known.scales[:] = np.append(scales, time)
+            return known
+        own, functions = _constraint_machine(), self._functions()
+        made = self._make_workspace(functions)
+        last, second = self._last_rows(), "A" in self._with_velocity
+        places = {own.A: functions["A"].address, own.H: functions["h"].address, own.SECOND_ORDER: int(second)}
+        places |= {own.MULTIPLIED: int("B" in functions), own.FORM: getattr(own, last.upper())}
+        if self._given("B"):
+            places[own.B] = functions["B"].address
+        if self.kind != "eulag":
+            places[own.RATES] = functions["dg_dt"].address
+        places[own.REST] = functions["d2g" if "d2g" in functions else "dg_dt"].address
+        made.enter(places)
+        self._workspace_of_parts = made
+        return made
+
+    def _enter_complex_parts(self) -> None:
+        """Compile what the Jacobian differentiates by complex steps, where that is possible."""
+        if self._workspace_of_parts is not None and self._workspace_of_parts.stepped:
+            return
+        made, own, last = self._workspace(), _constraint_machine(), self._last_rows()
+        names = {"A": own.A_COMPLEX, "h": own.H_COMPLEX, "B": own.B_COMPLEX}
+        if last != "constraint" or ("B" in made.functions and not self._given("B")):
+            names["dg"] = own.DG_COMPLEX
+        if last == "constraint" and "g" in self._with_velocity:
+            names["g"] = own.G_COMPLEX
+        if last in ("hidden", "both"):
+            names["dg_dt"] = own.RATES_COMPLEX
+        if last == "derivative":
+            names["d2g" if "d2g" in self._has() else "dg_dt"] = own.REST_COMPLEX
+        for name, place in names.items():
+            key = f"complex {name}"
+            if self._given(name) == "kernel" and key not in made.functions:
+                made.functions[key] = function = self._complex_kernel(name)
+                made.enter({place: 0 if function is None else function.address})
+        made.stepped = True
 
     def _has(self) -> tuple[str, ...]:
         """The parts that this kind has."""
@@ -436,8 +517,31 @@ class QuasilinearParts(ProblemDAE):
         return {name: name for name in ("dg", "dg_dt", "d2g") if not self._given(name)}
 
 
-def _check_signature(cls: type[Any], name: str, arguments: tuple[str, ...]) -> None:
-    method = cls.__dict__[name]
+def _gives(cls: type[Any], name: str) -> str:
+    """How a class gives a part, by the name that it has there."""
+    if getattr(cls, f"{name}_kernel", None) is not None:
+        return "kernel"
+    method = getattr(cls, name, None)
+    return "" if method is None or hasattr(method, "supplied") else "method"
+
+
+def _own(cls: type[Any]) -> dict[str, Any]:
+    """What a class gives itself or takes from classes that are no problems and stand before its base."""
+    own: dict[str, Any] = {}
+    for base in cls.__mro__:
+        if base is not cls and issubclass(base, ProblemDAE):
+            break
+        own = {**vars(base), **own}
+    return own
+
+
+def _supplier(cls: type[Any], name: str) -> Any:
+    """The method that stands in for one that a class does not give."""
+    found = (base.__dict__.get(name) for base in cls.__mro__)
+    return next(method for method in found if hasattr(method, "supplied"))
+
+
+def _check_signature(cls: type[Any], name: str, method: Any, arguments: tuple[str, ...]) -> None:
     if not isinstance(method, FunctionType):  # a static method, say, whose arguments are its own affair
         return
     try:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.quasilinear import QuasiLagrangeProblem, QuasiSecondOrderProblem
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -27,18 +26,6 @@ from dae_sdc.problems.mechanisms import (
 
 _SLACK = 1e-9
 """How far from a time of stored data, relative to their interval, times count as that one."""
-
-
-FORMS = {"index-3": 3.0, "index-2": 2.0, "index-1": 1.0, "ggl": 0.0}
-"""The last parameter of residuals: which form of the constraint they contain; "ggl" has the first two."""
-
-
-@inlined
-def constraint_row(form: float, g: float, rate: float, second: float) -> float:
-    """The constraint or one of its first two derivatives."""
-    if form == 3.0 or form == 0.0:
-        return g
-    return rate if form == 2.0 else second
 
 
 # --- rigid pendulum -------------------------------------------------------------------------------
@@ -73,19 +60,6 @@ def pendulum_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> No
 def pendulum_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     """Second derivative of the constraint of :class:`RigidPendulum` along v."""
     out[0] = v[0] * v[0] + v[1] * v[1]
-
-
-def pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`RigidPendulum`."""
-    x, y, vx, vy, tension, form = u[0], u[1], u[2], u[3], u[4], p[1]
-    out[0], out[1] = du[0] - vx, du[1] - vy
-    out[2], out[3] = du[2] + tension * x, du[3] + tension * y + p[0]
-    rate, second = x * vx + y * vy, x * du[2] + y * du[3] + vx * vx + vy * vy
-    out[4] = constraint_row(form, 0.5 * (x * x + y * y - 1.0), rate, second)
-    if form == 0.0:
-        out[0] += x * u[5]
-        out[1] += y * u[5]
-        out[5] = rate
 
 
 @PROBLEMS.register("rigid-pendulum")
@@ -134,8 +108,6 @@ class RigidPendulum(QuasiLagrangeProblem):
     dg_kernel = pendulum_dg
     dg_dt_kernel = pendulum_dg_dt
     d2g_kernel = pendulum_d2g
-    residual_kernel = pendulum_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, gravity: float = 13.7503671, formulation: str | None = None, **settings: Any) -> None:
         super().__init__(2, 1, formulation, **settings)
@@ -143,8 +115,8 @@ class RigidPendulum(QuasiLagrangeProblem):
         require_positive(self, "gravity")
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The acceleration of gravity, and the formulation."""
-        return [self.gravity, FORMS[self.formulation]]
+        """The acceleration of gravity."""
+        return [self.gravity]
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
         """Kinetic and potential energy of unit mass, zero along the solution from rest at (1, 0).
@@ -224,30 +196,6 @@ def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0] = 2.0 * (v[0] * v[0] + v[1] * v[1] + v[2] * v[2] - bend)
 
 
-def torus_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`TorusParticle`."""
-    x1, x2, x3, v1, v2, v3, push, form = u[0], u[1], u[2], u[3], u[4], u[5], 2.0 * u[6], p[2]
-    s, c = math.sin(t), math.cos(t)
-    square = x1 * x1 + x2 * x2
-    root = math.sqrt(square)
-    part, turn = 1.0 - p[1] / root, x1 * v2 - x2 * v1
-    out[0], out[1], out[2] = du[0] - v1, du[1] - v2, du[2] - v3
-    out[3] = du[3] - v3 * c + x3 * s + v2 - part * x1 * push
-    out[4] = du[4] - v3 * s - x3 * c - v1 - part * x2 * push
-    out[5] = du[5] + x3 - x3 * push
-    distance = root - p[1]
-    rate = 2.0 * (part * (x1 * v1 + x2 * v2) + x3 * v3)
-    second = 2.0 * (part * (x1 * du[3] + x2 * du[4]) + x3 * du[5])
-    second += 2.0 * (v1 * v1 + v2 * v2 + v3 * v3 - p[1] * turn * turn / (square * root))
-    out[6] = constraint_row(form, distance * distance + x3 * x3 - p[0] * p[0], rate, second)
-    if form == 0.0:
-        stabiliser = 2.0 * u[7]
-        out[0] += part * x1 * stabiliser
-        out[1] += part * x2 * stabiliser
-        out[2] += x3 * stabiliser
-        out[7] = rate
-
-
 @PROBLEMS.register("torus-particle")
 class TorusParticle(QuasiSecondOrderProblem):
     r"""Particle that is held on a torus and driven along a curve on it, index 3.
@@ -303,8 +251,6 @@ class TorusParticle(QuasiSecondOrderProblem):
     dg_kernel = torus_dg
     dg_dt_kernel = torus_dg_dt
     d2g_kernel = torus_d2g
-    residual_kernel = torus_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(
         self, rho: float = 5.0, r: float = 10.0, formulation: str | None = None, **settings: Any
@@ -316,8 +262,8 @@ class TorusParticle(QuasiSecondOrderProblem):
             raise InputError(f"rho of {type(self).__name__} must be less than r={r}; got {rho}")
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The two radii, and the formulation."""
-        return [self.rho, self.r, FORMS[self.formulation]]
+        """The two radii."""
+        return [self.rho, self.r]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at any time from the formula above."""
@@ -395,87 +341,6 @@ def seven_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     )
 
 
-@inlined
-def seven_forces(
-    d: tuple[float, ...], f1: float, f2: float, f3: float, f4: float, f5: float, f6: float
-) -> tuple[float, ...]:
-    """Moments of forces in the joints, by what :func:`~.mechanisms.squeezer_gradient` returns."""
-    xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = d
-    fx, fy = f1 + f3 + f5, f2 + f4 + f6
-    return (
-        *(xbe * fx + ybe * fy, xth * fx + yth * fy, xga * f1 + yga * f2),
-        *(xph * f3 + yph * f4, xde * f3 + yde * f4, xom * f5 + yom * f6, xep * f5 + yep * f6),
-    )
-
-
-@inlined
-def seven_rates(
-    d: tuple[float, ...],
-    be: float,
-    th: float,
-    ga: float,
-    ph: float,
-    de: float,
-    om: float,
-    ep: float,
-) -> tuple[float, ...]:
-    """Changes of the closing conditions by changes of the angles, by the same."""
-    xbe, xth, ybe, yth, xga, yga, xph, xde, yph, yde, xom, xep, yom, yep = d
-    x, y = xbe * be + xth * th, ybe * be + yth * th
-    return (
-        *(x + xga * ga, y + yga * ga, x + xph * ph + xde * de, y + yph * ph + yde * de),
-        *(x + xom * om + xep * ep, y + yom * om + yep * ep),
-    )
-
-
-def seven_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`SevenBody`."""
-    form = p[0]
-    sines = squeezer_sines(u[0], u[1], u[2], u[3], u[4], u[5], u[6])
-    slopes = squeezer_gradient(sines)
-    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(
-        np.cos(u[1]), np.sin(u[3]), np.sin(u[5])
-    )
-    f1, f2, f3, f4, f5, f6, f7 = squeezer_moments(
-        *(u[7], u[8], u[10], u[11], u[12], u[13]),
-        *(np.sin(u[1]), np.cos(u[3]), np.cos(u[5]), sines[4], sines[5]),
-    )
-    r1, r2, r3, r4, r5, r6, r7 = seven_forces(slopes, u[14], u[15], u[16], u[17], u[18], u[19])
-    a1, a2, a3, a4, a5, a6, a7 = du[7], du[8], du[9], du[10], du[11], du[12], du[13]
-    for i in range(7):
-        out[i] = du[i] - u[i + 7]
-    out[7] = m11 * a1 + m21 * a2 - f1 + r1
-    out[8] = m21 * a1 + m22 * a2 - f2 + r2
-    out[9] = m33 * a3 - f3 + r3
-    out[10] = m44 * a4 + m54 * a5 - f4 + r4
-    out[11] = m54 * a4 + m55 * a5 - f5 + r5
-    out[12] = m66 * a6 + m76 * a7 - f6 + r6
-    out[13] = m76 * a6 + m77 * a7 - f7 + r7
-
-    g1, g2, g3, g4, g5, g6 = squeezer_loops(sines)
-    v1, v2, v3, v4, v5, v6 = seven_rates(slopes, u[7], u[8], u[9], u[10], u[11], u[12], u[13])
-    c1, c2, c3, c4, c5, c6 = seven_rates(slopes, a1, a2, a3, a4, a5, a6, a7)
-    b1, b2, b3, b4, b5, b6 = squeezer_bend(
-        sines, *(u[7], u[7] + u[8], u[9], u[10] + u[11], u[11], u[12] + u[13], u[13])
-    )
-    out[14] = constraint_row(form, g1, v1, c1 + b1)
-    out[15] = constraint_row(form, g2, v2, c2 + b2)
-    out[16] = constraint_row(form, g3, v3, c3 + b3)
-    out[17] = constraint_row(form, g4, v4, c4 + b4)
-    out[18] = constraint_row(form, g5, v5, c5 + b5)
-    out[19] = constraint_row(form, g6, v6, c6 + b6)
-    if form == 0.0:
-        s1, s2, s3, s4, s5, s6, s7 = seven_forces(slopes, u[20], u[21], u[22], u[23], u[24], u[25])
-        out[0] += s1
-        out[1] += s2
-        out[2] += s3
-        out[3] += s4
-        out[4] += s5
-        out[5] += s6
-        out[6] += s7
-        out[20], out[21], out[22], out[23], out[24], out[25] = v1, v2, v3, v4, v5, v6
-
-
 @PROBLEMS.register("seven-body")
 class SevenBody(QuasiLagrangeProblem):
     r"""Andrews' squeezing mechanism as an Euler-Lagrange problem, index 3.
@@ -520,15 +385,9 @@ class SevenBody(QuasiLagrangeProblem):
     dg_kernel = seven_dg
     dg_dt_kernel = seven_dg_dt
     d2g_kernel = seven_d2g
-    residual_kernel = seven_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, formulation: str | None = None, **settings: Any) -> None:
         super().__init__(7, 6, formulation, **settings)
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The formulation."""
-        return [FORMS[self.formulation]]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution that is stored for t = 0 and t = 0.03, there with 13 digits.
@@ -624,68 +483,6 @@ def rigid_crank_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> N
     out[6], out[7] = 0.0, 0.0
 
 
-@inlined
-def crank_rates(
-    x: float,
-    y: float,
-    a: float,
-    b: float,
-    w: tuple[float, ...],
-) -> tuple[float, ...]:
-    """Changes of the joints by changes of the nine unknowns; halves of crank and rod are (x, y), (a, b)."""
-    x1, y1, phi1, x2, y2, phi2, x3, y3, phi3 = w
-    return (
-        *(x1 + y * phi1, y1 - x * phi1),
-        *(x1 - y * phi1 - x2 - b * phi2, y1 + x * phi1 - y2 + a * phi2),
-        *(x2 - b * phi2 - x3, y2 + a * phi2 - y3, y3, phi3),
-    )
-
-
-def rigid_crank_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`RigidSliderCrank`."""
-    half, other, form = 0.5 * p[6], 0.5 * p[7], p[10]
-    x, y, a, b = half * math.cos(u[2]), half * math.sin(u[2]), other * math.cos(u[5]), other * math.sin(u[5])
-    for i in range(9):
-        out[i] = du[i] - u[i + 9]
-    for body in range(3):
-        at = 3 * body + 9
-        out[at] = p[body] * du[at]
-        out[at + 1] = p[body] * (du[at + 1] + p[8])
-        out[at + 2] = p[body + 3] * du[at + 2]
-    out[11] -= p[9]
-    for part in range(2 if form == 0.0 else 1):
-        # Multipliers push accelerations; those that stabilise, which come second, push velocities.
-        at, to = 18 + 8 * part, 9 - 9 * part
-        l1, l2, l3, l4, l5, l6 = u[at], u[at + 1], u[at + 2], u[at + 3], u[at + 4], u[at + 5]
-        out[to] += l1 + l3
-        out[to + 1] += l2 + l4
-        out[to + 2] += y * (l1 - l3) - x * (l2 - l4)
-        out[to + 3] += l5 - l3
-        out[to + 4] += l6 - l4
-        out[to + 5] += a * (l4 + l6) - b * (l3 + l5)
-        out[to + 6] -= l5
-        out[to + 7] += u[at + 6] - l6
-        out[to + 8] += u[at + 7]
-    v1, v2, v3, v4, v5, v6, v7, v8 = crank_rates(
-        *(x, y, a, b), (u[9], u[10], u[11], u[12], u[13], u[14], u[15], u[16], u[17])
-    )
-    c1, c2, c3, c4, c5, c6, c7, c8 = crank_rates(
-        *(x, y, a, b), (du[9], du[10], du[11], du[12], du[13], du[14], du[15], du[16], du[17])
-    )
-    turn, swing = u[11] * u[11], u[14] * u[14]
-    out[18] = constraint_row(form, u[0] - x, v1, c1 + x * turn)
-    out[19] = constraint_row(form, u[1] - y, v2, c2 + y * turn)
-    out[20] = constraint_row(form, u[0] + x - u[3] + a, v3, c3 - x * turn - a * swing)
-    out[21] = constraint_row(form, u[1] + y - u[4] + b, v4, c4 - y * turn - b * swing)
-    out[22] = constraint_row(form, u[3] + a - u[6], v5, c5 - a * swing)
-    out[23] = constraint_row(form, u[4] + b - u[7], v6, c6 - b * swing)
-    out[24] = constraint_row(form, u[7], v7, c7)
-    out[25] = constraint_row(form, u[8], v8, c8)
-    if form == 0.0:
-        out[26], out[27], out[28], out[29] = v1, v2, v3, v4
-        out[30], out[31], out[32], out[33] = v5, v6, v7, v8
-
-
 @PROBLEMS.register("rigid-slider-crank")
 class RigidSliderCrank(QuasiLagrangeProblem):
     r"""Slider crank of three rigid bodies in absolute coordinates, index 3.
@@ -760,8 +557,6 @@ class RigidSliderCrank(QuasiLagrangeProblem):
     dg_kernel = rigid_crank_dg
     dg_dt_kernel = rigid_crank_dg_dt
     d2g_kernel = rigid_crank_d2g
-    residual_kernel = rigid_crank_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(
         self,
@@ -785,19 +580,9 @@ class RigidSliderCrank(QuasiLagrangeProblem):
             raise InputError(f"l1 of {type(self).__name__} must be less than l2={l2}; got {l1}")
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Masses, moments of inertia, lengths, gravity, torque, and the formulation."""
+        """Masses, moments of inertia, lengths, gravity, and torque."""
         inertia = [self.m1 * self.l1**2 / 12.0, self.m2 * self.l2**2 / 12.0, self.J3]
-        return [
-            self.m1,
-            self.m2,
-            self.m3,
-            *inertia,
-            self.l1,
-            self.l2,
-            self.gravity,
-            self.torque,
-            FORMS[self.formulation],
-        ]
+        return [self.m1, self.m2, self.m3, *inertia, self.l1, self.l2, self.gravity, self.torque]
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
         """Kinetic energy, height of the masses and what is left of the work of the torque: constant.

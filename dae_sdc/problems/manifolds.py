@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.quasilinear import ImplicitDAE, QuasiFirstOrderProblem
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -27,13 +26,6 @@ def eight_dF(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 def eight_dF_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     """The equations of :class:`FigureEight` do not depend on time."""
     out[0], out[1] = 0.0, 0.0
-
-
-def eight_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`FigureEight`."""
-    out[0] = du[0] - u[1]
-    out[1] = u[0] * u[0] + u[1] * u[1] - 1.0
-    out[2] = 2.0 * u[0] * u[1] - u[2]
 
 
 @PROBLEMS.register("figure-eight")
@@ -71,8 +63,6 @@ class FigureEight(ImplicitDAE):
     F_kernel = eight_F
     dF_kernel = eight_dF
     dF_dt_kernel = eight_dF_dt
-    residual_kernel = eight_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(1, 1, **settings)
@@ -141,17 +131,6 @@ def catalyst_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> No
     out[0], out[1] = 0.0, 0.0
 
 
-def catalyst_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Catalyst`."""
-    e = math.exp(_GC * (1.0 - 1.0 / u[4]))
-    out[0] = du[0] + _JD * (u[0] - u[5])
-    out[1] = du[1] + _JH * (u[1] - u[4])
-    out[2] = du[2] - u[3]
-    out[3] = du[3] - _CC1 * (2.0 * u[2] - u[4] - _THETA)
-    out[4] = _JH * (u[1] - u[4]) + _JK * (u[2] - u[4]) - _CC3 * u[5] * e
-    out[5] = u[5] * (1.0 + _CC2 * e) - u[0]
-
-
 @PROBLEMS.register("catalyst")
 class Catalyst(QuasiFirstOrderProblem):
     r"""Catalytic converter, a quasilinear problem of index 1.
@@ -192,8 +171,6 @@ class Catalyst(QuasiFirstOrderProblem):
     g_kernel = catalyst_g
     dg_kernel = catalyst_dg
     dg_dt_kernel = catalyst_dg_dt
-    residual_kernel = catalyst_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(6, 2, **settings)

@@ -8,14 +8,10 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.quasilinear import NonholonomicProblem
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.problems._reference import require_finite, require_positive
-
-FORMS = {"index-2": 2.0, "index-1": 1.0}
-"""The last parameter of residuals: whether they contain the constraint or its derivative."""
 
 
 def skate_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
@@ -42,14 +38,6 @@ def skate_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 def skate_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     """Derivative of the constraint of :class:`Skate` at constant velocities."""
     out[0] = -v[0] * math.cos(t) - v[1] * math.sin(t)
-
-
-def skate_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`Skate`."""
-    s, c = math.sin(t), math.cos(t)
-    out[0], out[1] = du[0] - u[2], du[1] - u[3]
-    out[2], out[3] = du[2] - u[4] * s - math.sin(p[0]), du[3] + u[4] * c
-    out[4] = u[3] * c - u[2] * s if p[1] == 2.0 else du[3] * c - du[2] * s - u[2] * c - u[3] * s
 
 
 @PROBLEMS.register("skate")
@@ -99,8 +87,6 @@ class Skate(NonholonomicProblem):
     g_kernel = skate_g
     dg_kernel = skate_dg
     dg_dt_kernel = skate_dg_dt
-    residual_kernel = skate_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, alpha: float = 0.8, formulation: str | None = None, **settings: Any) -> None:
         super().__init__(2, 1, formulation, **settings)
@@ -108,8 +94,8 @@ class Skate(NonholonomicProblem):
         require_finite(self, "alpha")
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The inclination, and the index of the formulation."""
-        return [self.alpha, FORMS[self.formulation]]
+        """The inclination."""
+        return [self.alpha]
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
         """Kinetic and potential energy, zero along the solution from rest: the edge does no work.
@@ -177,20 +163,6 @@ def disk_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0], out[1] = turn * math.sin(u[2]), -turn * math.cos(u[2])
 
 
-def disk_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`RollingDisk`."""
-    s, c, roll = math.sin(u[2]), math.cos(u[2]), p[1] * u[7]
-    for i in range(4):
-        out[i] = du[i] - u[i + 4]
-    out[4], out[5], out[6] = p[0] * du[4] + u[8], p[0] * du[5] + u[9], p[2] * du[6]
-    out[7] = p[3] * du[7] - p[1] * (u[8] * c + u[9] * s)
-    if p[4] == 2.0:
-        out[8], out[9] = u[4] - roll * c, u[5] - roll * s
-    else:
-        rate, turn = p[1] * du[7], roll * u[6]
-        out[8], out[9] = du[4] - rate * c + turn * s, du[5] - rate * s - turn * c
-
-
 @PROBLEMS.register("rolling-disk")
 class RollingDisk(NonholonomicProblem):
     r"""Upright disk that rolls on a plane without slipping, index 2.
@@ -247,8 +219,6 @@ class RollingDisk(NonholonomicProblem):
     g_kernel = disk_g
     dg_kernel = disk_dg
     dg_dt_kernel = disk_dg_dt
-    residual_kernel = disk_residual
-    jacobian_kernel = COMPLEX_STEP
 
     def __init__(
         self,
@@ -264,8 +234,8 @@ class RollingDisk(NonholonomicProblem):
         require_positive(self, "m", "R", "J_theta", "J_phi")
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """Mass, radius, moments of inertia, and the index of the formulation."""
-        return [self.m, self.R, self.J_theta, self.J_phi, FORMS[self.formulation]]
+        """Mass, radius, and moments of inertia."""
+        return [self.m, self.R, self.J_theta, self.J_phi]
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
         """Kinetic energy, constant along a solution.
