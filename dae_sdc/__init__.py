@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import sys
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
@@ -62,17 +64,21 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         SingularMatrixError as SingularMatrixError,
         SolveError as SolveError,
     )
+    from dae_sdc.initial.consistent import Initial as Initial
     from dae_sdc.plotting import plot as plot
+    from dae_sdc.problems._models import MODELS as MODELS
     from dae_sdc.run import (
         accuracy as accuracy,
         bench as bench,
         convergence as convergence,
         drift as drift,
         info as info,
+        initial as initial,
         iterations as iterations,
         pendulum_study as pendulum_study,
         playground as playground,
         solve as solve,
+        structure as structure,
         sundials as sundials,
     )
     from dae_sdc.run.results import (
@@ -80,6 +86,10 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         load as load,
     )
     from dae_sdc.run.solution import Solution as Solution
+    from dae_sdc.run.structure import repair as repair
+    from dae_sdc.structure.analysis import Structure as Structure
+    from dae_sdc.structure.repair import Repair as Repair
+    from dae_sdc.structure.signature import StructureError as StructureError
     from dae_sdc.sweepers.linear_multistep import (
         MULTISTEP as MULTISTEP,
         MultistepMethod as MultistepMethod,
@@ -119,6 +129,8 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         METHODS as METHODS,
         Tableau as Tableau,
     )
+    from dae_sdc.symbolic.model import Model as Model
+    from dae_sdc.symbolic.problem import ModelProblem as ModelProblem
 
 __version__: str
 
@@ -140,6 +152,7 @@ _HOME = {
     "RequireConvergence": "dae_sdc.control.hooks",
     "StepRecord": "dae_sdc.control.hooks",
     "PROBLEMS": "dae_sdc.dae.problem",
+    "MODELS": "dae_sdc.problems._models",
     "ProblemDAE": "dae_sdc.dae.problem",
     "ImplicitDAE": "dae_sdc.dae.quasilinear",
     "NonholonomicProblem": "dae_sdc.dae.quasilinear",
@@ -170,6 +183,13 @@ _HOME = {
     "pendulum_study": "dae_sdc.run",
     "playground": "dae_sdc.run",
     "solve": "dae_sdc.run",
+    "structure": "dae_sdc.run",
+    "initial": "dae_sdc.run",
+    "Initial": "dae_sdc.initial.consistent",
+    "repair": "dae_sdc.run.structure",
+    "Structure": "dae_sdc.structure.analysis",
+    "Repair": "dae_sdc.structure.repair",
+    "StructureError": "dae_sdc.structure.signature",
     "sundials": "dae_sdc.run",
     "Solution": "dae_sdc.run.solution",
     "StopAtRoundOff": "dae_sdc.control.stagnation",
@@ -200,6 +220,8 @@ _HOME = {
     "ConstrainedDAE": "dae_sdc.sweepers.sdc",
     "FullyImplicitDAE": "dae_sdc.sweepers.sdc",
     "SemiImplicitDAE": "dae_sdc.sweepers.sdc",
+    "Model": "dae_sdc.symbolic.model",
+    "ModelProblem": "dae_sdc.symbolic.problem",
 }
 
 __all__ = ["__version__", *_HOME]
@@ -240,3 +262,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__, *_rooms()})
+
+
+class _FrontDoor(ModuleType):
+    """The package itself, in which a room does not take the place of a function of the same name."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and name in _HOME):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _FrontDoor

@@ -19,11 +19,13 @@ if TYPE_CHECKING:
     from dae_sdc.run.convergence import convergence as convergence
     from dae_sdc.run.drift import drift as drift
     from dae_sdc.run.info import info as info
+    from dae_sdc.run.initial import initial as initial
     from dae_sdc.run.iterations import iterations as iterations
     from dae_sdc.run.list import list as list
     from dae_sdc.run.pendulum_study import pendulum_study as pendulum_study
     from dae_sdc.run.playground import playground as playground
     from dae_sdc.run.solve import solve as solve
+    from dae_sdc.run.structure import structure as structure
     from dae_sdc.run.sundials import sundials as sundials
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
@@ -210,7 +210,7 @@ class Study:
 
 def several(given: Any) -> list[Any]:
     """What was given, one thing or a sequence, as a list; a name counts as one thing."""
-    if given is None or isinstance(given, str | type | ProblemDAE) or np.isscalar(given):
+    if isinstance(given, str | type) or not isinstance(given, Iterable):
         return [given]
     return list(given)
 

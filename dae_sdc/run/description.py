@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Protocol, TypeGuard, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -24,10 +24,19 @@ from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
 from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
 
-ProblemLike = str | type[ProblemDAE] | ProblemDAE
+
+class ModelLike(Protocol):
+    """Equations that become a problem, as a :class:`dae_sdc.symbolic.model.Model` does."""
+
+    def problem(self, **settings: Any) -> ProblemDAE:
+        """The problem, with values of parameters and settings of its nonlinear solves."""
+
+
+ProblemLike = str | type[ProblemDAE] | ProblemDAE | ModelLike
 SweeperLike = str | type[Any]
 
 _PARAMETERS: WeakKeyDictionary[Any, Mapping[str, inspect.Parameter]] = WeakKeyDictionary()
+_STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 
 RESTOL = 1e-10
 MAXITER = 60
@@ -116,15 +125,20 @@ def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
     return known
 
 
+def is_model(problem: object) -> TypeGuard[ModelLike]:
+    """Whether equations were given, from which a problem is to be made."""
+    return not isinstance(problem, str | type | ProblemDAE) and callable(getattr(problem, "problem", None))
+
+
 def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:
-    """An instance of a problem given by name, class or instance.
+    """An instance of a problem given by name, class, instance or model.
 
     Parameters
     ----------
-    problem : str, type or ProblemDAE
-        Name in the library, class, or instance (of which a copy is made).
+    problem : str, type, ProblemDAE or Model
+        Name in the library, class, instance (of which a copy is made), or model.
     params : mapping, optional
-        Arguments of the constructor.
+        Arguments of the constructor, or parameters of the model.
 
     Raises
     ------
@@ -132,6 +146,8 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
         For an unknown name, or arguments the constructor does not have.
     """
     given = dict(params or {})
+    if is_model(problem):
+        return _problem_of(problem, given)
     if isinstance(problem, ProblemDAE):
         settable = ("newton_tol", "newton_maxiter", "linear_solver")
         unsettable = [name for name in given if name not in settable]
@@ -146,7 +162,9 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
         return own
     cls: Any = PROBLEMS[problem] if isinstance(problem, str) else problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
-        raise InputError(f"a problem is a name, a ProblemDAE class or an instance of one; got {problem!r}")
+        raise InputError(
+            f"a problem is a name, a ProblemDAE class or an instance of one, or a Model; got {problem!r}"
+        )
     accepted: Mapping[str, inspect.Parameter] = parameters_of(cls)
     open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
     if open_ended:
@@ -162,10 +180,32 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
     return cls(**given)
 
 
+def _problem_of(model: ModelLike, given: Mapping[str, Any]) -> ProblemDAE:
+    """The problem of a model, with its index where the structure of the equations tells it."""
+    if not hasattr(model, "signature"):
+        return model.problem(**given)
+    known = _STRUCTURES.get(model)
+    size = len(getattr(model, "equation_names", ()))
+    if known is None or known[0] != size:
+        from dae_sdc.structure.analysis import structure
+
+        known = _STRUCTURES[model] = size, structure(cast(Any, model))
+    found: Any = known[1]
+    own = model.problem(**given)
+    use_offsets = getattr(own, "use_offsets", None)
+    if own.index is None and found.regular and use_offsets is not None:
+        index = found.differentiation_index
+        use_offsets(found.c, found.d, found.index if index is None else index)
+    return own
+
+
 def problem_name(problem: ProblemLike) -> str:
     """Name under which a problem appears in tables."""
     if isinstance(problem, str):
         return problem
+    model_name: str | None = getattr(problem, "model_name", None)
+    if model_name is not None:
+        return model_name
     cls = problem if isinstance(problem, type) else type(problem)
     return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
 
@@ -200,8 +240,8 @@ def describe(
 
     Parameters
     ----------
-    problem : str, type or ProblemDAE
-        Name in the library, class or instance.
+    problem : str, type, ProblemDAE or Model
+        Name in the library, class, instance or model.
     sweeper : str or type
         Name or class of a sweeper.
     nodes, quad, qdelta, initial_guess : optional
@@ -255,6 +295,8 @@ def describe(
         own_params["newton_tol"] = newton_tol
     if linear_solver is not None:
         own_params["linear_solver"] = linear_solver
+    if is_model(problem):
+        problem, own_params = make_problem(problem, own_params), {}
     instance = make_problem(problem, own_params)
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
     if not isinstance(cls, type):

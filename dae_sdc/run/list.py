@@ -1,4 +1,4 @@
-"""List problems, sweepers and preconditioners by name.
+"""List problems, models, sweepers and preconditioners by name.
 
 Example: dae-sdc list problems
 """
@@ -11,10 +11,11 @@ from qmat.qdelta import QDELTA_GENERATORS
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
+from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.sdc import SWEEPERS
 
-KINDS = ("problems", "sweepers", "qdelta")
+KINDS = ("problems", "models", "sweepers", "qdelta")
 
 
 def list(kind: str) -> dict[str, str]:
@@ -23,7 +24,7 @@ def list(kind: str) -> dict[str, str]:
     Parameters
     ----------
     kind : str
-        ``problems``, ``sweepers`` or ``qdelta``.
+        ``problems``, ``models``, ``sweepers`` or ``qdelta``.
 
     Returns
     -------
@@ -40,6 +41,8 @@ def list(kind: str) -> dict[str, str]:
             name: f"index {problem.index}, {problem.__name__}: {problem.title}"
             for name, problem in PROBLEMS.items()
         }
+    if kind == "models":
+        return {name: (make.__doc__ or "").strip().splitlines()[0] for name, make in MODELS.items()}
     if kind == "sweepers":
         return {
             name: f"{sweeper.__name__}: {(sweeper.__doc__ or '').strip().splitlines()[0]}"

@@ -123,6 +123,10 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "action": argparse.BooleanOptionalAction,
         "help": "fit sweep and coarse correction to each other (where it pays)",
     },
+    "project": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "move the end of each step to the invariants of the problem, or only tell the drift",
+    },
     "parallel": {"help": "what the ranks of mpirun share: nodes, steps or both"},
     "param": {
         "action": "append",

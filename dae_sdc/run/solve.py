@@ -30,6 +30,7 @@ from dae_sdc.control.hooks import (
     RequireConvergence,
     StepRecord,
 )
+from dae_sdc.control.invariants import Invariants, require_invariants
 from dae_sdc.control.singular import RefuseSingularPoints, watches
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.consistency import check_consistent
@@ -115,6 +116,7 @@ def solve(
     t_eval: Any = None,
     dense: bool | None = None,
     events: Any = (),
+    project: bool | None = None,
     steps: int | None = None,
     parallel: str | None = None,
     comm: Any = None,
@@ -165,6 +167,12 @@ def solve(
     events : callable, Event, or a sequence of these
         Functions f(u, t) whose zeros are wanted, with the attributes ``terminal``, ``direction`` and ``name``
         where needed, see :class:`dae_sdc.control.events.Event`.
+    project : bool, optional
+        True: move the end of each step to the nearest state at which the invariants of the problem vanish,
+        ``invariants(u, t)`` with ``invariants_jacobian(u, t)`` and ``invariant_names``; quasilinear problems
+        have their constraints for them. ``stats`` then has ``drift``, the largest invariant at the ends of
+        steps, ``drift_before_projection``, ``projections`` and ``projection_iterations``, and ``log`` the
+        first two for every step. False: ``drift`` alone. Not even that if not given.
     steps : int, optional
         Number of time steps that iterate together (multi-step SDC, PFASST with ``coarse_nodes``): 1, and in
         parallel as many as the ranks allow.
@@ -208,7 +216,7 @@ def solve(
         if sweeper in SOLVERS:
             others = {"events": events, "steps": steps, "parallel": parallel, "comm": comm, "hooks": hooks}
             others |= {"controller_params": controller_params, "checkpoint": checkpoint, "every": every}
-            others |= {"resume": resume} | settings
+            others |= {"resume": resume, "project": True if project is not None else None} | settings
             params = others.pop("problem_params", None)
             unset = [name for name, value in others.items() if value is None or value is False or value == ()]
             useless = [name for name in others if name not in unset]
@@ -299,6 +307,8 @@ def solve(
         tolerance.check_start(own, first)
     if not limited and settings.get("nsweeps") is None and not setup.adaptive and steps in (None, 1):
         sweep_at_once(setup, hooks)
+    if project is not None:
+        _watch_invariants(setup, project, together)
     saving = Saving.checked(checkpoint, every, resume)
     if saving is not None:
         one_at_a_time(setup, fixed, together)
@@ -306,6 +316,7 @@ def solve(
         about |= {"dt": dt if count is None else size, "dt_max": dt_max, "u0": np.array(first)}
         between = own.n <= DENSE_LIMIT if dense is None else dense
         about["dense output"] = between or times is not None
+        about["project"] = project
         saving.describe(setup, about, watched)
     with ranks(setup.parallel, comm, setup.label["nodes"], steps) as team:
         allowed = setup.description["step_params"]
@@ -329,6 +340,20 @@ def solve(
             run.chosen = chosen
             run.locates, run.saving = locates, saving
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
+
+
+def _watch_invariants(setup: Setup, project: bool, together: bool) -> None:
+    """Let a run look at the invariants of its problem, and project on them if that is wanted."""
+    if project not in (True, False):
+        raise InputError(f"project must be True, False or None; got {project!r}")
+    require_invariants(setup.problem)
+    several = together or isinstance(setup.description["sweeper_class"], list)
+    if several or setup.parallel in ("steps", "both"):
+        raise InputError(
+            "invariants are looked at in runs of one step at a time on one level; leave steps, coarse_nodes, "
+            "parallel='steps' and project out"
+        )
+    setup.description["convergence_controllers"][Invariants] = {"project": project}
 
 
 def _by_type(problem: ProblemLike, settings: Mapping[str, Any]) -> tuple[str | None, str]:
@@ -387,6 +412,7 @@ class _Run:
     pause: float = PAUSE
     chosen: str = ""
     remark: str = ""
+    drift: dict[str, float] = field(default_factory=dict)
 
     @property
     def dt(self) -> float:
@@ -471,6 +497,9 @@ class _Run:
         if hasattr(sweepers[0], "charts"):
             total["charts"] = sweepers[0].charts
             self.remark = _singular_points(sweepers[0].passed)
+        for one in controller.convergence_controllers:
+            if isinstance(one, Invariants):
+                self.drift = one.summary()
         located = getattr(controller, "events", None)
         solution = self.solution(record, message, total, log, located)
         if self.out is not None:
@@ -541,6 +570,7 @@ class _Run:
                 "rejected": record.rejected,
                 "sweeps": int(per_step["sweeps"].sum()),
                 **total,
+                **self.drift,
             },
             per_step=per_step,
             parameters={
@@ -623,8 +653,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "sweeper-of-run nodes quad qdelta dt t-end rtol atol dt-max longest-run max-order restol newton-tol",
         "maxiter",
         "nsweeps initial-guess residual-type backend linear-solver points",
-        "steps coarse-nodes coarse-qdelta coarsen match-sweep corrector start parallel param seed out",
-        "checkpoint every resume",
+        "steps coarse-nodes coarse-qdelta coarsen match-sweep corrector start project parallel param seed",
+        "out checkpoint every resume",
     )
 
 
@@ -636,6 +666,16 @@ def _points(args: argparse.Namespace) -> Vector | None:
         raise InputError(f"--points must be at least 2, the start and the end; got {args.points}")
     start, end = make_problem(args.problem, options.parameters(args.param)).interval
     return np.linspace(start, end if args.t_end is None else args.t_end, args.points)
+
+
+def _told(stats: Mapping[str, Any]) -> str:
+    """What to say of the invariants of a run."""
+    if "projections" not in stats:
+        return f"  largest invariant at the ends of steps {stats['drift']:.1e}"
+    return (
+        f"  largest invariant at the ends of steps {stats['drift_before_projection']:.1e}, after "
+        f"{stats['projections']} projections {stats['drift']:.1e}"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -650,6 +690,7 @@ def main(args: argparse.Namespace) -> int:
         max_order=args.max_order,
         t_end=args.t_end,
         t_eval=_points(args),
+        project=args.project,
         steps=args.steps,
         parallel=args.parallel,
         out=args.out,

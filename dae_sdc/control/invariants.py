@@ -1,0 +1,266 @@
+"""Projection on invariants after each step, in pySDC's controllers, and how far steps drift."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from pySDC.core.convergence_controller import ConvergenceController
+from pySDC.core.hooks import Hooks
+
+from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import InconsistentStateError, InputError, SolveError
+from dae_sdc.initial.completion import complete
+from dae_sdc.initial.projection import Projection, project
+
+CONSISTENT = 1e-8
+"""Largest invariant, relative to 1 + the size of its terms, at the start of a run."""
+
+
+@runtime_checkable
+class Invariant(Protocol):
+    """A problem that knows functions of its state which vanish along solutions.
+
+    Attributes
+    ----------
+    invariant_names : tuple of str
+        A name for each of the k functions.
+    """
+
+    invariant_names: tuple[str, ...]
+
+    def invariants(self, u: Any, t: float) -> Vector:
+        """The values, shape (k,)."""
+
+    def invariants_jacobian(self, u: Any, t: float) -> Any:
+        """Their derivatives with respect to the state, shape (k, n), dense or sparse."""
+
+
+def nearest(problem: Any, u: Vector, t: float, tolerance: float = CONSISTENT) -> Projection:
+    """The nearest state at which the invariants of a problem vanish, in units of its nominal values.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        With invariants, see :class:`Invariant`.
+    u : ndarray, shape (n,)
+        State.
+    t : float
+        Time.
+    tolerance : float
+        See :func:`dae_sdc.initial.projection.project`.
+    """
+    first = problem.n_diff
+
+    def values(x: Vector) -> Vector:
+        return np.asarray(problem.invariants(attach(x, first), t), dtype=np.float64)
+
+    def jacobian(x: Vector) -> Any:
+        return problem.invariants_jacobian(attach(x, first), t)
+
+    sizes = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), u.shape)
+    return project(u, values, jacobian, weights=1.0 / sizes, tolerance=tolerance)
+
+
+class _WatchInvariants(Hooks):  # type: ignore[misc]
+    """Looks at the start of a run, and logs the invariants at the ends of its steps.
+
+    Their largest absolute value is logged as ``drift``, and in runs with projection what it was before that
+    as ``drift_before_projection``.
+    """
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Refuse a start that violates an invariant."""
+        super().pre_run(step, level_number)
+        L = step.levels[0]
+        if not step.status.first or L.status.time is None:
+            return
+        problem, u, t = L.prob, L.u[0], L.time
+        values = np.asarray(problem.invariants(u, t), dtype=np.float64)
+        scale = 1.0 + np.asarray(abs(problem.invariants_jacobian(u, t)) @ np.abs(u.view(np.ndarray))).ravel()
+        relative = np.abs(values) / scale
+        worst = int(relative.argmax()) if relative.size else 0
+        if relative.size and not relative[worst] <= CONSISTENT:
+            raise InconsistentStateError(
+                f"u0 of {type(problem).__name__} violates the invariant '{problem.invariant_names[worst]}' "
+                f"at t={t:.6g}: {values[worst]:.2g} (tolerance {CONSISTENT * scale[worst]:.1e}); pass a "
+                f"consistent u0, see initial()"
+            )
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        """Log the drift of an accepted step."""
+        super().post_step(step, level_number)
+        if step.status.get("restart"):
+            return
+        L = step.levels[level_number]
+        known = step.status.get("drift")
+        after = largest_invariant(L.prob, L.uend, L.time + L.dt) if known is None else known[1]
+        entries = {"drift": after}
+        if known is not None:
+            entries["drift_before_projection"] = known[0]
+        for name, value in entries.items():
+            self.add_to_stats(
+                process=step.status.slot,
+                process_sweeper=L.sweep.rank,
+                time=L.time + L.dt,
+                level=L.level_index,
+                iter=step.status.iter,
+                sweep=L.status.sweep,
+                type=name,
+                value=value,
+            )
+
+
+def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
+    """Largest absolute value of the invariants at a state."""
+    return float(np.abs(np.asarray(problem.invariants(u, t))).max(initial=0.0))
+
+
+class Invariants(ConvergenceController):  # type: ignore[misc]
+    """Moves the end of every accepted step to the nearest state at which the invariants vanish.
+
+    What follows from the differential unknowns at index 1 follows the move, and so does what the step hands
+    on to the next one. In a run that does not project, the invariants are looked at only.
+
+    Parameters (in ``params``)
+    --------------------------
+    project : bool
+        Whether states are moved.
+
+    Attributes
+    ----------
+    projections, iterations : int
+        Number of ends of steps that were moved, and of linear systems solved for that.
+    before, after : float
+        Largest absolute value of an invariant that a step has ended with, and of those that were handed on.
+    """
+
+    def setup(
+        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
+    ) -> Any:
+        """Run when a step has been accepted, before anything looks for events on it."""
+        return {
+            "control_order": 275,
+            "project": True,
+            **super().setup(controller, params, description, **kwargs),
+        }
+
+    def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
+        super().__init__(controller, params, description)
+        controller.add_hook(_WatchInvariants)
+        self.projections = self.iterations = 0
+        self.before = self.after = 0.0
+
+    def summary(self) -> dict[str, float]:
+        """What there is to say of a run, by name."""
+        if not self.params.project:
+            return {"drift": self.after}
+        return {
+            "drift": self.after,
+            "drift_before_projection": self.before,
+            "projections": self.projections,
+            "projection_iterations": self.iterations,
+        }
+
+    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Add the invariants before and after the projection to the status of a step."""
+        self.add_status_variable_to_step("drift", None)
+
+    def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Begin a step."""
+        self.set_step_status_variable("drift", None)
+        for step in controller.steps:
+            vars(step.levels[0].sweep).pop("compute_end_point", None)
+
+    def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
+        """Move the end of a finished step.
+
+        Raises
+        ------
+        SolveError
+            If no state near it fulfils the invariants.
+        """
+        if not S.status.done or S.status.get("restart"):
+            return
+        L = S.levels[0]
+        if getattr(L.sweep, "failure", None) is not None:
+            return
+        problem, end, t = L.prob, L.uend, float(L.time + L.dt)
+        if not self.params.project:
+            drift = largest_invariant(problem, end, t)
+            self.before, self.after = max(self.before, drift), max(self.after, drift)
+            return
+        found = nearest(problem, np.array(end), t)
+        before, after = (float(np.abs(values).max(initial=0.0)) for values in (found.before, found.after))
+        if not found.converged:
+            worst = found.contradictory[0] if found.contradictory else int(np.abs(found.before).argmax())
+            raise SolveError(
+                f"found no state near the end of the step to t={t:.10g} at which the invariants of "
+                f"{type(problem).__name__} vanish: '{problem.invariant_names[worst]}' is {before:.2g} there; "
+                f"take smaller steps, or do not project"
+            )
+        S.status.drift = before, after
+        self.before, self.after = max(self.before, before), max(self.after, after)
+        self.iterations += found.iterations
+        if not np.array_equal(found.x, end.view(np.ndarray)):
+            self.projections += 1
+            L.uend = moved(problem, end, found.x, t)
+            # Whoever asks for the end of the step once more is given the same.
+            vars(L.sweep)["compute_end_point"] = partial(_hand_on, L, L.uend)
+
+
+def _hand_on(L: Any, end: MeshDAE) -> None:
+    L.uend = end
+
+
+def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDAE:
+    """The end of a step at other values, with what follows from them and what the step knows.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    end : MeshDAE
+        What the step has ended with, shape (n,).
+    values : ndarray, shape (n,)
+        The new values.
+    t : float
+        Time there.
+
+    Returns
+    -------
+    MeshDAE
+        A new state. At index 0 and 1 its algebraic unknowns and u' fulfil the equations.
+    """
+    polynomial, slope = end.polynomial, None
+    if problem.index in (0, 1) and polynomial is not None:
+        before = polynomial.derivative_at_end()
+        if np.isfinite(before[: problem.n_diff]).all():
+            followed = complete(problem, values, np.nan_to_num(before), t)
+            if followed is not None:
+                values, slope = followed
+                slope = np.where(np.isfinite(before), slope, before)
+    state = attach(np.array(values), problem.n_diff)
+    if isinstance(polynomial, EndDerivative):
+        polynomial = replace(polynomial, value=polynomial.value.copy() if slope is None else slope)
+    elif isinstance(polynomial, StepPolynomial) and polynomial.nodes[-1] == 1.0:
+        rows, slopes = polynomial.value.copy(), polynomial.derivative.copy()
+        rows[-1] = state
+        if slope is not None:
+            slopes[-1] = slope
+        polynomial = polynomial._replace(value=rows, derivative=slopes)
+    state.polynomial = polynomial
+    return state
+
+
+def require_invariants(problem: ProblemDAE) -> None:
+    """Raise InputError for a problem without invariants."""
+    if not isinstance(problem, Invariant):
+        raise InputError(
+            f"{type(problem).__name__} has no invariants to project on; give it the methods invariants(u, t) "
+            f"and invariants_jacobian(u, t) and the names invariant_names, or leave project out"
+        )

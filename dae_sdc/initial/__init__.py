@@ -1,0 +1,1 @@
+"""Consistent initial values, and projection on invariants."""

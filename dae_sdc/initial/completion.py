@@ -1,0 +1,69 @@
+"""What follows from the differential unknowns at index 1: their derivatives, and the algebraic unknowns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.linear import factorize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import SolveError
+
+MOST_ITERATIONS = 25
+MOST_HALVINGS = 12
+
+SETTLED = 1e-12
+"""Change, relative to 1 + the value, after which the iteration has converged."""
+
+BETTER = 1e-4
+"""Part of the decrease foretold that a step must bring."""
+
+
+def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector] | None:
+    r"""Solve F(t, u, u') = 0 for the derivatives of the differential unknowns and the algebraic unknowns.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Equations of index 1, or of index 0.
+    u, du : ndarray, shape (n,)
+        Differential unknowns, which stay as they are, and guesses of all others.
+    t : float
+        Time.
+
+    Returns
+    -------
+    u, du : ndarray, shape (n,), or None
+        New arrays; derivatives of algebraic unknowns are those given. None where the matrix
+        :math:`(F_{u'}, F_z)` of Newton's method has no inverse, or the iteration does not converge.
+    """
+    first = problem.n_diff
+    place, slope = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
+    residual = problem.evaluate(attach(place, first), attach(slope, first), t).copy()
+    for _ in range(MOST_ITERATIONS):
+        if not np.isfinite(residual).all():
+            return None
+        try:
+            halves = linearize(problem, attach(place, first), attach(slope, first), t)
+            change = -factorize(halves.iteration_matrix(0.0, first)).solve(residual)
+        except SolveError:
+            return None
+        unknown = np.concatenate([slope[:first], place[first:]])
+        if bool((np.abs(change) <= SETTLED * (1.0 + np.abs(unknown))).all()):
+            return place, slope
+        now, part = float(np.abs(residual).max()), 1.0
+        for _ in range(MOST_HALVINGS):
+            new_place, new_slope = place.copy(), slope.copy()
+            new_slope[:first] += part * change[:first]
+            new_place[first:] += part * change[first:]
+            found = problem.evaluate(attach(new_place, first), attach(new_slope, first), t).copy()
+            if np.isfinite(found).all() and float(np.abs(found).max()) <= (1.0 - BETTER * part) * now:
+                break
+            part *= 0.5
+        else:
+            # Round-off is as much a reason not to improve as divergence is.
+            small = np.abs(change) <= np.sqrt(SETTLED) * (1.0 + np.abs(unknown))
+            return (place, slope) if bool(small.all()) else None
+        place, slope, residual = new_place, new_slope, found
+    return None

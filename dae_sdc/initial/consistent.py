@@ -1,0 +1,483 @@
+"""Values at which equations hold together with all that is hidden in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+from scipy.sparse.linalg import lsmr
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InconsistentStateError
+from dae_sdc.initial.jets import JetSystem
+from dae_sdc.initial.projection import MOST_ITERATIONS, Projection, project
+
+LIGHT = 1e-4
+"""Weight of a value for which nothing was given, in units of that of others."""
+
+MOVED = 1e-9
+"""Change of a value, in units of its size, that is told."""
+
+APART = 1e-4
+"""Difference of two solutions, in units of the sizes of the values, that makes them two."""
+
+DEPENDENT = 1e-8
+"""What a column adds to those before it, relative to its size, below which it adds nothing."""
+
+LARGEST = 800
+"""Number of values up to which ranks are found, and other solutions looked for."""
+
+RESTARTS = 12
+"""Number of random starts from which other solutions are looked for."""
+
+RESCUES = 3
+"""Number of random starts where none of the given values leads to a solution."""
+
+PATIENCE = 30
+"""Most iterations from a random start."""
+
+SPREADS = (0.3, 1.0, 3.0)
+"""Distances of random starts, in units of the sizes of the values."""
+
+REWEIGHTED = 12
+"""Least-squares problems by which violations are brought to few equations."""
+
+MOST_SOLUTIONS = 8
+MOST_LINES = 60
+
+Booleans = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A value that had to be another than the one that was given."""
+
+    name: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True)
+class Violation:
+    """An equation that the given values violate, by how much, and the size of its terms."""
+
+    equation: str
+    residual: float
+    scale: float
+
+
+@dataclass(frozen=True, eq=False)
+class Initial:
+    """Consistent initial values.
+
+    Parameters
+    ----------
+    title : str
+        Of what.
+    t : float
+        Time.
+    names, units : tuple of str
+        Names and units of the unknowns of the state.
+    u, du : ndarray, shape (n,)
+        State and its derivative; NaN where a derivative is not determined.
+    values : mapping of str to float
+        All values that were found: unknowns and derivatives.
+    fixed : tuple of str
+        Values that the user fixed.
+    changed : tuple of Change
+        Given values that were changed.
+    violated : tuple of Violation
+        Equations that the given values violate whatever the others are, hidden ones too.
+    free : tuple of str
+        Values that may be chosen, besides those that are fixed: all others follow from them.
+    guessed : tuple of str
+        Those of ``free`` for which nothing was given.
+    solutions : tuple of mapping of str to float
+        All solutions found with the same free values, the one above first.
+    remarks : tuple of str
+        What else there is to know.
+    """
+
+    title: str
+    t: float
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    u: Vector
+    du: Vector
+    values: Mapping[str, float] = field(repr=False)
+    fixed: tuple[str, ...] = ()
+    changed: tuple[Change, ...] = ()
+    violated: tuple[Violation, ...] = ()
+    free: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
+    solutions: tuple[Mapping[str, float], ...] = field(repr=False, default=())
+    remarks: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        before = {change.name: change.before for change in self.changed}
+        width = max(map(len, self.names))
+        lines = [f"{self.title} at t = {self.t:g}"]
+        for name, unit, value, slope in list(zip(self.names, self.units, self.u, self.du, strict=True))[
+            :MOST_LINES
+        ]:
+            said = []
+            if name in self.fixed:
+                said.append("fixed")
+            if name in before:
+                said.append(f"was {before[name]:.10g}")
+            if name in self.free:
+                said.append("free")
+            rate = "" if np.isnan(slope) else f"rate {slope: .10e}"
+            lines.append(f"  {name:<{width}} {value: .15e} {unit:<6} {rate:<22} {', '.join(said)}".rstrip())
+        lines += _more(len(self.names), "unknowns")
+        others = [change for change in self.changed if change.name not in self.names]
+        lines += [
+            f"changed: {one.name} from {one.before:.10g} to {one.after:.10g}" for one in others[:MOST_LINES]
+        ]
+        if self.violated:
+            lines.append("violated by what was given:")
+            worst = sorted(self.violated, key=lambda one: -abs(one.residual) / one.scale)
+            lines += [f"  {one.equation}: {one.residual:.3g}" for one in worst[:MOST_LINES]]
+            lines += _more(len(worst), "equations")
+        else:
+            lines.append("no equation is violated by what was given")
+        lines.append(f"free: {', '.join(self.free[:MOST_LINES]) or 'nothing'}")
+        if len(self.solutions) > 1:
+            lines.append(f"{len(self.solutions)} solutions with the same free values:")
+            first = self.solutions[0]
+            for number, one in enumerate(self.solutions, start=1):
+                told = [name for name in one if _differs(name, self.solutions)]
+                shown = ", ".join(f"{name} = {one[name]:.10g}" for name in told[:8])
+                lines.append(f"  {number}: {shown}{' (this one)' if one is first else ''}")
+        return "\n".join([*lines, *(f"remark: {text}" for text in self.remarks)])
+
+
+def _more(total: int, what: str) -> list[str]:
+    return [f"  ... and {total - MOST_LINES} more {what}"] if total > MOST_LINES else []
+
+
+def _differs(name: str, solutions: Sequence[Mapping[str, float]]) -> bool:
+    values = [one[name] for one in solutions]
+    return max(values) - min(values) > APART * (1.0 + max(map(abs, values)))
+
+
+@dataclass(frozen=True, eq=False)
+class Given:
+    """What is known of the values before.
+
+    Parameters
+    ----------
+    point : ndarray, shape (jets,)
+        Guesses, 0 where nothing is given.
+    known, fixed : ndarray of bool, shape (jets,)
+        Where a value is given, and where it must not be changed.
+    sizes : ndarray, shape (jets,)
+        Typical sizes.
+    """
+
+    point: Vector
+    known: Booleans
+    fixed: Booleans
+    sizes: Vector
+
+    @property
+    def weights(self) -> Vector:
+        """Weights of changes."""
+        found: Vector = np.where(self.known, 1.0, LIGHT) / self.sizes
+        return found
+
+
+class Solver:
+    """Finds values at which the equations of a system hold.
+
+    Parameters
+    ----------
+    system : JetSystem
+        The equations.
+    given : Given
+        What is known.
+    seed : int
+        Of random starts.
+    restarts : int, optional
+        Number of random starts; 0 where there are more than :data:`LARGEST` values.
+    """
+
+    def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
+        self.system, self.given = system, given
+        small = len(system.jets) <= LARGEST
+        self.small = small
+        self.restarts = (RESTARTS if small else 0) if restarts is None else restarts
+        self._random = np.random.default_rng(seed)
+        self._failure: tuple[Projection, npt.NDArray[np.int64], Vector] | None = None
+        self.together = self._restarted = False
+
+    # --- one solution ---------------------------------------------------------------------------------------
+
+    def solve(self) -> Vector:
+        """The values nearest to those given, stage by stage or, where this fails, all at once.
+
+        Raises
+        ------
+        InconsistentStateError
+            If there are none, with the names of what contradicts what.
+        """
+        given = self.given
+        found = self._by_stages(given.point, given.fixed, given.weights, keep=given.known)
+        if found is None:
+            self.together = True
+            kept = given.fixed | given.known
+            if not (kept == given.fixed).all():
+                found = self._at_once(given.point, kept, given.weights)
+            if found is None:
+                found = self._at_once(given.point, given.fixed, given.weights)
+        for _ in range(min(RESCUES, self.restarts)):
+            if found is not None:
+                break
+            start = self._random_start(given.point)
+            found = self._at_once(given.point, given.fixed, given.weights, start)
+        if found is None:
+            self._refuse()
+        assert found is not None
+        return found
+
+    def _random_start(self, point: Vector) -> Vector:
+        spread = SPREADS[int(self._random.integers(len(SPREADS)))]
+        start: Vector = point + spread * self.given.sizes * self._random.standard_normal(point.size)
+        return start
+
+    def _by_stages(
+        self,
+        point: Vector,
+        fixed: Booleans,
+        weights: Vector,
+        start: Vector | None = None,
+        keep: Booleans | None = None,
+    ) -> Vector | None:
+        """Stage by stage; ``keep`` says which values are changed only where a stage has no solution else."""
+        system, x = self.system, point.copy()
+        for number, stage in enumerate(system.stages):
+            jets = stage.jets
+            if not stage.rows.size:
+                continue
+            found = None
+            if keep is not None and keep[jets].any() and not keep[jets].all():
+                found = self._projected(x, jets, number, fixed | keep, weights, start)
+            if (found is None or not found.converged) and stage.rows.size == int((~fixed[jets]).sum()):
+                # Where the equations determine all, distances do not matter, and a better scale is at hand.
+                found = self._projected(x, jets, number, fixed, self._balanced(x, number), start)
+            if found is None or not found.converged:
+                found = self._projected(x, jets, number, fixed, weights, start)
+            if not found.converged:
+                self._failure = found, stage.rows, x
+                return None
+            x[jets] = found.x
+        return x
+
+    def _balanced(self, x: Vector, number: int) -> Vector:
+        """Weights with which the columns of a stage have size 1."""
+        matrix = abs(sparse.csc_matrix(self.system.jacobian(x, number)))
+        rows = matrix.max(axis=1).toarray().ravel()
+        rows[~(rows > 0.0) | ~np.isfinite(rows)] = 1.0
+        columns = np.asarray((sparse.diags(1.0 / rows) @ matrix).max(axis=0).toarray()).ravel()
+        found: Vector = np.where((columns > 0.0) & np.isfinite(columns), columns, 1.0)
+        return found
+
+    def _at_once(
+        self, point: Vector, fixed: Booleans, weights: Vector, start: Vector | None = None
+    ) -> Vector | None:
+        every = np.arange(point.size)
+        found = self._projected(point, every, None, fixed, weights, start)
+        if not found.converged:
+            self._failure = found, np.arange(len(self.system.row_names)), found.x
+            return None
+        return found.x
+
+    def _projected(
+        self,
+        x: Vector,
+        jets: npt.NDArray[np.int64],
+        stage: int | None,
+        fixed: Booleans,
+        weights: Vector,
+        start: Vector | None,
+    ) -> Projection:
+        system, whole = self.system, x.copy()
+
+        def at(y: Vector) -> Vector:
+            whole[jets] = y
+            return whole
+
+        return project(
+            x[jets],
+            lambda y: system.values(at(y), stage),
+            lambda y: _columns(system.jacobian(at(y), stage), jets),
+            weights=weights[jets],
+            fixed=fixed[jets],
+            tolerance=system.tolerance,
+            start=None if start is None else start[jets],
+            most_iterations=MOST_ITERATIONS if start is None and not self._restarted else PATIENCE,
+        )
+
+    def _refuse(self) -> None:
+        """Say which fixed values and equations contradict each other."""
+        assert self._failure is not None
+        found, rows, x = self._failure
+        names = self.system.row_names
+        clashing = [int(rows[i]) for i in found.contradictory]
+        worst = int(np.argmax(np.abs(found.after) / found.scale)) if np.isfinite(found.after).all() else 0
+        if not np.isfinite(found.after).all():
+            raise InconsistentStateError(
+                f"the equations of {self.system.title} have no values near the given ones at "
+                f"t={self.system.t:.6g}; give other guesses"
+            )
+        clashing = clashing or [int(rows[worst])]
+        matrix = sparse.csr_matrix(self.system.jacobian(x))[clashing]
+        entered = np.asarray(abs(matrix).sum(axis=0)).ravel() > 0.0
+        held = [self.system.jet_names[j] for j in np.flatnonzero(entered & self.given.fixed)]
+        equations = _listed([names[i] for i in clashing])
+        left = f"'{names[int(rows[worst])]}' is left with {found.after[worst]:.2g}"
+        if held:
+            raise InconsistentStateError(
+                f"the fixed values {_listed(held)} of {self.system.title} contradict {equations} at "
+                f"t={self.system.t:.6g}: {left}; leave one of them free"
+            )
+        raise InconsistentStateError(
+            f"found no values near the given ones at which {equations} of {self.system.title} hold at "
+            f"t={self.system.t:.6g}: {left}; give other guesses, or check the equations"
+        )
+
+    # --- what is free ---------------------------------------------------------------------------------------
+
+    def free(self, x: Vector) -> tuple[npt.NDArray[np.int64], list[int]]:
+        """Values that all others follow from, and fixed ones that follow from others.
+
+        What nothing was given for, and what the last stages solve for, follows from others if it can.
+        """
+        matrix = self._scaled(x)
+        stage_of = np.zeros(len(self.system.jets), dtype=np.int64)
+        for number, stage in enumerate(self.system.stages):
+            stage_of[stage.jets] = number
+        order = np.array([k for _, k in self.system.jets])
+        unknown = np.array([j for j, _ in self.system.jets])
+        # The last unknowns of a stage are more often multipliers than the first.
+        wish = np.lexsort((-unknown, -order, -stage_of, self.given.known, self.given.fixed))
+        basis = np.zeros((0, matrix.shape[0]))
+        free: list[int] = []
+        for j in wish.tolist():
+            column, size = matrix[:, j], float(np.linalg.norm(matrix[:, j]))
+            rest = column - basis.T @ (basis @ column)
+            rest -= basis.T @ (basis @ rest)
+            left = float(np.linalg.norm(rest))
+            if left > self._negligible * max(size, 1e-12):
+                basis = np.vstack([basis, rest / left])
+            else:
+                free.append(j)
+        followed = [j for j in np.flatnonzero(self.given.fixed).tolist() if j not in set(free)]
+        return np.array(sorted(free), dtype=np.int64), followed
+
+    @property
+    def _negligible(self) -> float:
+        return max(DEPENDENT, 10.0 * self.system.tolerance)
+
+    def _scaled(self, x: Vector) -> Vector:
+        """The Jacobian of all equations in units of the sizes of the values, with rows of size 1."""
+        matrix = np.asarray(sparse.csr_matrix(self.system.jacobian(x)).toarray()) * self.given.sizes
+        rows = np.linalg.norm(matrix, axis=1)
+        scaled: Vector = matrix / np.where(rows > 0.0, rows, 1.0)[:, None]
+        return scaled
+
+    def _rank(self, x: Vector, columns: Booleans) -> int:
+        matrix = self._scaled(x)[:, columns]
+        sizes = np.linalg.norm(matrix, axis=0)
+        if not np.isfinite(sizes).all():
+            return 0
+        values = np.linalg.svd(matrix / np.where(sizes > 0.0, sizes, 1.0), compute_uv=False)
+        return int((values > self._negligible).sum())
+
+    def determined(self, x: Vector, jet: int) -> bool:
+        """Whether a derivative follows from the undifferentiated unknowns."""
+        columns = np.array([k > 0 for _, k in self.system.jets])
+        rest = columns.copy()
+        rest[jet] = False
+        return self._rank(x, columns) > self._rank(x, rest)
+
+    def others(self, x: Vector, free: npt.NDArray[np.int64]) -> list[Vector]:
+        """Further solutions with the same free values, from random starts; nearest first."""
+        given = self.given
+        held = given.fixed.copy()
+        held[free] = True
+        own = np.array([j < self.system.unknowns for j, _ in self.system.jets])
+        found: list[Vector] = []
+        self._restarted = True
+        for _ in range(self.restarts):
+            start = self._random_start(x)
+            start[held] = x[held]
+            way = self._at_once if self.together else self._by_stages
+            other = way(start, held, 1.0 / given.sizes)
+            if other is None or len(found) >= MOST_SOLUTIONS:
+                continue
+            size = (given.sizes + np.abs(x))[own]
+            new = all(float(np.abs((other - one)[own] / size).max()) > APART for one in (x, *found))
+            # Where the equations leave more free there than here, it is no solution of its own.
+            if new and self._rank(other, ~held) == int((~held).sum()):
+                found.append(other)
+        return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
+
+    # --- what was wrong -------------------------------------------------------------------------------------
+
+    def violations(self, x: Vector) -> list[Violation]:
+        """Equations that the given values violate whatever the values are for which nothing was given."""
+        system, given = self.system, self.given
+        point = np.where(given.known, given.point, x)
+        open_jets = np.flatnonzero(~given.known)
+        for _ in range(3):
+            values = system.values(point)
+            if not np.isfinite(values).all() or not open_jets.size:
+                break
+            matrix = system.jacobian(point)
+            rows = 1e-300 + np.sqrt(np.asarray(sparse.csr_matrix(matrix).power(2).sum(axis=1)).ravel())
+            own = _columns(matrix, open_jets)
+            point[open_jets] -= _fewest(own, values, np.maximum(rows, 1e-14 * rows.max()))
+        values = system.values(point)
+        scale = 1.0 + np.asarray(abs(system.jacobian(point)) @ np.abs(point)).ravel()
+        wrong = np.flatnonzero(~(np.abs(values) <= 10.0 * system.tolerance * scale))
+        return [Violation(system.row_names[i], float(values[i]), float(scale[i])) for i in wrong]
+
+    def changes(self, x: Vector) -> list[Change]:
+        """Given values that are others now."""
+        given = self.given
+        moved = given.known & (np.abs(x - given.point) > MOVED * (given.sizes + np.abs(given.point)))
+        return [
+            Change(self.system.jet_names[j], float(given.point[j]), float(x[j]))
+            for j in np.flatnonzero(moved)
+        ]
+
+
+def _columns(matrix: Any, chosen: npt.NDArray[np.int64]) -> Any:
+    return matrix if chosen.size == matrix.shape[1] else matrix[:, chosen]
+
+
+def _fewest(matrix: Any, values: Vector, rows: Vector) -> Vector:
+    """Change of some values after which as few equations as possible are violated, by reweighting."""
+    scaled, rhs = sparse.csr_matrix(sparse.diags(1.0 / rows) @ matrix), values / rows
+    weight = np.ones(rhs.size)
+    change = np.zeros(matrix.shape[1])
+    dense = scaled.shape[0] * scaled.shape[1] <= 400_000
+    for _ in range(REWEIGHTED if dense else 1):
+        if dense:
+            change = np.linalg.lstsq(scaled.toarray() * weight[:, None], rhs * weight, rcond=1e-12)[0]
+        else:
+            change = lsmr(scaled, rhs, atol=1e-12, btol=1e-12, maxiter=10 * scaled.shape[1])[0]
+        left = np.abs(rhs - scaled @ change)
+        weight = 1.0 / np.sqrt(np.maximum(left, 1e-8 * max(float(left.max(initial=0.0)), 1e-300)))
+        weight /= weight.max(initial=1.0)
+    return change
+
+
+def _listed(names: Sequence[str], most: int = 6) -> str:
+    shown = ", ".join(f"'{name}'" for name in names[:most])
+    return shown + (f" and {len(names) - most} more" if len(names) > most else "")

@@ -1,0 +1,355 @@
+"""The same of a problem whose equations are functions: derivatives along a curve by differences."""
+
+from __future__ import annotations
+
+from functools import cache, reduce
+from itertools import pairwise
+from math import comb, factorial
+from operator import add
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import DAEError, EvaluationError, InputError
+from dae_sdc.initial.jets import Integers, Stage, offsets_stages, row_name
+from dae_sdc.structure.analysis import structure
+from dae_sdc.structure.rank import floating_rank
+from dae_sdc.structure.signature import Signature
+from dae_sdc.symbolic.symbols import name_of
+
+STEPS = (0.0, 1e-3, 2e-2, 6e-2, 1e-1)
+"""Distances of points for derivatives of order 0, 1, ..., in units of a time over which little changes."""
+
+PAIRS = (0, 3, 3, 4, 4)
+"""Number of points on either side."""
+
+MOST = len(STEPS) - 1
+"""Highest derivative of an equation."""
+
+TRIES = 3
+"""Points beside the given one at which entries of the Jacobian are looked for."""
+
+NEGLIGIBLE = 1e-13
+"""Entry, in units of the largest of its equation, that counts as 0."""
+
+
+@cache
+def weights_of(order: int) -> Vector:
+    """Weights of the values at -p, ..., p in a derivative at 0."""
+    p = PAIRS[order]
+    points = np.arange(-p, p + 1, dtype=np.float64)
+    powers = points[None] ** np.arange(2 * p + 1)[:, None]
+    rhs = np.zeros(2 * p + 1)
+    rhs[order] = factorial(order)
+    solved = np.linalg.solve(powers, rhs)
+    # Symmetric to the last bit, and without an effect on constants.
+    found: Vector = 0.5 * (solved + (-1.0) ** order * solved[::-1])
+    if order:
+        found[p] = -(found[:p].sum() + found[p + 1 :].sum()) if order % 2 == 0 else 0.0
+    return found
+
+
+class ProblemJets:
+    r"""The equations F(t, u, u') = 0 of a problem, differentiated along a curve.
+
+    Which equations are differentiated, and how often, follows from where the Jacobian has entries, by the
+    offsets of :func:`dae_sdc.structure.analysis.structure`. If the system Jacobian is singular there, all are
+    differentiated one time less than the index of the problem says. Invariants of the problem are added.
+
+    .. math::
+        F^{(m)} = \frac{d^m}{ds^m} F\Big(t + s, \sum_k u^{(k)} \frac{s^k}{k!}, \sum_k u^{(k+1)}
+        \frac{s^k}{k!}\Big)\Big|_{s=0}
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    t : float
+        Time.
+    u : ndarray, shape (n,)
+        State near which the structure is looked at.
+
+    Attributes
+    ----------
+    whole : bool
+        Whether all equations are differentiated, as the structure does not say which.
+    differentiated : bool
+        Whether any is.
+    """
+
+    tolerance = 1e-8
+
+    def __init__(self, problem: ProblemDAE, t: float, u: Vector) -> None:
+        self.problem, self.t, self.title = problem, t, type(problem).__name__
+        n = self.unknowns = problem.n
+        mass, stiffness = self._patterns(u)
+        found = _offsets(problem, mass, stiffness)
+        self.whole = found is None
+        if found is None:
+            times = max(0, (1 if problem.index is None else problem.index) - 1)
+            c, d = np.full(n, times), np.full(n, times + 1)
+        else:
+            c, d = found
+        if c.max() > MOST:
+            raise InputError(
+                f"equations of {self.title} must be differentiated {int(c.max())} times for consistent "
+                f"values; differences give {MOST} derivatives, so write the equations as a Model"
+            )
+        rows, jets, stages = offsets_stages(c, d)
+        if self.whole:
+            everything = Stage(np.arange(len(rows)), np.arange(len(jets)))
+            stages = [everything]
+        self._rows, self.jets = rows, tuple(jets)
+        self.differentiated = bool(c.max() > 0)
+        names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
+        self.invariants = getattr(problem, "invariants", None)
+        extra = tuple(getattr(problem, "invariant_names", ())) if self.invariants is not None else ()
+        self._unsaid = self._not_among(stiffness, mass, u) if extra else np.zeros(0, dtype=np.int64)
+        extra = tuple(extra[row] for row in self._unsaid)
+        self.row_names = (*names, *(f"invariant {name}" for name in extra))
+        self._count = len(rows)
+        self.jet_names = tuple(name_of(problem.names[j], k) for j, k in jets)
+        self._highest = int(d.max())
+        self._column = np.full((self._highest + 2, n), -1, dtype=np.int64)
+        self._column[[k for _, k in jets], [j for j, _ in jets]] = np.arange(len(jets))
+        self.usually_free: tuple[int, ...] = ()
+        self.stages = tuple(self._with_invariants(stages, len(extra), d, u))
+
+    def _not_among(self, stiffness: Any, mass: Any, u: Vector) -> Integers:
+        """Invariants that are not equations of the problem, by their gradients beside a state."""
+        assert self.invariants is not None
+        problem: Any = self.problem
+        own = problem.invariants_jacobian(attach(u + self._beside(u, 0), problem.n_diff), self.t)
+        own = np.asarray(sparse.csr_matrix(own).toarray())
+        plain = np.flatnonzero(np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0)
+        rows = np.asarray(stiffness[plain].toarray())
+        sizes = np.linalg.norm(own, axis=1)[:, None] * np.linalg.norm(rows, axis=1)[None]
+        parallel = np.abs(own @ rows.T) >= (1.0 - 1e-9) * np.maximum(sizes, 1e-300)
+        return np.flatnonzero(~parallel.any(axis=1))
+
+    def _with_invariants(self, stages: list[Stage], count: int, d: Integers, u: Vector) -> list[Stage]:
+        """Invariants belong to the stage from which on all their unknowns are known."""
+        if not count:
+            return stages
+        pattern = sparse.csr_matrix(sparse.csr_matrix(self._invariants_jacobian(u + self._beside(u, 0))) != 0)
+        added: dict[int, dict[frozenset[int], list[int]]] = {}
+        for row in range(count):
+            unknowns = pattern[row].indices
+            at = 0 if self.whole or not unknowns.size else int(d.max() - d[unknowns].min())
+            added.setdefault(at, {}).setdefault(frozenset(unknowns.tolist()), []).append(self._count + row)
+        found = []
+        for at, stage in enumerate(stages):
+            groups = sorted(added.get(at, {}).items(), key=lambda item: len(item[0]))
+            nested = all(small[0] < large[0] for small, large in pairwise(groups))
+            if stage.rows.size or not nested:
+                own = [row for _, rows in groups for row in rows]
+                found.append(Stage(np.append(stage.rows, np.array(own, dtype=np.int64)), stage.jets))
+                continue
+            # Positions before velocities: those of the first invariants are not moved for the next.
+            before: frozenset[int] = frozenset()
+            for unknowns_of, own in groups:
+                jets = [at for at in stage.jets.tolist() if self.jets[at][0] in unknowns_of - before]
+                found.append(Stage(np.array(own, dtype=np.int64), np.array(jets, dtype=np.int64)))
+                before = unknowns_of
+        return found
+
+    def _beside(self, u: Vector, number: int) -> Vector:
+        """A small change without symmetry."""
+        size = np.asarray(self.problem.nominal, dtype=np.float64) + np.abs(u)
+        found: Vector = 0.01 * size * np.cos(1.0 + 2.0 * np.arange(u.size) + number)
+        return found
+
+    def _patterns(self, u: Vector) -> tuple[Any, Any]:
+        """Entries of dF/du' and dF/du near a state, in units of the largest of each equation."""
+        problem, n, first = self.problem, self.problem.n, self.problem.n_diff
+        found: list[Any] = []
+        for number in range(TRIES):
+            place, slope = u + self._beside(u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
+            try:
+                halves = linearize(problem, attach(place, first), attach(slope, first), self.t)
+            except DAEError:
+                continue
+            found.append((sparse.csr_matrix(halves.mass), sparse.csr_matrix(halves.stiffness)))
+        if not found:
+            raise InputError(
+                f"the equations of {self.title} have no values near the given ones at t={self.t:.6g}; give "
+                f"others"
+            )
+        sizes = [abs(mass) + abs(stiffness) for mass, stiffness in found]
+        largest = sum(sizes).max(axis=1).toarray().ravel()
+        largest[largest == 0.0] = 1.0
+        # An entry may vanish at one of the points by chance.
+        pair = [_largest(parts, largest) for parts in zip(*found, strict=True)]
+        return pair[0], pair[1]
+
+    # --- equations ------------------------------------------------------------------------------------------
+
+    def _curve(self, x: Vector) -> Vector:
+        """u and its derivatives, one row each, 0 where they are not among the values."""
+        rows = np.zeros((self._highest + 1, self.problem.n))
+        for value, (j, k) in zip(x, self.jets, strict=True):
+            rows[k, j] = value
+        return rows
+
+    def _time(self, curve: Vector) -> float:
+        """A time over which the curve changes little."""
+        size = np.asarray(self.problem.nominal, dtype=np.float64) + np.abs(curve[0])
+        least = 10.0 * float(self.problem.dt)
+        for k in range(1, len(curve)):
+            moving = curve[k] != 0.0
+            if moving.any():
+                ratio = (
+                    factorial(k) * np.broadcast_to(size, curve[k].shape)[moving] / np.abs(curve[k][moving])
+                )
+                least = min(least, float(ratio.min() ** (1.0 / k)))
+        return least
+
+    def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
+        """Distances along the curve and weights of a derivative of that order."""
+        step = STEPS[order] * self._time(curve)
+        p = PAIRS[order]
+        distances: Vector = step * np.arange(-p, p + 1, dtype=np.float64)
+        return distances, weights_of(order) / max(step, 1e-300) ** order
+
+    def _at(self, curve: Vector, s: float) -> tuple[Vector, Vector]:
+        powers = np.array([s**k / factorial(k) for k in range(len(curve))])
+        return powers @ curve, powers[:-1] @ curve[1:]
+
+    def _chosen(self, stage: int | None) -> Integers:
+        return np.arange(len(self.row_names)) if stage is None else self.stages[stage].rows
+
+    def values(self, x: Vector, stage: int | None = None) -> Vector:
+        """See :class:`JetSystem`."""
+        problem, curve, chosen = self.problem, self._curve(x), self._chosen(stage)
+        found = np.empty(chosen.size)
+        own = chosen < self._count
+        orders = np.array([self._rows[i][1] for i in chosen[own]], dtype=np.int64)
+        equations = np.array([self._rows[i][0] for i in chosen[own]], dtype=np.int64)
+        values = np.empty(orders.size)
+        for order in np.unique(orders).tolist():
+            total = np.zeros(problem.n)
+            for s, weight in zip(*self._points(curve, order), strict=True):
+                if weight:
+                    u, du = self._at(curve, s)
+                    first = problem.n_diff
+                    total += weight * problem.evaluate(attach(u, first), attach(du, first), self.t + s)
+            values[orders == order] = total[equations[orders == order]]
+        found[own] = values
+        if not own.all():
+            assert self.invariants is not None
+            every = np.asarray(self.invariants(attach(curve[0], problem.n_diff), self.t), dtype=np.float64)
+            found[~own] = every[self._unsaid[chosen[~own] - self._count]]
+        return found
+
+    def _invariants_jacobian(self, u: Vector) -> Any:
+        problem: Any = self.problem
+        matrix = problem.invariants_jacobian(attach(u, problem.n_diff), self.t)
+        return (sparse.csr_matrix(matrix) if sparse.issparse(matrix) else np.asarray(matrix))[self._unsaid]
+
+    def jacobian(self, x: Vector, stage: int | None = None) -> Any:
+        r"""See :class:`JetSystem`.
+
+        .. math::
+            \delta F^{(m)} = \sum_l \binom{m}{l} \Big(
+            (F_u)^{(m-l)} \delta u^{(l)} + (F_{u'})^{(m-l)} \delta u^{(l+1)} \Big)
+        """
+        curve, chosen = self._curve(x), self._chosen(stage)
+        rows = [self._rows[i] for i in chosen[chosen < self._count]]
+        most = max((k for _, k in rows), default=0)
+        halves = [self._linearized(curve, order) for order in range(most + 1)]
+        blocks = []
+        for m in range(most + 1):
+            equations = [i for i, k in rows if k == m]
+            if not equations:
+                continue
+            parts: dict[int, Any] = {}
+            for order in range(m + 1):
+                mass, stiffness = halves[m - order]
+                for k, part in ((order, stiffness), (order + 1, mass)):
+                    term = comb(m, order) * part[equations]
+                    parts[k] = term if k not in parts else parts[k] + term
+            blocks.append(self._columns(parts, len(equations)))
+        # Rows come by their orders; they are wanted in the order of the stage.
+        orders = np.array([k for _, k in rows], dtype=np.int64)
+        place = np.argsort(np.argsort(orders, kind="stable"), kind="stable")
+        pieces = [_stacked(blocks)[place]] if blocks else []
+        if chosen.size > len(rows):
+            own = self._invariants_jacobian(curve[0])[chosen[chosen >= self._count] - self._count]
+            pieces.append(self._columns({0: own}, own.shape[0]))
+        after = np.concatenate([np.flatnonzero(chosen < self._count), np.flatnonzero(chosen >= self._count)])
+        return _stacked(pieces)[np.argsort(after)]
+
+    def _linearized(self, curve: Vector, order: int) -> tuple[Any, Any]:
+        """A derivative of dF/du' and dF/du along the curve."""
+        problem, first = self.problem, self.problem.n_diff
+        parts: list[tuple[Any, Any]] = []
+        for s, weight in zip(*self._points(curve, order), strict=True):
+            if weight:
+                u, du = self._at(curve, s)
+                try:
+                    halves = linearize(problem, attach(u, first), attach(du, first), self.t + s)
+                except EvaluationError:
+                    undefined = np.full((problem.n, problem.n), np.nan)
+                    return undefined, undefined
+                parts.append((weight * halves.mass, weight * halves.stiffness))
+        mass, stiffness = (reduce(add, halves) for halves in zip(*parts, strict=True))
+        if sparse.issparse(mass):
+            return sparse.csr_matrix(mass), sparse.csr_matrix(stiffness)
+        return mass, stiffness
+
+    def _columns(self, parts: dict[int, Any], count: int) -> Any:
+        """Blocks by the order of the derivative as one matrix with a column for each value."""
+        if not any(map(sparse.issparse, parts.values())):
+            dense = np.zeros((count, len(self.jets)))
+            for k, part in parts.items():
+                known = self._column[k] >= 0
+                dense[:, self._column[k][known]] = part[:, known]
+            return dense
+        triples = [(k, sparse.coo_matrix(part)) for k, part in parts.items()]
+        rows = np.concatenate([part.row for _, part in triples])
+        cols = np.concatenate([self._column[k, part.col] for k, part in triples])
+        entries = np.concatenate([part.data for _, part in triples])
+        keep = cols >= 0
+        return sparse.csr_matrix((entries[keep], (rows[keep], cols[keep])), shape=(count, len(self.jets)))
+
+
+def _stacked(blocks: list[Any]) -> Any:
+    """Blocks one below the other."""
+    if any(map(sparse.issparse, blocks)):
+        return sparse.vstack(blocks, format="csr")
+    return np.vstack(blocks)
+
+
+def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
+    """The entries of the first matrix, where they vanish there those of the next, in units of the rows."""
+    scaled = [sparse.diags(1.0 / rows) @ matrix for matrix in matrices]
+    found = sparse.csr_matrix(scaled[0])
+    for matrix in scaled[1:]:
+        found = found + matrix - matrix.multiply(abs(found) > NEGLIGIBLE)
+    triples = sparse.coo_matrix(found)
+    keep = np.abs(triples.data) > NEGLIGIBLE
+    return sparse.csr_matrix(
+        (triples.data[keep], (triples.row[keep], triples.col[keep])), shape=triples.shape
+    )
+
+
+def _offsets(problem: ProblemDAE, mass: Any, stiffness: Any) -> tuple[Integers, Integers] | None:
+    """Offsets by the entries of the Jacobian; None where they do not lead to a regular system Jacobian."""
+    orders = {(int(i), int(j)): 0 for i, j in zip(*stiffness.nonzero(), strict=True)}
+    orders |= {(int(i), int(j)): 1 for i, j in zip(*mass.nonzero(), strict=True)}
+    entries = np.array([(i, j, k) for (i, j), k in sorted(orders.items())], dtype=np.int64).reshape(-1, 3)
+    shape = (problem.n, problem.n)
+    signature = Signature.make(
+        (entries[:, 0], entries[:, 1], entries[:, 2]), shape, problem.names, problem.equation_names
+    )
+    found = structure(signature)
+    leading = entries[entries[:, 2] == found.d[entries[:, 1]] - found.c[entries[:, 0]]]
+    matrix = sparse.csr_matrix(
+        ([(mass if k else stiffness)[i, j] for i, j, k in leading.tolist()], (leading[:, 0], leading[:, 1])),
+        shape=shape,
+    )
+    return (found.c, found.d) if floating_rank(matrix, found.fine).rank == problem.n else None

@@ -1,0 +1,204 @@
+"""Equations in the unknowns and their derivatives at one time, as far as they are differentiated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.structure.analysis import Structure, structure
+from dae_sdc.structure.repair import repair
+from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.program import Input, Program
+from dae_sdc.symbolic.symbols import name_of
+
+Integers = npt.NDArray[np.int64]
+
+_PREFIXES = {0: "", 1: "derivative of ", 2: "second derivative of ", 3: "third derivative of "}
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Equations that are solved together, and what they are solved for.
+
+    Parameters
+    ----------
+    rows, jets : ndarray of int
+        Numbers of equations, and of unknowns or derivatives.
+    """
+
+    rows: Integers
+    jets: Integers
+
+
+class JetSystem(Protocol):
+    """Equations and their derivatives, whose unknowns are the values of unknowns and their derivatives.
+
+    Attributes
+    ----------
+    title : str
+        What the equations are, for messages.
+    t : float
+        Time.
+    jets : tuple of (int, int)
+        Unknown and order of the derivative of each value.
+    jet_names, row_names : tuple of str
+        Names of values and equations.
+    stages : tuple of Stage
+        Equations and values in the order in which they can be solved.
+    unknowns : int
+        Number of unknowns of the user; others were added to theirs.
+    usually_free : tuple of int
+        Values that all others follow from where nothing is fixed, as far as the structure tells.
+    tolerance : float
+        Largest violation of an equation that holds, relative to 1 + the size of its terms.
+    """
+
+    unknowns: int
+    usually_free: tuple[int, ...]
+    title: str
+    t: float
+    jets: tuple[tuple[int, int], ...]
+    jet_names: tuple[str, ...]
+    row_names: tuple[str, ...]
+    stages: tuple[Stage, ...]
+    tolerance: float
+
+    def values(self, x: Vector, stage: int | None = None) -> Vector:
+        """The equations, all or those of a stage, at values x of shape (jets,)."""
+
+    def jacobian(self, x: Vector, stage: int | None = None) -> Any:
+        """Their derivatives with respect to all values, dense or CSC."""
+
+
+def row_name(name: str, order: int) -> str:
+    """Name of a derivative of an equation."""
+    return f"{_PREFIXES.get(order, f'derivative {order} of ')}{name}"
+
+
+def offsets_stages(
+    c: Integers, d: Integers
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]], list[Stage]]:
+    """Rows, jets and stages of equations that are differentiated c_i times, for unknowns up to order d_j.
+
+    Stage s, from -max(d) to 0, has derivatives c_i + s of equations and d_j + s of unknowns.
+
+    Returns
+    -------
+    rows, jets : list of (int, int)
+        Equation or unknown, and order.
+    stages : list of Stage
+        Their numbers.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
+    """
+    rows: list[tuple[int, int]] = []
+    jets: list[tuple[int, int]] = []
+    stages = []
+    for s in range(-int(d.max()), 1):
+        own_rows = [(int(i), int(c[i] + s)) for i in np.flatnonzero(c + s >= 0)]
+        own_jets = [(int(j), int(d[j] + s)) for j in np.flatnonzero(d + s >= 0)]
+        stages.append(
+            Stage(
+                np.arange(len(rows), len(rows) + len(own_rows)),
+                np.arange(len(jets), len(jets) + len(own_jets)),
+            )
+        )
+        rows += own_rows
+        jets += own_jets
+    return rows, jets, stages
+
+
+class ModelJets:
+    """The equations of a model, differentiated as often as its offsets say; see :class:`JetSystem`.
+
+    Parameters
+    ----------
+    model : Model
+        Equations with values of all parameters.
+    t : float
+        Time.
+
+    Attributes
+    ----------
+    analysis : Structure
+        Of the equations, after repair.
+    repairs : tuple of str
+        What had to be changed for their structure to be right.
+    """
+
+    tolerance = 1e-9
+
+    def __init__(self, model: Any, t: float) -> None:
+        found = structure(model, differentiation=False)
+        self.repairs: tuple[str, ...] = ()
+        self.unknowns = len(model.names)
+        if not found.regular:
+            repaired = repair(model)
+            model, found = repaired.model, repaired.structure
+            self.repairs = tuple(str(step) for step in repaired.steps)
+        self.model, self.t, self.title = model, t, f"model {model.name}"
+        self.analysis: Structure = found
+        rows, jets, stages = offsets_stages(found.c, found.d)
+        self.jets, self.stages = tuple(jets), tuple(stages)
+        self.jet_names = tuple(name_of(model.names[j], k) for j, k in jets)
+        self.row_names = tuple(row_name(model.equation_names[i], k) for i, k in rows)
+        graph = model.graph
+        self._roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
+        self._place = {jet: number for number, jet in enumerate(jets)}
+        self.usually_free = tuple(self._place[jet] for jet in found.free)
+        self._known = {
+            "t": np.array([t]),
+            "p": np.array([entry.required(model.name) for entry in model.parameters_by_name.values()]),
+        }
+        self._programs: dict[tuple[str, int | None], Any] = {}
+
+    def _given(self, leaf: Leaf) -> Input:
+        if leaf.kind == "u":
+            # A derivative beyond the last is written, but cancels.
+            return Input("u", self._place.get((leaf.index, leaf.order), len(self.jets)))
+        return Input(leaf.kind, leaf.index)
+
+    def _rows(self, stage: int | None) -> list[int]:
+        return self._roots if stage is None else [self._roots[i] for i in self.stages[stage].rows]
+
+    def _run(self, program: Program, x: Vector) -> Vector:
+        known = {**self._known, "u": np.append(x, 0.0)}
+        found: Vector = program.evaluate([known[entry.kind][entry.index] for entry in program.inputs])
+        return found
+
+    def values(self, x: Vector, stage: int | None = None) -> Vector:
+        """See :class:`JetSystem`."""
+        key = "values", stage
+        if key not in self._programs:
+            self._programs[key] = self.model.graph.program(self._rows(stage), self._given)
+        return self._run(self._programs[key], x)
+
+    def jacobian(self, x: Vector, stage: int | None = None) -> Any:
+        """See :class:`JetSystem`."""
+        key = "jacobian", stage
+        if key not in self._programs:
+            self._programs[key] = self._differentiated(stage)
+        rows, cols, program = self._programs[key]
+        shape = (len(self._rows(stage)), len(self.jets))
+        return sparse.csc_matrix((self._run(program, x), (rows, cols)), shape=shape)
+
+    def _differentiated(self, stage: int | None) -> tuple[list[int], list[int], Program]:
+        graph = self.model.graph
+        rows: list[int] = []
+        cols: list[int] = []
+        nodes: list[int] = []
+        for i, root in enumerate(self._rows(stage)):
+            for leaf, slope in graph.gradient(root, veils=True).items():
+                kind, j, k = graph.leaves[leaf]
+                if kind == "u" and (j, k) in self._place:
+                    rows.append(i)
+                    cols.append(self._place[j, k])
+                    nodes.append(slope)
+        return rows, cols, graph.program(nodes, self._given)

@@ -1,0 +1,329 @@
+"""The nearest point at which equations hold: a KKT iteration with step control."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+from scipy.sparse.linalg import splu
+
+from dae_sdc.dae.state import Vector
+
+CONSISTENT = 1e-9
+"""Largest violation, relative to 1 + the size of its terms, of an equation that holds."""
+
+ROUND_OFF = 16.0 * float(np.finfo(float).eps)
+"""The same below which nothing is left to improve."""
+
+NEAR = 1e-8
+"""Last step, in units of the distance from the given point, at which that is the smallest."""
+
+DEPENDENT = 1e-10
+"""Singular value, relative to the largest, of rows of size 1 that counts as 0."""
+
+LARGE = 400_000
+"""Entries of a Jacobian above which a sparse one is factorised as such."""
+
+SHIFT = 1e-13
+"""Taken from the zeros on the diagonal of the optimality conditions, so that dependent rows have factors."""
+
+BESIDE = 1e-6
+"""Relative distance from the given point up to which the equations are as good as linear."""
+
+MOST_BEND = 1e8
+"""Largest curvature of the Lagrangian in units of that of the distance."""
+
+MOST_ITERATIONS = 100
+MOST_HALVINGS = 30
+
+ENOUGH = 1e-4
+"""Part of the decrease foretold that a step must bring."""
+
+SUPPORT = 1e-3
+"""Part of the largest entry that a violation must have to belong to those that contradict each other."""
+
+
+@dataclass(frozen=True)
+class Projection:
+    """What became of a projection.
+
+    Parameters
+    ----------
+    x : ndarray, shape (n,)
+        The point.
+    converged : bool
+        Whether the equations hold there.
+    iterations : int
+        Number of linear systems solved.
+    before, after : ndarray, shape (k,)
+        Values of the equations at the given point and at ``x``.
+    scale : ndarray, shape (k,)
+        1 + the size of the terms of the equations at ``x``.
+    contradictory : tuple of int
+        Equations that cannot hold together near ``x``; empty where they hold.
+    """
+
+    x: Vector
+    converged: bool
+    iterations: int
+    before: Vector
+    after: Vector
+    scale: Vector
+    contradictory: tuple[int, ...] = ()
+
+
+def project(
+    point: npt.ArrayLike,
+    equations: Callable[[Vector], Vector],
+    jacobian: Callable[[Vector], Any],
+    *,
+    weights: npt.ArrayLike = 1.0,
+    fixed: npt.ArrayLike = False,
+    tolerance: float = CONSISTENT,
+    start: npt.ArrayLike | None = None,
+    most_iterations: int = MOST_ITERATIONS,
+) -> Projection:
+    r"""The nearest point at which equations hold, with some of its entries fixed.
+
+    .. math::
+        \min_x \tfrac12 \| W (x - \tilde x) \|^2 \quad\text{subject to}\quad h(x) = 0
+
+    Each step solves the optimality conditions with h linearised, by the pseudoinverse of its Jacobian, so
+    that equations which follow from others are allowed. Second derivatives of h are left out. A step is
+    shortened until the distance and the violations, weighted by multipliers, have decreased together.
+
+    Parameters
+    ----------
+    point : array_like, shape (n,)
+        The given point.
+    equations : callable
+        h(x), shape (k,).
+    jacobian : callable
+        Its derivative, shape (k, n), dense or sparse.
+    weights : array_like, shape (n,)
+        Diagonal of W, positive.
+    fixed : array_like of bool, shape (n,)
+        Entries that stay as they are.
+    tolerance : float
+        Largest violation of an equation that holds, relative to 1 + the size of its terms.
+    start : array_like, shape (n,), optional
+        Where the iteration begins; at the given point if not given.
+    most_iterations : int
+        Most linear systems to be solved.
+
+    Returns
+    -------
+    Projection
+        The point, and whether it is one.
+
+    References
+    ----------
+    J. Nocedal, S. J. Wright: Numerical Optimization, 2nd edition, Springer 2006, chapter 18.
+    """
+    given = np.array(point, dtype=np.float64)
+    free = ~np.broadcast_to(np.asarray(fixed, dtype=bool), given.shape)
+    weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), given.shape)[free]
+    x = given.copy()
+    if start is not None:
+        x[free] = np.asarray(start, dtype=np.float64)[free]
+    with np.errstate(all="ignore"):  # a step too far is seen by what is not finite
+        h = equations(x)
+        before = h if start is None else equations(given)
+        search, scale, iteration = _Search(equations, free, weight, given), np.ones(h.size), 0
+        while iteration < most_iterations and np.isfinite(h).all():
+            offset = search.offset(x)
+            # Beside the given point the first step is the shortest one already.
+            beside = np.linalg.norm(offset) <= BESIDE * (1.0 + np.linalg.norm(weight * x[free]))
+            if iteration and beside and not np.any(np.abs(h) > ROUND_OFF * scale):
+                break
+            matrix = jacobian(x)
+            if not _finite(matrix):
+                break
+            scale = 1.0 + np.asarray(abs(matrix) @ np.abs(x)).ravel()
+            exact = not np.any(np.abs(h) > ROUND_OFF * scale)
+            if exact and beside:
+                break
+            try:
+                search.linearize(matrix[:, free], offset, h)
+            except (np.linalg.LinAlgError, RuntimeError):  # numbers beyond what a factorisation takes
+                break
+            iteration += 1
+            if search.is_shortest(x, offset) and (np.abs(h) <= tolerance * scale).all():
+                if not exact:
+                    x, h = search.polished(x, h)
+                break
+            found = search.next_point(x, h, offset)
+            if found is None:
+                break
+            x, h = found
+        finite = bool(np.isfinite(h).all())
+        good = finite and bool((np.abs(h) <= tolerance * scale).all())
+        clashing: tuple[int, ...] = ()
+        if finite and not good:
+            left = h if search.system is None else search.system.unreachable(h)
+            clashing = _support(left, h, tolerance * scale)
+    return Projection(x, good, iteration, before, h, scale, clashing)
+
+
+def _finite(matrix: Any) -> bool:
+    return bool(np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all())
+
+
+def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
+    """Equations whose combination the unknowns do not reach, or those that are violated where none is."""
+    size = np.abs(left)
+    chosen = (
+        size > SUPPORT * size.max(initial=0.0) if (size > 1e-2 * tolerance).any() else np.abs(h) > tolerance
+    )
+    return tuple(np.flatnonzero(chosen).tolist())
+
+
+class _System:
+    """The linearised equations in weighted unknowns, with rows of size 1."""
+
+    def __init__(self, matrix: Any, weight: Vector) -> None:
+        if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= LARGE:
+            matrix = matrix.toarray()
+        self._sparse = sparse.issparse(matrix)
+        if self._sparse:
+            matrix = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / weight)
+            sizes = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+        else:
+            matrix = matrix / weight
+            sizes = np.sqrt((matrix * matrix).sum(axis=1))
+        # A row without a derivative stays as it is.
+        tiny = 1e-14 * sizes.max(initial=0.0)
+        self.sizes = np.where(sizes > tiny, sizes, 1.0)
+        if self._sparse:
+            self.rows = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix)
+            k, n = self.rows.shape
+            # Not the normal equations, which would square the condition.
+            blocks = [[sparse.identity(n), self.rows.T], [self.rows, -SHIFT * sparse.identity(k)]]
+            self._factors = splu(sparse.csc_matrix(sparse.bmat(blocks)))
+        else:
+            self.rows = matrix / self.sizes[:, None]
+            left, values, right = np.linalg.svd(self.rows, full_matrices=False)
+            rank = int((values > DEPENDENT * values.max(initial=0.0)).sum()) if values.size else 0
+            self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
+
+    def least(self, rhs: Vector) -> Vector:
+        """The shortest vector that solves the rows as well as possible."""
+        if not self._sparse:
+            found: Vector = self._right.T @ ((self._left.T @ rhs) / self._values)
+            return found
+        n = self.rows.shape[1]
+        shortest, left = np.zeros(n), rhs
+        for _ in range(3):
+            shortest = shortest + self._factors.solve(np.concatenate([np.zeros(n), left]))[:n]
+            left = rhs - self.rows @ shortest
+        return shortest
+
+    def multipliers(self, gradient: Vector) -> Vector:
+        """Weights of the rows that come closest to a gradient."""
+        if self._sparse:
+            k, n = self.rows.shape
+            found: Vector = self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:]
+        else:
+            found = self._left @ ((self._right @ gradient) / self._values)
+        return found
+
+    def unreachable(self, h: Vector) -> Vector:
+        """The part of the violations that no step changes, in rows of size 1."""
+        scaled = h / self.sizes
+        left: Vector = scaled - self.rows @ self.least(scaled)
+        return left
+
+
+class _Search:
+    """Steps towards the nearest point at which equations hold."""
+
+    def __init__(
+        self,
+        equations: Callable[[Vector], Vector],
+        free: npt.NDArray[np.bool_],
+        weight: Vector,
+        given: Vector,
+    ) -> None:
+        self._equations, self._free, self._weight, self._given = equations, free, weight, given
+        self.system: _System | None = None
+        self._penalty, self._bend = 1.0, 1.0
+        self._last: tuple[Vector, Vector, Vector] | None = None
+
+    def offset(self, x: Vector) -> Vector:
+        """Weighted distance from the given point in the free entries."""
+        found: Vector = self._weight * (x - self._given)[self._free]
+        return found
+
+    def linearize(self, matrix: Any, offset: Vector, h: Vector) -> None:
+        """Find the direction of the next step."""
+        self.system = system = _System(matrix, self._weight)
+        if self._last is not None:
+            # How much the Lagrangian bends along the last step stands for its second derivatives.
+            step, multipliers, gradient = self._last
+            change = offset + system.rows.T @ (multipliers * self._ratio(system)) - gradient
+            self._bend = float(np.clip(change @ step / max(step @ step, 1e-300), 1.0, MOST_BEND))
+        self._normal = -system.least(h / system.sizes)
+        self._tangent = system.least(system.rows @ offset) - offset
+        self.step: Vector = self._normal + self._tangent / self._bend
+
+    def _ratio(self, system: _System) -> Vector:
+        """Sizes of the rows in units of those that the last multipliers belong to."""
+        found: Vector = system.sizes / self._sizes
+        return found
+
+    def is_shortest(self, x: Vector, offset: Vector) -> bool:
+        """Whether the next step is not worth while."""
+        least = NEAR * np.linalg.norm(offset) + ROUND_OFF * np.linalg.norm(self._weight * x[self._free])
+        return bool(max(np.linalg.norm(self._normal), np.linalg.norm(self._tangent)) <= least)
+
+    def next_point(self, x: Vector, h: Vector, offset: Vector) -> tuple[Vector, Vector] | None:
+        """The next point and the equations there; None where no step along the direction is of use."""
+        system, step = self.system, self.step
+        assert system is not None
+        multipliers = -system.multipliers(offset + self._bend * step)
+        self._penalty = max(self._penalty, 2.0 * float(np.abs(multipliers).max(initial=0.0)))
+        self._last = step, multipliers, offset + system.rows.T @ multipliers
+        self._sizes = system.sizes
+        violation = np.abs(h / system.sizes)
+        # What the linearised equations cannot remove is no reason to expect more.
+        left = np.abs(h / system.sizes + system.rows @ self._normal)
+        slope = min(0.0, float(offset @ step) - self._penalty * float((violation - left).sum()))
+        now = self._merit(offset, h)
+        noise = 1e-14 * (1.0 + abs(now))
+        part = 1.0
+        for halving in range(MOST_HALVINGS):
+            place, values = self._moved(x, part * step)
+            then = self._merit(self.offset(place), values)
+            if then <= now + ENOUGH * part * slope + noise:
+                self._last = part * step, *self._last[1:]
+                return (place, values) if then < now - noise or slope < -noise else None
+            if halving == 0 and np.isfinite(then):
+                # The curvature of the equations may spoil a step that is a good one but for that.
+                bent = step - system.least(values / system.sizes)
+                place, values = self._moved(x, bent)
+                if self._merit(self.offset(place), values) <= now + ENOUGH * slope:
+                    self._last = bent, *self._last[1:]
+                    return place, values
+            part *= 0.5
+        return None
+
+    def polished(self, x: Vector, h: Vector) -> tuple[Vector, Vector]:
+        """A point as near at which the equations hold better, if there is one."""
+        place, values = self._moved(x, self._normal)
+        better = np.isfinite(values).all() and np.abs(values).max() < np.abs(h).max()
+        return (place, values) if better else (x, h)
+
+    def _moved(self, x: Vector, by: Vector) -> tuple[Vector, Vector]:
+        place = x.copy()
+        place[self._free] += by / self._weight
+        return place, self._equations(place)
+
+    def _merit(self, offset: Vector, values: Vector) -> float:
+        assert self.system is not None
+        if not np.isfinite(values).all():
+            return np.inf
+        return float(0.5 * offset @ offset + self._penalty * np.abs(values / self.system.sizes).sum())

@@ -1,0 +1,242 @@
+"""Consistent initial values of models and problems."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import InputError, require_number
+from dae_sdc.initial.consistent import Given, Initial, Solver
+from dae_sdc.initial.differentiated import ProblemJets
+from dae_sdc.initial.jets import JetSystem, ModelJets
+from dae_sdc.registry import unknown
+
+Fixed = Mapping[str, float] | Iterable[str] | None
+
+
+def _numbers(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise InputError(f"{what} must map names to values; got {given!r}")
+    found = {str(name): require_number(f"{what} {name}", value) for name, value in given.items()}
+    for name, value in found.items():
+        if not np.isfinite(value):
+            raise InputError(f"{what} {name} must be finite; got {value}")
+    return found
+
+
+def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
+    """Values that are fixed, and names of values that are fixed as they are guessed."""
+    if fixed is None:
+        return {}, []
+    if isinstance(fixed, Mapping):
+        return _numbers("fixed value", fixed), []
+    if isinstance(fixed, str) or not isinstance(fixed, Iterable):
+        raise InputError(f"fixed must map names to values, or be a sequence of names; got {fixed!r}")
+    return {}, [str(name) for name in fixed]
+
+
+def _solved(
+    system: JetSystem,
+    given: Given,
+    names: tuple[str, ...],
+    units: tuple[str, ...],
+    remarks: list[str],
+    seed: int,
+    restarts: int | None,
+    whole: bool = False,
+) -> Initial:
+    """Solve, and tell what there is to tell; u and du belong to ``names``."""
+    solver = Solver(system, given, seed, restarts)
+    x = solver.solve()
+    free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+    solutions = [x]
+    if solver.small:
+        free, followed = solver.free(x)
+        solutions += solver.others(x, free)
+        if followed:
+            named = ", ".join(system.jet_names[j] for j in followed)
+            remarks.append(
+                f"fixed values that follow from the others, and happen to agree with them: {named}"
+            )
+    else:
+        remarks.append("too many values for a look at other solutions")
+        free = np.array(sorted(system.usually_free), dtype=np.int64)
+    place = {name: number for number, name in enumerate(system.jet_names)}
+    u = np.array([x[place[name]] if name in place else np.nan for name in names])
+    du = np.array([x[place[rate]] if rate in place else np.nan for rate in map(_rate, names)])
+    left = [j for j in free.tolist() if not given.fixed[j]]
+    if whole:
+        # Derivatives that are not determined would be so if the equations were differentiated once more.
+        du[[not solver.determined(x, place[_rate(name)]) for name in names]] = np.nan
+        left = [j for j in left if system.jets[j][1] == 0]
+    guessed = tuple(system.jet_names[j] for j in left if not given.known[j])
+    if guessed:
+        remarks.append(f"nothing was given for what is free: {', '.join(guessed[:6])}")
+    return Initial(
+        title=system.title,
+        t=system.t,
+        names=names,
+        units=units,
+        u=u,
+        du=du,
+        values=dict(zip(system.jet_names, x.tolist(), strict=True)),
+        fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
+        changed=tuple(solver.changes(x)),
+        violated=tuple(solver.violations(x)),
+        free=tuple(system.jet_names[j] for j in left),
+        guessed=guessed,
+        solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
+        remarks=tuple(remarks),
+    )
+
+
+def _rate(name: str) -> str:
+    """Name of the derivative of an unknown or of one of its derivatives."""
+    if not name.startswith("der("):
+        return f"der({name})"
+    inner = name[4:-1]
+    base, comma, order = inner.rpartition(", ")
+    return f"der({base}, {int(order) + 1})" if comma else f"der({inner}, 2)"
+
+
+def initial_of_model(
+    model: Any,
+    *,
+    fixed: Fixed = None,
+    guesses: Mapping[str, float] | None = None,
+    t0: float | None = None,
+    seed: int = 0,
+    restarts: int | None = None,
+) -> Initial:
+    """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`.
+
+    Parameters
+    ----------
+    model : Model
+        Equations; its start values are guesses, or fixed where it says so.
+    fixed, guesses, t0, seed, restarts
+        See there.
+    """
+    time = float(model.interval[0]) if t0 is None else require_number("t0", t0)
+    system = ModelJets(model, time)
+    own = system.model
+    known = {
+        (j, k): (value, k in variable.fixed)
+        for j, variable in enumerate(model.variables_by_name.values())
+        for k, value in variable.start.items()
+    }
+    values, names = _split(fixed)
+    index = {name: j for j, name in enumerate(own.names)}
+    for name, value in _numbers("guess", guesses).items():
+        base, order = model.unknown(name)
+        known[index[base], order] = value, False
+    for name, value in values.items():
+        base, order = model.unknown(name)
+        known[index[base], order] = value, True
+    for name in names:
+        base, order = model.unknown(name)
+        if (index[base], order) not in known:
+            raise InputError(f"{name} of {system.title} is to be fixed, but has no value; give one")
+        known[index[base], order] = known[index[base], order][0], True
+    place = {jet: number for number, jet in enumerate(system.jets)}
+    beyond = [jet for jet, (_, held) in known.items() if jet not in place and held]
+    if beyond:
+        j, k = beyond[0]
+        raise InputError(
+            f"derivative {k} of {own.names[j]} of {system.title} cannot be fixed: it follows from lower "
+            f"ones; fix those"
+        )
+    count = len(system.jets)
+    point, has, held = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    for jet, (value, is_fixed) in known.items():
+        if jet in place:
+            point[place[jet]], has[place[jet]], held[place[jet]] = value, True, is_fixed
+    given = Given(point, has, held, np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0)))
+    remarks = [f"repaired: {text}" for text in system.repairs]
+    form = model.form()
+    return _solved(system, given, form.names, form.units, remarks, seed, restarts)
+
+
+def initial_of_problem(
+    problem: ProblemDAE,
+    *,
+    u0: Any = None,
+    fixed: Fixed = None,
+    guesses: Mapping[str, float] | None = None,
+    t0: float | None = None,
+    seed: int = 0,
+    restarts: int | None = None,
+) -> Initial:
+    """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Equations as functions.
+    u0 : array_like, shape (n,), optional
+        Guesses of all unknowns; those of the problem, as far as it has any, if not given.
+    fixed, guesses, t0, seed, restarts
+        See there.
+    """
+    time = float(problem.interval[0]) if t0 is None else require_number("t0", t0)
+    n, names = problem.n, problem.names
+    point, known = _guesses(problem, u0, time)
+    values, chosen = _split(fixed)
+    slopes = np.full(n, np.nan)
+    rates = {_rate(name): j for j, name in enumerate(names)}
+    place = {name: j for j, name in enumerate(names)}
+    held, held_rates = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
+    for entries, is_fixed in ((_numbers("guess", guesses), False), (values, True)):
+        for name, value in entries.items():
+            if name in place:
+                point[place[name]], known[place[name]], held[place[name]] = value, True, is_fixed
+            elif name in rates:
+                slopes[rates[name]], held_rates[rates[name]] = value, is_fixed
+            else:
+                raise InputError(unknown(f"unknown of {type(problem).__name__}", name, names))
+    for name in chosen:
+        if name not in place:
+            raise InputError(unknown(f"unknown of {type(problem).__name__}", name, names))
+        held[place[name]] = True
+    problem.start_step(attach(point.copy(), problem.n_diff), time)
+    system = ProblemJets(problem, time, point)
+    count = len(system.jets)
+    start, has, fast = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
+    nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (n,))
+    sizes = np.ones(count)
+    for number, (j, k) in enumerate(system.jets):
+        sizes[number] = nominal[j] + abs(point[j])
+        if k == 0:
+            start[number], has[number], fast[number] = point[j], known[j], held[j]
+        elif k == 1 and not np.isnan(slopes[j]):
+            start[number], has[number], fast[number] = slopes[j], True, held_rates[j]
+    remarks: list[str] = []
+    if system.differentiated:
+        remarks.append("hidden constraints are differentiated by differences; a Model does without")
+    if system.whole:
+        remarks.append(
+            "the structure does not tell which equations hide constraints: all were differentiated alike"
+        )
+    given = Given(start, has, fast, sizes)
+    return _solved(system, given, tuple(names), problem.units, remarks, seed, restarts, system.whole)
+
+
+def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:
+    """What is known of the state."""
+    n = problem.n
+    if u0 is not None:
+        return np.array(problem.state(u0), dtype=np.float64), np.ones(n, dtype=bool)
+    starts = getattr(problem, "start_values", None)
+    if starts is not None:
+        return np.nan_to_num(np.asarray(starts, dtype=np.float64)), np.isfinite(starts)
+    try:
+        return np.array(problem.state(problem.u_exact(t)), dtype=np.float64), np.ones(n, dtype=bool)
+    except InputError:
+        return np.zeros(n), np.zeros(n, dtype=bool)

@@ -1,0 +1,105 @@
+"""Show the structure of a model: index, degrees of freedom, blocks, what to start, and what the numbers hide.
+
+A model is a name of the library, see 'dae-sdc list models', or a Python file that defines one, FILE.py:NAME.
+Several models, or all, are put into a table. With --repair the equations of a model whose system Jacobian is
+singular are changed until it is regular.
+
+Example: dae-sdc structure car-axis --plot car-axis.png
+"""
+
+from __future__ import annotations
+
+import argparse
+from itertools import groupby
+from time import perf_counter
+
+import numpy as np
+
+from dae_sdc.errors import InputError
+from dae_sdc.plotting.signature import blocked_signature
+from dae_sdc.problems._models import MODELS
+from dae_sdc.run import options
+from dae_sdc.run.models import make_model
+from dae_sdc.run.structure import repair, structure
+from dae_sdc.structure.analysis import Structure
+from dae_sdc.structure.repair import METHODS
+
+ALL = "all"
+"""Stands for all models of the library."""
+
+_HEADS = ("model", "n", "index", "dof", "rank", "true index", "true dof", "seconds", "c", "d")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc structure``."""
+    parser.add_argument("model", help="name of a model, FILE.py:NAME, several separated by commas, or all")
+    parser.add_argument(
+        "--repair", nargs="?", const="auto", choices=METHODS, help="repair a singular structure (auto)"
+    )
+    parser.add_argument("--plot", metavar="FILE", help="picture of the blocked signature matrix")
+    parser.add_argument(
+        "--true-index",
+        action=argparse.BooleanOptionalAction,
+        help="find the differentiation index (for models of up to some thousand equations)",
+    )
+    options.add(parser, "param")
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc structure``."""
+    names = list(MODELS) if args.model == ALL else [name for name in args.model.split(",") if name]
+    params = options.parameters(args.param)
+    if len(names) == 1 and args.model != ALL:
+        _show(names[0], params, args)
+        return 0
+    if args.plot:
+        raise InputError("a picture shows one model; name one, or leave --plot away")
+    _tabulate(names, params, args)
+    return 0
+
+
+def _show(name: str, params: dict[str, object], args: argparse.Namespace) -> None:
+    model = make_model(name, params)
+    found = structure(model, differentiation=args.true_index)
+    print(f"{model.name}: {model.title}" if model.title else model.name)
+    print(found)
+    if args.repair and not found.regular:
+        mended = repair(model, method=args.repair)
+        print("\nrepaired:", *(f"  {step}" for step in mended.steps), "", mended.structure, sep="\n")
+        found = mended.structure
+    if args.plot:
+        blocked_signature(found, args.plot, title=model.name)
+        print(f"written to {args.plot}")
+
+
+def _tabulate(names: list[str], params: dict[str, object], args: argparse.Namespace) -> None:
+    rows: list[tuple[str, ...]] = [_HEADS]
+    notes = []
+    for name in names:
+        model = make_model(name, params)
+        start = perf_counter()
+        found = structure(model, differentiation=args.true_index)
+        rows.append(_row(model.name, found, perf_counter() - start))
+        notes += [f"{model.name}: {text}" for text in found.warnings]
+        if args.repair and not found.regular:
+            start = perf_counter()
+            mended = repair(model, method=args.repair)
+            rows.append(_row("  repaired", mended.structure, perf_counter() - start))
+            notes += [f"{model.name}: {step}" for step in mended.steps]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    print("", *notes, sep="\n")
+
+
+def _row(name: str, found: Structure, seconds: float) -> tuple[str, ...]:
+    counts = (found.size, found.index, found.dof, found.rank, found.differentiation_index, found.true_dof)
+    numbers = ["?" if count is None else str(count) for count in counts]
+    return (name, *numbers, f"{seconds:.3f}", _run_lengths(found.c), _run_lengths(found.d))
+
+
+def _run_lengths(values: np.ndarray) -> str:
+    """Numbers in a row, "2x7" for seven times 2."""
+    parts = [(value, len(list(members))) for value, members in groupby(values.tolist())]
+    text = " ".join(f"{value}x{count}" if count > 1 else str(value) for value, count in parts)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,463 @@
+"""Mechanical systems as equations of second order with constraints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dae_sdc.problems._models import MODELS, require_size, start_at, total
+from dae_sdc.problems._testset import load_record
+from dae_sdc.problems.mechanisms import squeezer_loops, squeezer_masses
+
+if TYPE_CHECKING:
+    from dae_sdc.symbolic.model import Model
+
+
+def _pulls(model: Model, constraints: Mapping[str, Any], q: Sequence[Any]) -> list[Any]:
+    """G^T lambda with new multipliers lambda_1, ...: what constraints add to the left-hand sides."""
+    names = [f"lambda_{k}" for k in range(1, len(constraints) + 1)]
+    pairs = list(zip(constraints.values(), model.variables(names, start=0.0), strict=True))
+    return [total([expression.diff(x) * factor for expression, factor in pairs]) for x in q]
+
+
+@MODELS.register("car-axis")
+def car_axis() -> Model:
+    """Axis of a car on a bumpy road, index 3.
+
+    References
+    ----------
+    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, car axis problem.
+    """
+    from sympy import sin, sqrt
+
+    from dae_sdc.symbolic.model import Model
+
+    model = Model(
+        "car-axis",
+        title="axis of a car on a bumpy road",
+        interval=(0.0, 3.0),
+        dt=0.005,
+        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, car axis problem",
+    )
+    names = ["x_l", "y_l", "x_r", "y_r"]
+    xl, yl, xr, yr, first, second = model.variables([*names, "lambda_1", "lambda_2"])
+    eps, M, L, L0, r, w, g = model.parameters("eps M L L0 r w g", [0.01, 10.0, 1.0, 0.5, 0.1, 10.0, 1.0])
+    height = r * sin(w * model.t)
+    across = sqrt(L**2 - height**2)
+    left = L0 / sqrt(xl**2 + yl**2) - 1
+    right = L0 / sqrt((xr - across) ** 2 + (yr - height) ** 2) - 1
+    mass = M * eps**2 / 2
+    forces = {
+        "force x_l": (xl, left * xl + first * across + 2 * second * (xl - xr)),
+        "force y_l": (yl, left * yl + first * height + 2 * second * (yl - yr) - mass * g),
+        "force x_r": (xr, right * (xr - across) - 2 * second * (xl - xr)),
+        "force y_r": (yr, right * (yr - height) - 2 * second * (yl - yr) - mass * g),
+    }
+    for name, (x, force) in forces.items():
+        model.equation(mass * model.der(x, 2) - force, name=name)
+    model.equation(xl * across + yl * height, name="position of the left wheel")
+    model.equation((xl - xr) ** 2 + (yl - yr) ** 2 - L**2, name="length of the bar")
+    record = load_record("caraxis")
+    start_at(model, names, record.u0[:4])
+    start_at(model, names, record.u0[4:8], 1)
+    start_at(model, ["lambda_1", "lambda_2"], record.u0[8:])
+    return model
+
+
+@MODELS.register("andrews")
+def andrews() -> Model:
+    """Andrews' squeezing mechanism: seven bodies in a plane, three loops, index 3.
+
+    References
+    ----------
+    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Andrews' squeezing mechanism.
+    """
+    from sympy import Matrix, cos, sin, sqrt
+
+    from dae_sdc.symbolic.model import Model
+
+    model = Model(
+        "andrews",
+        title="squeezing mechanism of Andrews",
+        interval=(0.0, 0.03),
+        dt=1e-4,
+        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Andrews' squeezing mechanism",
+    )
+    names = ["beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon"]
+    q = model.variables(names, unit="rad")
+    be, th, ga, ph, de, om, ep = q
+    speeds = [model.der(angle) for angle in q]
+    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(cos(th), sin(ph), sin(om))
+    masses = Matrix.zeros(7, 7)
+    entries = {(0, 0): m11, (1, 0): m21, (1, 1): m22, (2, 2): m33, (3, 3): m44, (4, 3): m54, (4, 4): m55}
+    for (i, j), value in {**entries, (5, 5): m66, (6, 5): m76, (6, 6): m77}.items():
+        masses[i, j] = masses[j, i] = value
+    # The motor turns beta with a constant moment; the spring reaches from a point of the third body.
+    kinetic = (Matrix(speeds).T * masses * Matrix(speeds))[0] / 2
+    xd = 0.02 * cos(ga) + 0.018 * sin(ga) - 0.03635
+    yd = 0.02 * sin(ga) - 0.018 * cos(ga) + 0.03273
+    stretch = sqrt((xd - 0.014) ** 2 + (yd - 0.072) ** 2) - 0.07785
+    potential = 4530 * stretch**2 / 2 - 0.033 * be
+    angles = (be, be + th, ga, ph + de, de, om + ep, ep)
+    sines = [function(angle) for angle in angles for function in (sin, cos)]
+    loops = {f"loop {k}": loop for k, loop in enumerate(squeezer_loops(tuple(sines)), start=1)}
+    pulls = _pulls(model, loops, q)
+    for i, name in enumerate(names):
+        # Lagrange's equation, with the derivative of the momentum by the product rule.
+        momentum = total([masses[i, j] * speeds[j] for j in range(7)])
+        force = model.der(momentum) - kinetic.diff(q[i]) + potential.diff(q[i])
+        model.equation(force + pulls[i], name=f"moment {name}")
+    model.equations(**loops)
+    record = load_record("andrews")
+    start_at(model, names, record.u0[:7])
+    start_at(model, names, record.u0[7:14], 1)
+    start_at(model, names, record.u0[14:21], 2)
+    start_at(model, [f"lambda_{k}" for k in range(1, 7)], record.u0[21:])
+    return model
+
+
+@MODELS.register("flexible-slider-crank")
+def flexible_slider_crank() -> Model:
+    """Slider crank with an elastic connecting rod and a crank that turns evenly, index 3.
+
+    References
+    ----------
+    B. Simeon: Modelling a flexible slider crank mechanism by a mixed system of DAEs and PDEs, Mathematical
+    Modelling of Systems 2 (1996). F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008.
+    """
+    from sympy import Matrix, Rational, cos, sin
+
+    from dae_sdc.symbolic.model import Model
+
+    model = Model(
+        "flexible-slider-crank",
+        title="slider crank with an elastic connecting rod",
+        interval=(0.0, 0.1),
+        dt=2e-5,
+        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, slider crank",
+    )
+    names = ["phi_1", "phi_2", "x_3", "q_1", "q_2", "q_3", "q_4"]
+    p = model.variables(names)
+    v = [model.der(x) for x in p]
+    p1, p2, x3, *modes = p
+    v1, v2 = v[:2]
+    q, w = Matrix(modes), Matrix(v[3:])
+    l1, l2 = model.parameters("L_1 L_2", [0.15, 0.30], unit="m")
+    m2, m3 = model.parameters("m_2 m_3", [0.151104, 0.075552], unit="kg")
+    j1, j2 = model.parameters("J_1 J_2", [0.002727, 0.0045339259], unit="kg m^2")
+    h, d = model.parameters("height width", [0.008, 0.008], unit="m")
+    rho, young = model.parameter("rho", 7870.0, unit="kg/m^3"), model.parameter("E", 2e11, unit="N/m^2")
+    omega = model.parameter("Omega", 150.0, unit="rad/s")
+    pi = Rational(31415927, 10000000)  # the number of the test set, which its values contain
+    half = Rational(1, 2)
+    mass = rho * d * h * l2 * Matrix([[half, 0, 0, 0], [0, half, 0, 0], [0, 0, 8, 1], [0, 0, 1, 2]])
+    ratio = (h / l2) ** 2
+    stiffness = (
+        young
+        * d
+        * h
+        / l2
+        * Matrix(
+            [
+                [pi**4 / 24 * ratio, 0, 0, 0],
+                [0, 2 * pi**4 / 3 * ratio, 0, 0],
+                [0, 0, Rational(16, 3), -Rational(8, 3)],
+                [0, 0, -Rational(8, 3), Rational(7, 3)],
+            ]
+        )
+    )
+    turn = (
+        d
+        * h
+        * l2
+        * Matrix(
+            [
+                [0, 0, -16 / pi**3, 8 / pi**3 - 1 / pi],
+                [0, 0, 0, 1 / (2 * pi)],
+                [16 / pi**3, 0, 0, 0],
+                [1 / pi - 8 / pi**3, -1 / (2 * pi), 0, 0],
+            ]
+        )
+    )
+    c1, c2 = (
+        d * h * l2 * Matrix([0, 0, Rational(2, 3), Rational(1, 6)]),
+        d * h * l2 * Matrix([2 / pi, 0, 0, 0]),
+    )
+    c12 = d * h * l2**2 * Matrix([0, 0, Rational(1, 3), Rational(1, 6)])
+    c21 = d * h * l2**2 * Matrix([1 / pi, -1 / (2 * pi), 0, 0])
+    s, c = sin(p1 - p2), cos(p1 - p2)
+
+    coupling = l1 * l2 * m2 / 2
+    matrix = Matrix.zeros(7, 7)
+    matrix[0, 0] = j1 + m2 * l1**2
+    matrix[0, 1] = matrix[1, 0] = coupling * c + rho * l1 * (c * c1.dot(q) + s * c2.dot(q))
+    matrix[1, 1] = j2 + q.dot(mass * q) + 2 * rho * c12.dot(q)
+    matrix[2, 2] = m3
+    rows = (rho * l1 * (c * c2 - s * c1), rho * c21 + rho * turn.T * q)
+    for k in range(4):
+        for i, row in enumerate(rows):
+            matrix[i, 3 + k] = matrix[3 + k, i] = row[k]
+        for j in range(4):
+            matrix[3 + k, 3 + j] = mass[k, j]
+    forces = [
+        -coupling * v2**2 * s
+        + rho * l1 * v2**2 * (c * c2.dot(q) - s * c1.dot(q))
+        - 2 * rho * l1 * v2 * (c * c1.dot(w) + s * c2.dot(w)),
+        coupling * v1**2 * s
+        + rho * l1 * v1**2 * (s * c1.dot(q) - c * c2.dot(q))
+        - 2 * rho * v2 * c12.dot(w)
+        - 2 * v2 * w.dot(mass * q)
+        - rho * w.dot(turn * w),
+        0,
+        *(
+            v2**2 * mass * q
+            + rho * (v2**2 * c12 + l1 * v1**2 * (c * c1 + s * c2) + 2 * v2 * turn * w)
+            - stiffness * q
+        ),
+    ]
+    constraints = {
+        "height of the slider": l1 * sin(p1) + (l2 + modes[3]) * sin(p2),
+        "place of the slider": x3 - l1 * cos(p1) - (l2 + modes[3]) * cos(p2),
+        "turn of the crank": p1 - omega * model.t,
+    }
+    pulls = _pulls(model, constraints, p)
+    accelerations = [model.der(x, 2) for x in p]
+    for i, name in enumerate(names):
+        inertia = total([matrix[i, j] * accelerations[j] for j in range(7)])
+        model.equation(inertia - forces[i] + pulls[i], name=f"force {name}")
+    model.equations(**constraints)
+    record = load_record("slidercrank")
+    for order in range(3):
+        start_at(model, names, record.u0[7 * order : 7 * order + 7], order)
+    start_at(model, [f"lambda_{k}" for k in range(1, 4)], record.u0[21:])
+    return model
+
+
+@MODELS.register("slider-crank-4")
+def slider_crank_four() -> Model:
+    """Rigid slider crank in four unknowns, with one force in the joint: index 3.
+
+    References
+    ----------
+    N. Mani: Symbolic-numeric analysis of DAEs, thesis, University of Western Ontario 2010.
+    """
+    from sympy import cos, sin
+
+    from dae_sdc.symbolic.model import Model
+
+    model = Model("slider-crank-4", title="rigid slider crank in four unknowns", interval=(0.0, 1.0))
+    place, crank, force, rod = model.variables("x crank force rod")
+    c, s, cr, sr = cos(crank), sin(crank), cos(rod), sin(rod)
+    v, w = model.der(crank), model.der(rod)
+    a, b = model.der(crank, 2), model.der(rod, 2)
+    model.equation(2 * sr + s, name="height of the slider")
+    model.equation(place - 2 * cr - c, name="place of the slider")
+    together = c * cr + s * sr
+    model.equation(
+        13 * a / 4 + 3 * b * together - c * force + 24 * c - 3 * w**2 * (c * sr - s * cr), name="moment crank"
+    )
+    model.equation(
+        3 * a * together + 6 * b - 2 * cr * force + 29 * cr - 3 * v**2 * (cr * s - sr * c), name="moment rod"
+    )
+    # At rest with the crank at 30 degrees.
+    angle = math.pi / 6
+    swing = -math.asin(math.sin(angle) / 2)
+    start_at(model, ["x", "crank", "rod"], [2 * math.cos(swing) + math.cos(angle), angle, swing])
+    start_at(model, ["crank", "rod"], [0.0, 0.0], 1)
+    return model
+
+
+@MODELS.register("torus-particle")
+def torus_particle() -> Model:
+    """Particle that is held on a torus and driven along a curve on it, index 3.
+
+    References
+    ----------
+    S. L. Campbell, E. Moore: Constraint preserving integrators for general nonlinear higher index DAEs,
+    Numer. Math. 69 (1995).
+    """
+    from sympy import cos, sin, sqrt
+
+    from dae_sdc.symbolic.model import Model
+
+    model = Model(
+        "torus-particle",
+        title="particle on a torus",
+        interval=(0.0, 10.0),
+        dt=0.05,
+        reference="Campbell, Moore, Numer. Math. 69 (1995) 383-399",
+    )
+    x1, x2, x3 = model.variables("x1 x2 x3", start=[15.0, 0.0, 0.0])
+    tension = model.variable("lambda", 0.0)
+    r, rho = model.parameter("r", 10.0), model.parameter("rho", 5.0)
+    v1, v2, v3 = (model.der(x) for x in (x1, x2, x3))
+    s, c = sin(model.t), cos(model.t)
+    distance = sqrt(x1**2 + x2**2)
+    shape = 2 * (1 - r / distance)
+    model.equation(model.der(x1, 2) - (v3 * c - x3 * s - v2 + shape * x1 * tension), name="force x1")
+    model.equation(model.der(x2, 2) - (v3 * s + x3 * c + v1 + shape * x2 * tension), name="force x2")
+    model.equation(model.der(x3, 2) - (-x3 + 2 * x3 * tension), name="force x3")
+    model.equation((distance - r) ** 2 + x3**2 - rho**2, name="radius of the tube")
+    start_at(model, ["x1", "x2", "x3"], [0.0, 15.0, -5.0], 1)
+    return model
+
+
+@MODELS.register("robot-arm")
+def robot_arm() -> Model:
+    """Two-link robot arm with a flexible joint whose end is to follow a path: index 5, structural index 3.
+
+    The path is that of the angles x1 = 1 - exp(t), x3 = exp(t) - t.
+
+    References
+    ----------
+    S. L. Campbell, E. Griepentrog: Solvability of general differential algebraic equations, SIAM J. Sci.
+    Comput. 16 (1995).
+    """
+    from sympy import cos, exp, sin
+
+    from dae_sdc.symbolic.model import Model
+
+    model = Model(
+        "robot-arm",
+        title="robot arm with a flexible joint that follows a path",
+        interval=(0.0, 1.0),
+        reference="Campbell, Griepentrog, SIAM J. Sci. Comput. 16 (1995)",
+    )
+    x1, x2, x3, u1, u2 = model.variables("x1 x2 x3 u1 u2")
+    below = 2 - cos(x3) ** 2
+    a, b, c, d = 2 / below, cos(x3) / below, sin(x3) / below, sin(x3) * cos(x3) / below
+    v1, v3 = model.der(x1), model.der(x3)
+    both, bend = (v1 + v3) ** 2, 2 * x3 - x2
+    first = 2 * c * both + v1**2 * d + bend * (a + 2 * b) + a * (u1 - u2)
+    second = -2 * c * both - v1**2 * d + bend * (1 - 3 * a - 2 * b) - a * u1 + (a + 1) * u2
+    third = -2 * c * both - v1**2 * d + bend * (a - 9 * b) - 2 * v1**2 * c - d * both - (a + b) * (u1 - u2)
+    for x, expression in ((x1, first), (x2, second), (x3, third)):
+        model.equation(model.der(x, 2) - expression, name=f"acceleration {x}")
+    t = model.t
+    model.equation(cos(x1) + cos(x1 + x3) - cos(1 - exp(t)) - cos(1 - t), name="path x")
+    model.equation(sin(x1) + sin(x1 + x3) - sin(1 - exp(t)) - sin(1 - t), name="path y")
+    # No value is free: these follow from the path by the first and third equation, and then the second.
+    start = [0.0, 0.953750351180719, 1.0, -4.278125486452564, -0.7437526892113923]
+    start_at(model, ["x1", "x2", "x3", "u1", "u2"], start)
+    start_at(model, ["x1", "x2", "x3"], [-1.0, -2.531916879010538, 0.0], 1)
+    return model
+
+
+@MODELS.register("fekete")
+def fekete(count: int = 4) -> Model:
+    """Charges that repel each other on a sphere and come to rest, index 3.
+
+    References
+    ----------
+    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Fekete problem.
+    """
+    from dae_sdc.symbolic.model import Model
+
+    count = require_size("count", count, 2)
+    model = Model(
+        f"fekete-{count}",
+        title=f"{count} charges on a sphere",
+        interval=(0.0, 1000.0),
+        dt=0.5,
+        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Fekete problem",
+    )
+    alpha = model.parameter("alpha", 0.5)
+    points = [model.variables([f"p{i}{axis}" for axis in "xyz"]) for i in range(1, count + 1)]
+    multipliers = model.variables([f"lambda{i}" for i in range(1, count + 1)], start=0.0)
+    for i, point in enumerate(points):
+        pushes: list[list[Any]] = [[], [], []]
+        for j, other in enumerate(points):
+            if j != i:
+                apart = [x - y for x, y in zip(point, other, strict=True)]
+                square = total([x**2 for x in apart])
+                for push, x in zip(pushes, apart, strict=True):
+                    push.append(x / square)
+        for x, push in zip(point, pushes, strict=True):
+            force = model.der(x, 2) + alpha * model.der(x) - 2 * multipliers[i] * x
+            model.equation(force - total(push), name=f"force {x}")
+    for i, point in enumerate(points, start=1):
+        model.equation(total([x**2 for x in point]) - 1, name=f"sphere of point {i}")
+    # On a spiral from pole to pole, at rest.
+    height = 1 - (2 * np.arange(count) + 1) / count
+    turn = math.pi * (3 - math.sqrt(5)) * np.arange(count)
+    width = np.sqrt(1 - height**2)
+    for i in range(count):
+        place = [width[i] * math.cos(turn[i]), width[i] * math.sin(turn[i]), height[i]]
+        start_at(model, [f"p{i + 1}{axis}" for axis in "xyz"], place)
+        start_at(model, [f"p{i + 1}{axis}" for axis in "xyz"], [0.0] * 3, 1)
+    return model
+
+
+# Points of the suspension in m: x forwards, y to the left, z up. Own choice, of the size of a small car.
+_CHASSIS = {
+    "upper front": (0.15, 0.35, 0.50),
+    "upper rear": (-0.15, 0.35, 0.48),
+    "lower front": (0.18, 0.25, 0.20),
+    "lower rear": (-0.18, 0.25, 0.18),
+    "rack": (-0.12, 0.28, 0.26),
+    "strut": (0.0, 0.38, 0.62),
+}
+_UPRIGHT = {"u": (-0.01, 0.62, 0.50), "l": (0.01, 0.68, 0.17), "r": (-0.12, 0.66, 0.25)}
+_MASSES = {"u": 6.0, "l": 22.0, "r": 4.0}
+
+
+@MODELS.register("double-wishbone")
+def double_wishbone() -> Model:
+    """Double-wishbone suspension of a wheel on a bumpy road: rigid links, one degree of freedom, index 3.
+
+    The upright is held by its ball joints u and l and the end r of the tie rod, three point masses at rigid
+    distances. Two links each of the upper and lower wishbone and the tie rod join them to the chassis, which
+    does not move. A strut with a damper supports the lower joint, and the tyre is a spring to a wavy road.
+    All lengths and numbers are chosen for this package; they belong to no real car.
+    """
+    from sympy import pi, sin, sqrt
+
+    from dae_sdc.symbolic.model import Model
+
+    model = Model("double-wishbone", title="double-wishbone suspension on a bumpy road", interval=(0.0, 1.0))
+    joints = {
+        joint: model.variables([f"{axis}_{joint}" for axis in "xyz"], start=list(place), unit="m")
+        for joint, place in _UPRIGHT.items()
+    }
+    g = model.parameter("g", 9.81, unit="m/s^2")
+    stiffness, damping = model.parameter("k", 30e3, unit="N/m"), model.parameter("d", 2e3, unit="N s/m")
+    tyre, wave = model.parameter("k_t", 180e3, unit="N/m"), model.parameter("h", 0.02, unit="m")
+    rest, load = model.parameter("rest", 0.649, unit="m"), model.parameter("load", 3000.0, unit="N")
+
+    def square(first: Sequence[Any], second: Sequence[Any]) -> Any:
+        return total([(a - b) ** 2 for a, b in zip(first, second, strict=True)])
+
+    links = {
+        "upright u-l": ("u", "l"),
+        "upright l-r": ("l", "r"),
+        "upright r-u": ("r", "u"),
+        **{name: ("u" if name[0] == "u" else "l", name) for name in list(_CHASSIS)[:4]},
+        "tie rod": ("r", "rack"),
+    }
+    places = {**_UPRIGHT, **_CHASSIS}
+    ends = {**joints, **_CHASSIS}
+    constraints = {
+        f"length {name}": square(ends[a], ends[b]) - round(math.dist(places[a], places[b]) ** 2, 12)
+        for name, (a, b) in links.items()
+    }
+    q = [x for joint in joints.values() for x in joint]
+    pulls = dict(zip(q, _pulls(model, constraints, q), strict=True))
+    lower, top = joints["l"], _CHASSIS["strut"]
+    length = sqrt(square(lower, top))
+    push = stiffness * (rest - length) - damping * model.der(length)
+    # The tyre carries the load where the road is even; the wave passes five times a second.
+    road = wave * sin(10 * pi * model.t)
+    ground = load + tyre * (road - (lower[2] - _UPRIGHT["l"][2]))
+    for joint, position in joints.items():
+        for axis, x in zip("xyz", position, strict=True):
+            force = -_MASSES[joint] * g if axis == "z" else 0
+            if joint == "l":
+                force += push * (x - top["xyz".index(axis)]) / length + (ground if axis == "z" else 0)
+            model.equation(_MASSES[joint] * model.der(x, 2) - force + pulls[x], name=f"force {x}")
+    model.equations(**constraints)
+    names = [str(x) for x in q]
+    start_at(model, names, [0.0] * len(names), 1)
+    return model

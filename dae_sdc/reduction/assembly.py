@@ -1,0 +1,340 @@
+"""Equations of a reduced system as the programs of a problem."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+
+from dae_sdc.reduction.separate import Goal, Separated
+from dae_sdc.reduction.stages import Choice, Jet, Staged
+from dae_sdc.symbolic.codegen import Compiled, compile_program
+from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.problem import DENSE, Form
+from dae_sdc.symbolic.program import Input, Program
+from dae_sdc.symbolic.symbols import name_of
+
+__all__ = ["Assembled", "Texts", "assemble_separated", "assemble_stages"]
+
+MOST_DENSE = 150
+"""Unknowns up to which the Jacobian is dense if pivots may change, and with them its pattern."""
+
+
+@dataclass(frozen=True)
+class Texts:
+    """Names and units of the unknowns of a model, names of its equations."""
+
+    names: Sequence[str]
+    units: Sequence[str]
+    equation_names: Sequence[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Assembled:
+    """A reduced system as programs.
+
+    Parameters
+    ----------
+    form : Form
+        Residual and Jacobian.
+    invariant_names : tuple of str
+        Names of what vanishes along solutions.
+    programs : tuple of three Programs
+        Values of the invariants, entries of their Jacobian, and what is looked at when a step begins: pivots
+        and their rivals, or entries of the system Jacobian.
+    invariants_pattern : csc_matrix or None
+        Where the Jacobian of the invariants has entries; None for a dense one.
+    rivals : tuple of slice
+        For every pivot the places of its rivals; the pivots come first.
+    choices : tuple of Choice
+        What dummies are chosen from; their weights follow the parameters of the model.
+    entries : tuple of (int, int)
+        Which entries of the system Jacobian are watched.
+    """
+
+    form: Form
+    invariant_names: tuple[str, ...]
+    programs: tuple[Program, Program, Program]
+    invariants_pattern: Any
+    rivals: tuple[slice, ...] = ()
+    choices: tuple[Choice, ...] = ()
+    entries: tuple[tuple[int, int], ...] = ()
+
+    def __deepcopy__(self, memo: Any) -> Assembled:
+        return self  # nothing in it changes
+
+    @functools.cached_property
+    def invariants(self) -> Compiled:
+        """The values of the invariants as a C function."""
+        return compile_program(self.programs[0], "residual")
+
+    @functools.cached_property
+    def invariants_jacobian(self) -> Compiled:
+        """The entries of their Jacobian as a C function."""
+        return compile_program(self.programs[1], "residual")
+
+    @functools.cached_property
+    def watch(self) -> Compiled:
+        """What is looked at when a step begins as a C function."""
+        return compile_program(self.programs[2], "residual")
+
+    @property
+    def watched(self) -> int:
+        """Number of values that are looked at when a step begins."""
+        return len(self.programs[2].outputs)
+
+
+class _Layout:
+    """Which leaf is which entry of u and u'.
+
+    Parameters
+    ----------
+    states : sequence of (int, int)
+        Jets in the order of the state.
+    rates : mapping of (int, int) to (int, int)
+        Jets that are no unknowns but derivatives of some.
+    """
+
+    def __init__(self, states: Sequence[Jet], rates: Mapping[Jet, Jet]) -> None:
+        self.states = tuple(states)
+        self.place = {jet: at for at, jet in enumerate(states)}
+        self.rates = {jet: self.place[source] for jet, source in rates.items()}
+
+    def rate(self, graph: Graph, jet: Jet) -> int:
+        """The node of the derivative of an unknown."""
+        return graph.leaf(Leaf("d", self.place[jet]))
+
+    def given(self, leaf: Leaf) -> Input:
+        """What a leaf is to a program."""
+        kind, j, k = leaf
+        if kind == "u":
+            at = self.place.get((j, k))
+            return Input("du", self.rates[j, k]) if at is None else Input("u", at)
+        return Input({"d": "du"}.get(kind, kind), j)
+
+
+def _entries(graph: Graph, rows: Sequence[int], layout: _Layout, both: bool) -> dict[tuple[int, int], int]:
+    """Columns, rows and nodes of dF/du' + c dF/du, or of dF/du."""
+    c = graph.leaf(Leaf("c"))
+    found: dict[tuple[int, int], int] = {}
+    for i, row in enumerate(rows):
+        for leaf, slope in graph.gradient(row, parameters=both).items():
+            if graph.leaves[leaf].kind not in "ud":
+                continue
+            source = layout.given(graph.leaves[leaf])
+            if both and source.kind == "u":
+                slope = graph.mul(c, slope)
+            key = source.index, i
+            found[key] = graph.add(found[key], slope) if key in found else slope
+    return found
+
+
+def _matrix(
+    graph: Graph, entries: Mapping[tuple[int, int], int], shape: tuple[int, int], dense: bool
+) -> tuple[Any, list[int]]:
+    """Pattern and outputs of a matrix, row by row where it is dense."""
+    if dense:
+        return None, [
+            entries.get((col, row), graph.zero) for row in range(shape[0]) for col in range(shape[1])
+        ]
+    keys = sorted(entries)
+    indptr = np.searchsorted([col for col, _ in keys], np.arange(shape[1] + 1)).astype(np.int32)
+    indices = np.array([row for _, row in keys], dtype=np.int32)
+    pattern = sparse.csc_matrix((np.ones(len(keys)), indices, indptr), shape=shape)
+    return pattern, [entries[key] for key in keys]
+
+
+def _assemble(
+    graph: Graph,
+    layout: _Layout,
+    n_diff: int,
+    texts: Texts,
+    rows: Sequence[tuple[str, int]],
+    invariants: Sequence[tuple[str, int]],
+    watch: Sequence[int],
+    dense: bool | None,
+    **extra: Any,
+) -> Assembled:
+    n = len(layout.states)
+    nodes = [node for _, node in rows]
+    dense = n <= DENSE if dense is None else dense
+    pattern, outputs = _matrix(graph, _entries(graph, nodes, layout, both=True), (n, n), dense)
+    form = Form(
+        layout.states,
+        n_diff,
+        tuple(name_of(texts.names[j], k) for j, k in layout.states),
+        tuple(_unit(texts.units[j], k) for j, k in layout.states),
+        tuple(name for name, _ in rows),
+        graph.program(nodes, layout.given),
+        graph.program(outputs, layout.given),
+        pattern,
+    )
+    held = [node for _, node in invariants]
+    slopes = _entries(graph, held, layout, both=False)
+    invariants_pattern, slope_nodes = _matrix(graph, slopes, (len(held), n), dense)
+    held_program, slope_program, watch_program = (
+        graph.program(part, layout.given) for part in (held, slope_nodes, watch)
+    )
+    names = tuple(name for name, _ in invariants)
+    programs = held_program, slope_program, watch_program
+    return Assembled(form, names, programs, invariants_pattern, **extra)
+
+
+def _unit(unit: str, order: int) -> str:
+    if not order or not unit:
+        return unit
+    return f"{unit}/s" if order == 1 else f"{unit}/s^{order}"
+
+
+def assemble_separated(
+    system: Separated, goal: Goal, texts: Texts, extra: Sequence[tuple[str, int]], dense: bool | None
+) -> Assembled:
+    """The programs of a separated system.
+
+    Parameters
+    ----------
+    system : Separated
+        The system.
+    goal : {"ode", "implicit", "semi-explicit", "explicit"}
+        "ode" and "explicit" give u' = f, and z = phi where there are algebraic unknowns.
+    texts : Texts
+        Names.
+    extra : sequence of (str, int)
+        Further invariants.
+    dense : bool, optional
+        Whether the Jacobian is an array.
+    """
+    graph, orders, found = system.graph, system.orders, system.factored
+    algebraic = [(j, orders[j] - 1) for j in system.algebraic]
+    everything = [(j, k) for k in range(max(orders)) for j in range(len(orders)) if k < orders[j]]
+    states = [jet for jet in everything if jet not in algebraic]
+    layout = _Layout([*states, *algebraic], {})
+    rows = [
+        (
+            f"definition of {name_of(texts.names[j], k + 1)}",
+            graph.sub(layout.rate(graph, (j, k)), graph.variable(j, k + 1)),
+        )
+        for j, k in states
+        if k + 1 < orders[j]
+    ]
+    if goal == "implicit":
+        for number, (row, right, column) in enumerate(
+            zip(found.rows, found.right, found.columns, strict=True)
+        ):
+            parts = [
+                graph.mul(node, layout.rate(graph, (j, orders[j] - 1))) for j, node in sorted(row.items())
+            ]
+            name = f"row {number} for {name_of(texts.names[column], orders[column])}"
+            rows.append((name, graph.sub(graph.add(*parts), right)))
+    else:
+        for j, value in sorted(system.derivatives().items()):
+            name = f"{name_of(texts.names[j], orders[j])} solved"
+            rows.append((name, graph.sub(layout.rate(graph, (j, orders[j] - 1)), value)))
+    kept = list(zip(system.kept, found.rest, strict=True))
+    if system.solved:
+        rows += [
+            (
+                f"{name_of(texts.names[j], orders[j] - 1)} solved",
+                graph.sub(graph.variable(j, orders[j] - 1), value),
+            )
+            for j, value in sorted(system.solved.items())
+        ]
+    else:
+        rows += kept
+    watch: list[int] = []
+    pivots: list[int] = []
+    rivals: list[slice] = []
+    for factors in system.factors:
+        for pivot, others in zip(factors.pivots, factors.rivals, strict=True):
+            if pivot not in graph.numbers and others:
+                pivots.append(pivot)
+                rivals.append(slice(len(watch), len(watch) + len(others)))
+                watch += others
+    if dense is None and pivots and len(layout.states) <= MOST_DENSE:
+        dense = True
+    return _assemble(
+        graph,
+        layout,
+        len(states),
+        texts,
+        rows,
+        [*system.hidden, *kept, *extra],
+        [*pivots, *watch],
+        dense,
+        rivals=tuple(slice(s.start + len(pivots), s.stop + len(pivots)) for s in rivals),
+    )
+
+
+def assemble_stages(
+    system: Staged, texts: Texts, n_parameters: int, extra: Sequence[tuple[str, int]], dense: bool | None
+) -> Assembled:
+    """The programs of the stages of the Sigma-method.
+
+    Parameters
+    ----------
+    system : Staged
+        Equations and relations.
+    texts : Texts
+        Names.
+    n_parameters : int
+        Number of parameters of the model, which the weights of the choices follow.
+    extra : sequence of (str, int)
+        Further invariants.
+    dense : bool, optional
+        Whether the Jacobian is an array.
+    """
+    graph, d = system.graph, system.d
+    # A highest derivative whose relation is kept in any case needs no unknown.
+    rates = {(j, k + 1): (j, k) for j, k in system.plain if k + 1 == d[j]}
+    differential = [(j, k) for k in range(max(d)) for j in range(len(d)) if k < d[j]]
+    algebraic = [(j, order) for j, order in enumerate(d) if (j, order) not in rates]
+    layout = _Layout([*differential, *algebraic], rates)
+
+    def relation(jet: Jet) -> int:
+        return graph.sub(layout.rate(graph, jet), graph.variable(jet[0], jet[1] + 1))
+
+    rows = [
+        (f"definition of {name_of(texts.names[j], k + 1)}", relation((j, k)))
+        for j, k in system.plain
+        if k + 1 < d[j]
+    ]
+    starts: dict[Choice, int] = {}
+    at = n_parameters
+    for choice in system.choices:
+        starts[choice] = at
+        at += choice.weights
+    equations = dict(system.equations)
+    for choice, number in system.open:
+        terms: dict[int, list[int]] = {
+            j: [graph.mul(graph.parameter(starts[choice] + at), relation((j, d[j] + number)))]
+            for at, j in enumerate(choice.columns)
+        }
+        for at, (i, j) in enumerate(choice.entries, start=starts[choice] + len(choice.columns)):
+            constraint = system.equations[i, system.c[i] + number]
+            terms[j].append(graph.mul(graph.parameter(at), constraint))
+        for j, parts in terms.items():
+            name = name_of(texts.names[j], d[j] + number)
+            rows.append((f"derivative of {name}, or a constraint for it", graph.add(*parts)))
+        for i in choice.rows:
+            del equations[i, system.c[i] + number]
+    named = [(name_of(texts.equation_names[i], order), node) for (i, order), node in system.equations.items()]
+    rows += [(name_of(texts.equation_names[i], order), node) for (i, order), node in equations.items()]
+    held = [(name, node) for name, node in named if not any(jet in rates for jet in graph.depends(node))]
+    entries = sorted(system.slopes)
+    return _assemble(
+        graph,
+        layout,
+        len(differential),
+        texts,
+        rows,
+        [*held, *extra],
+        [system.slopes[key] for key in entries],
+        dense,
+        choices=tuple(system.choices),
+        entries=tuple(entries),
+    )

@@ -1,0 +1,233 @@
+"""Elimination with full pivoting on matrices whose entries are expressions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from dae_sdc.errors import InputError
+from dae_sdc.reduction.veils import TreeSizes
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.residues import PRIME
+
+__all__ = ["Factored", "Row", "eliminate", "generic_rank"]
+
+Row = dict[int, int]
+"""Entries of a row that are not 0, by their columns, as nodes of a graph."""
+
+WEAK = 0.3
+"""Size of a pivot relative to the largest entry of its row and column below which it is not taken."""
+
+Values = Callable[[Sequence[int]], np.ndarray]
+"""Values of expressions at a point."""
+
+
+@dataclass
+class Factored:
+    """Rows in triangular form, and what is left over.
+
+    Parameters
+    ----------
+    rows : list of Row
+        E, of full rank; row k has no entries in the columns of the pivots before its own.
+    right : list of int
+        g, the right-hand sides of these rows.
+    columns : list of int
+        Column of the pivot of each row.
+    pivots : list of int
+        The pivots as nodes.
+    rivals : list of list of int
+        For each pivot, the entries that stood in its row or column when it was chosen.
+    rest : list of int
+        a, the right-hand sides of the rows whose left-hand sides became 0.
+    origins : list of int
+        The rows from which ``rest`` is left over.
+    """
+
+    rows: list[Row] = field(default_factory=list)
+    right: list[int] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+    pivots: list[int] = field(default_factory=list)
+    rivals: list[list[int]] = field(default_factory=list)
+    rest: list[int] = field(default_factory=list)
+    origins: list[int] = field(default_factory=list)
+
+
+class GrowthError(InputError):
+    """Expressions became larger than allowed."""
+
+
+def eliminate(
+    graph: Graph,
+    rows: Sequence[Row],
+    right: Sequence[int],
+    fraction_free: bool = False,
+    values: Values | None = None,
+    most: int | None = None,
+) -> Factored:
+    r"""Bring A x = b to E x = g, 0 = a by Gaussian elimination.
+
+    The pivot is an entry with the least Markowitz cost
+    :math:`d_r \max(0, d_c - 1) + d_c \max(0, d_r - 1)`, where its row and its column have :math:`d_r` and
+    :math:`d_c` entries; among equals numbers come before other expressions, larger numbers before smaller
+    ones, and smaller expressions before larger ones.
+
+    Parameters
+    ----------
+    graph : Graph
+        That of the entries.
+    rows : sequence of Row
+        A.
+    right : sequence of int
+        b.
+    fraction_free : bool
+        Whether rows are multiplied by pivots, instead of being divided by them; numbers divide in any case.
+    values : callable, optional
+        Values at a point. Pivots are then chosen among the entries that are not much smaller there than the
+        largest one of their rows and columns.
+    most : int, optional
+        Largest number of nodes of the graph.
+
+    Returns
+    -------
+    Factored
+        The triangular rows, in the order of elimination.
+
+    Raises
+    ------
+    GrowthError
+        If the graph has more than ``most`` nodes.
+
+    References
+    ----------
+    H. M. Markowitz: The elimination form of the inverse and its application to linear programming, Management
+    Science 3 (1957).
+    """
+    left = [{j: node for j, node in row.items() if not graph.is_zero(node)} for row in rows]
+    side = list(right)
+    open_rows = set(range(len(left)))
+    holders: dict[int, set[int]] = {}
+    for i, row in enumerate(left):
+        for j in row:
+            holders.setdefault(j, set()).add(i)
+    sizes = TreeSizes(graph)
+    found = Factored()
+    while True:
+        chosen = _pivot(graph, left, open_rows, holders, sizes, values)
+        if chosen is None:
+            break
+        at, column = chosen
+        open_rows.discard(at)
+        base, pivot = left[at], left[at][column]
+        for j in base:
+            holders[j].discard(at)
+        found.rows.append(base)
+        found.right.append(side[at])
+        found.columns.append(column)
+        found.pivots.append(pivot)
+        found.rivals.append(
+            [node for j, node in base.items() if j != column]
+            + [left[i][column] for i in sorted(holders[column])]
+        )
+        divides = not fraction_free or pivot in graph.numbers
+        for i in sorted(holders[column]):
+            row = left[i]
+            factor = row.pop(column)
+            holders[column].discard(i)
+            if divides:
+                factor = graph.div(factor, pivot)
+            else:
+                for j, node in row.items():
+                    row[j] = graph.mul(pivot, node)
+                side[i] = graph.mul(pivot, side[i])
+            for j, node in base.items():
+                if j == column:
+                    continue
+                entry = graph.sub(row.get(j, graph.zero), graph.mul(factor, node))
+                if graph.is_zero(entry):
+                    if row.pop(j, None) is not None:
+                        holders[j].discard(i)
+                else:
+                    row[j] = entry
+                    holders[j].add(i)
+            side[i] = graph.sub(side[i], graph.mul(factor, found.right[-1]))
+        if most is not None and len(graph) > most:
+            raise GrowthError(f"the expressions have more than {most} parts; take the method 'stages'")
+    found.origins = sorted(open_rows)
+    found.rest = [side[i] for i in found.origins]
+    return found
+
+
+def _pivot(
+    graph: Graph,
+    left: list[Row],
+    open_rows: set[int],
+    holders: dict[int, set[int]],
+    sizes: TreeSizes,
+    values: Values | None,
+) -> tuple[int, int] | None:
+    strong = None if values is None else _strong(left, open_rows, values)
+    best: tuple[int, int, float, int, int, int] | None = None
+    for i in sorted(open_rows):
+        width = len(left[i])
+        for j, node in left[i].items():
+            if strong is not None and (i, j) not in strong:
+                continue
+            height = len(holders[j])
+            price = width * max(0, height - 1) + height * max(0, width - 1)
+            if best is not None and price > best[0]:
+                continue
+            number = graph.numbers.get(node)
+            if isinstance(number, Fraction):
+                key = (price, 0, -abs(float(number)), 0, i, j)
+            else:
+                key = (price, 1, 0.0, sizes[node], i, j)
+            if best is None or key < best:
+                best = key
+    return None if best is None else (best[4], best[5])
+
+
+def _strong(left: list[Row], open_rows: set[int], values: Values) -> set[tuple[int, int]] | None:
+    """Entries that are not small at a point; None where no entry has a value."""
+    places = [(i, j) for i in sorted(open_rows) for j in left[i]]
+    if not places:
+        return None
+    found = np.nan_to_num(np.abs(values([left[i][j] for i, j in places])), nan=0.0, posinf=0.0)
+    sizes = dict(zip(places, found.tolist(), strict=True))
+    in_row: dict[int, float] = {}
+    in_column: dict[int, float] = {}
+    for (i, j), size in sizes.items():
+        in_row[i] = max(size, in_row.get(i, 0.0))
+        in_column[j] = max(size, in_column.get(j, 0.0))
+    largest = max(sizes.values())
+    if largest == 0.0:
+        return None
+    strong = {(i, j) for (i, j), size in sizes.items() if 0.0 < size >= WEAK * max(in_row[i], in_column[j])}
+    return strong or {place for place, size in sizes.items() if size == largest}
+
+
+def generic_rank(graph: Graph, rows: Sequence[Row]) -> int:
+    """Rank of a matrix of expressions at a generic point, in the finite field of the graph."""
+    rank = 0
+    pivots: dict[int, dict[int, int]] = {}
+    for row in rows:
+        values = {j: graph.value[node] for j, node in row.items() if not graph.is_zero(node)}
+        while values:
+            column = min(values)
+            base = pivots.get(column)
+            if base is None:
+                scale = pow(values[column], -1, PRIME)
+                pivots[column] = {j: value * scale % PRIME for j, value in values.items()}
+                rank += 1
+                break
+            factor = values[column]
+            for j, value in base.items():
+                entry = (values.get(j, 0) - factor * value) % PRIME
+                if entry:
+                    values[j] = entry
+                else:
+                    values.pop(j, None)
+    return rank

@@ -1,0 +1,201 @@
+"""A reduced system as a problem with invariants."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.kernels import Kernels, machine
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.reduction.assembly import Assembled
+from dae_sdc.reduction.stages import Selection
+from dae_sdc.reduction.switch import Switch
+from dae_sdc.symbolic.codegen import Compiled
+from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.problem import ModelProblem
+
+if TYPE_CHECKING:
+    from dae_sdc.reduction.reduction import Reduction
+
+__all__ = ["ReducedProblem"]
+
+FADED: Final = 0.05
+"""Size of a pivot relative to its largest rival below which the system is pivoted again."""
+
+WORSE: Final = 0.1
+"""Part of its size to which the weakest pivot must fall again where no better one was found."""
+
+
+class _Count:
+    """A number that a problem shares with its copies."""
+
+    def __init__(self) -> None:
+        self.value = 0
+
+    def __deepcopy__(self, memo: Any) -> _Count:
+        return self
+
+
+class ReducedProblem(ModelProblem):
+    """A model after the reduction of its index.
+
+    The state holds the unknowns of the model and those of their derivatives that the reduced system has as
+    unknowns of its own, named "der(x)". When a step begins, the pivots of the reduction are looked at, or the
+    columns of the dummy derivatives; where one has faded, others are chosen for this step and later ones.
+
+    Parameters
+    ----------
+    reduction : Reduction
+        The reduced system.
+    dense : bool, optional
+        Whether the Jacobian is an array; up to 30 unknowns if not given, and more where pivots may change.
+    **settings
+        As of :class:`~dae_sdc.symbolic.problem.ModelProblem`.
+
+    Attributes
+    ----------
+    invariant_names : tuple of str
+        Names of what vanishes along solutions, see :meth:`invariants`.
+    reselections : int
+        How often a step began with other pivots or dummies than the one before, here and in the copies that
+        runs make.
+    """
+
+    def __init__(self, reduction: Reduction, *, dense: bool | None = None, **settings: Any) -> None:
+        settings.setdefault("index", reduction.index)
+        self.__dict__["reduction"] = reduction
+        super().__init__(reduction, dense=dense, **settings)
+        assembled = reduction.assembled(dense)
+        self._assembled = assembled
+        self._bound = FADED
+        self._selection = Selection(assembled.choices, assembled.entries)
+        if assembled.choices:
+            self._selection.update(np.random.default_rng(0).uniform(0.5, 1.0, assembled.watched))
+        self._switches: tuple[Switch, Switch] | None = None
+        self._count = _Count()
+        self.invariant_names = assembled.invariant_names
+
+    @property
+    def reselections(self) -> int:
+        """How often pivots or dummies were chosen again."""
+        return self._count.value
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The values of the parameters, and the weights of the relations from which states are chosen."""
+        return np.concatenate([list(self.values.values()), self._selection.weights])
+
+    @property
+    def kernels(self) -> Kernels:
+        """Residual and Jacobian as C functions, whose addresses stay when pivots change."""
+        if not self._assembled.rivals:
+            return super().kernels
+        if self._switches is None:
+            residual, jacobian = self.form.compiled
+            self._switches = Switch("residual", residual), Switch("jacobian", jacobian)
+        first, second = self._switches
+        return Kernels(first.address, second.address, self._switches)
+
+    # Invariants
+
+    def invariants(self, u: npt.ArrayLike, t: float) -> Vector:
+        """What vanishes along solutions: all constraints, those that were hidden too, shape (k,).
+
+        Parameters
+        ----------
+        u : array_like, shape (n,)
+            State.
+        t : float
+            Time.
+        """
+        return self._values(self._assembled.invariants, u, t, len(self.invariant_names))
+
+    def invariants_jacobian(self, u: npt.ArrayLike, t: float) -> Any:
+        """Derivatives of the invariants by the state, shape (k, n), dense or CSC."""
+        pattern = self._assembled.invariants_pattern
+        count = len(self.invariant_names)
+        if pattern is None:
+            values = self._values(self._assembled.invariants_jacobian, u, t, count * self.n)
+            return values.reshape(count, self.n)
+        entries = self._values(self._assembled.invariants_jacobian, u, t, pattern.nnz)
+        matrix = type(pattern)((entries, pattern.indices, pattern.indptr), shape=pattern.shape)
+        matrix.has_sorted_indices = True
+        return matrix
+
+    def _values(self, program: Compiled, u: npt.ArrayLike, t: float, count: int) -> Vector:
+        out = np.empty(count)
+        place = self._taken(u)
+        machine().residual_at(program.address, float(t), place, place, self.packed_parameters, out)
+        return out
+
+    # The choice of pivots and dummies
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        """Look at the pivots or the columns of the dummies, and choose again where they have faded."""
+        assembled = self._assembled
+        if not assembled.watched:
+            return
+        values = self._values(assembled.watch, u, t, assembled.watched)
+        if assembled.choices:
+            if self._selection.update(values):
+                self._count.value += 1
+                self.__dict__["_parameters"] = None
+            return
+        size = self._weakest(values)
+        if size >= FADED:
+            self.__dict__["_bound"] = FADED
+        elif size < self._bound:
+            self._pivot_again(u, t)
+            weakest = self._weakest(self._values(self._assembled.watch, u, t, self._assembled.watched))
+            self.__dict__["_bound"] = min(FADED, WORSE * weakest)
+
+    def _weakest(self, values: Vector) -> float:
+        """Size of the weakest pivot relative to its largest rival; 0 where one has no value."""
+        sizes = np.abs(values)
+        if not np.isfinite(sizes).all():
+            return 0.0
+        rivals = np.array([sizes[part].max() for part in self._assembled.rivals])
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = sizes[: len(rivals)] / rivals
+        return float(found[rivals > 0.0].min(initial=1.0))
+
+    def _pivot_again(self, u: MeshDAE, t: float) -> None:
+        reduction: Reduction = self.__dict__["reduction"]
+        numbers = list(self.values.values())
+        place = {jet: at for at, jet in enumerate(self.form.states)}
+
+        def value(leaf: Leaf) -> float:
+            if leaf.kind == "t":
+                return float(t)
+            if leaf.kind == "p":
+                return numbers[leaf.index]
+            return float(u[place[leaf.index, leaf.order]])
+
+        found = reduction.pivoted(value).assembled(self._dense)
+        if (
+            found is not self._assembled
+            and found.form.states == self.form.states
+            and found.form.n_diff == self.form.n_diff
+        ):
+            self._turn(found)
+
+    @property
+    def _dense(self) -> bool:
+        return self.sparsity is None
+
+    def _turn(self, found: Assembled) -> None:
+        old = self.form.pattern
+        new = found.form.pattern
+        if old is not None and not (
+            np.array_equal(old.indices, new.indices) and np.array_equal(old.indptr, new.indptr)
+        ):
+            return
+        self.kernels  # noqa: B018  the switches are made with the first form
+        self.form = found.form
+        self.__dict__["_assembled"] = found
+        self.invariant_names = found.invariant_names
+        assert self._switches is not None
+        for switch, compiled in zip(self._switches, found.form.compiled, strict=True):
+            switch.turn(compiled)
+        self._count.value += 1

@@ -1,0 +1,492 @@
+"""Reduction of the index of a model: the choice of a method, what it gives, and the table of its steps."""
+
+from __future__ import annotations
+
+import copy
+import time
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, partial
+from typing import Any, Final, Literal
+
+import sympy
+
+from dae_sdc.errors import InputError, require_count
+from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
+from dae_sdc.reduction.factor import GrowthError
+from dae_sdc.reduction.problem import ReducedProblem
+from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
+from dae_sdc.reduction.stages import Staged, stage
+from dae_sdc.reduction.veils import LIMIT, Veiled, veil
+from dae_sdc.registry import unknown
+from dae_sdc.structure.analysis import Structure, analyse
+from dae_sdc.structure.repair import repair
+from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.model import Model
+from dae_sdc.symbolic.operations import Op
+from dae_sdc.symbolic.symbols import TIME, Unknown, name_of
+from dae_sdc.symbolic.sympy_input import from_sympy, to_sympy
+
+__all__ = ["FORMS", "METHODS", "Reduction", "reduce_index"]
+
+METHODS: Final = ("auto", "separation", "fraction-free", "stages")
+"""Ways to reduce the index."""
+
+FORMS: Final = ("implicit", "semi-explicit", "explicit", "ode")
+"""Forms of the result of a separation."""
+
+GROWTH: Final = (2_000, 4)
+"""Nodes by which expressions may grow in a separation before the stages are taken instead: so many, and this
+multiple of those by which they grow in the stages."""
+
+LARGEST: Final = 200
+"""Number of equations up to which separation is tried."""
+
+Method = Literal["auto", "separation", "fraction-free", "stages"]
+
+
+class Reduction:
+    """A model whose index has been reduced.
+
+    Made by :func:`reduce_index`. Besides what is listed here it has the texts, parameters and start values of
+    the model.
+
+    Attributes
+    ----------
+    source : Model
+        The model as it was given.
+    method : str
+        What was done: "separation", "fraction-free" or "stages".
+    goal : str
+        The form of a separated system; "stages" else.
+    system : Separated or Staged
+        The equations.
+    reason : str
+        Why this method was taken.
+    seconds : float
+        How long it took.
+    """
+
+    def __init__(
+        self,
+        source: Model,
+        graph: Graph,
+        method: str,
+        goal: Goal,
+        system: Separated | Staged,
+        extra: Sequence[tuple[str, int]],
+        limit: int | None,
+        reason: str,
+        seconds: float,
+    ) -> None:
+        self.source, self.graph, self.method, self.system = source, graph, method, system
+        self.goal: str = goal if isinstance(system, Separated) else "stages"
+        self.reason, self.seconds = reason, seconds
+        self._texts = Texts(source.names, source.units, source.equation_names)
+        self._extra, self._limit = list(extra), limit
+        self._assembled: dict[bool | None, Assembled] = {}
+        self._pivoted: dict[Any, Reduction] = {}
+        if isinstance(system, Separated):
+            self._pivoted[system.pivots] = self
+
+    # What the problem asks a model for
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return self.source.name
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _OF_THE_MODEL:
+            return getattr(self.__dict__["source"], name)
+        raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the unknowns of the model that was reduced; a repaired one has some of its own."""
+        return self._texts.names
+
+    def assembled(self, dense: bool | None = None) -> Assembled:
+        """The programs of the reduced system, made once."""
+        if dense not in self._assembled:
+            if isinstance(self.system, Separated):
+                goal: Any = self.goal
+                made = assemble_separated(self.system, goal, self._texts, self._extra, dense)
+            else:
+                count = len(self.source.parameters_by_name)
+                made = assemble_stages(self.system, self._texts, count, self._extra, dense)
+            self._assembled[dense] = made
+        return self._assembled[dense]
+
+    def form(self, dense: bool | None = None) -> Any:
+        """Residual and Jacobian as programs."""
+        return self.assembled(dense).form
+
+    def problem(self, **settings: Any) -> ReducedProblem:
+        """The reduced system as a problem with invariants, see :class:`ReducedProblem`."""
+        return ReducedProblem(self, **settings)
+
+    def pivoted(self, value: Callable[[Leaf], float]) -> Reduction:
+        """The same reduction with pivots that are not small at a point.
+
+        Parameters
+        ----------
+        value : callable
+            Value of a leaf of the graph.
+        """
+        if not isinstance(self.system, Separated):
+            raise InputError("only a separation has pivots that can be chosen")
+        goal: Any = self.goal
+        begin = time.perf_counter()
+        system = separate(
+            self.graph,
+            self.source.roots,
+            len(self._texts.names),
+            self._texts.equation_names,
+            goal,
+            self.method == "fraction-free",
+            self._limit,
+            lambda nodes: self.graph.numeric(nodes, value),
+        )
+        key = system.pivots
+        if key not in self._pivoted:
+            seconds = time.perf_counter() - begin
+            reason = "pivots chosen at a point"
+            parts = self.source, self.graph, self.method, goal, system, self._extra, self._limit
+            self._pivoted[key] = made = Reduction(*parts, reason, seconds)
+            made._pivoted = self._pivoted
+        return self._pivoted[key]
+
+    # What it says
+
+    @property
+    def index(self) -> int:
+        """Index of the reduced system, 1 or 0."""
+        return self.system.index if isinstance(self.system, Separated) else 1
+
+    @property
+    def differentiations(self) -> int:
+        """How often equations were differentiated."""
+        if isinstance(self.system, Separated):
+            return self.system.differentiations
+        return max(order for _, order in self.system.equations)
+
+    @property
+    def steps(self) -> tuple[Pass, ...]:
+        """The eliminations of a separation, with what they cost; none for stages."""
+        return self.system.passes if isinstance(self.system, Separated) else ()
+
+    @property
+    def invariant_names(self) -> tuple[str, ...]:
+        """Names of what vanishes along solutions."""
+        return tuple(name for name, _ in self._invariant_nodes())
+
+    def _invariant_nodes(self) -> list[tuple[str, int]]:
+        if isinstance(self.system, Separated):
+            kept = zip(self.system.kept, self.system.factored.rest, strict=True)
+            return [*self.system.hidden, *kept, *self._extra]
+        names = self._texts.equation_names
+        return [
+            *((name_of(names[i], order), node) for (i, order), node in self.system.equations.items()),
+            *self._extra,
+        ]
+
+    def _outputs(self) -> list[int]:
+        """All expressions that are calculated: right-hand sides, matrices and invariants."""
+        held = [node for _, node in self._invariant_nodes()]
+        if isinstance(self.system, Staged):
+            return held
+        found = self.system.factored
+        if self.goal == "implicit":
+            return [*(node for row in found.rows for node in row.values()), *found.right, *held]
+        return [*self.system.derivatives().values(), *self.system.solved.values(), *held]
+
+    @cached_property
+    def cost(self) -> Veiled:
+        """Operations and veils of the reduced system with its invariants."""
+        return veil(self.graph, self._outputs(), self._limit)
+
+    @property
+    def veils(self) -> tuple[int, ...]:
+        """Nodes of the graph that have a name, in the order in which they are calculated."""
+        return self.cost.nodes
+
+    @cached_property
+    def _written(self) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
+        """Veils as pairs of symbol and expression, and all outputs, in SymPy."""
+        graph = copied(self.graph)
+        table: list[tuple[Any, Any]] = []
+        for number, node in enumerate(self.veils):
+            symbol = Unknown(f"v{number}")
+            table.append((symbol, to_sympy(graph, [node], self._symbol)[0]))
+            # In the copy the node is a leaf from now on, so that nothing looks behind it.
+            graph.op[node], graph.args[node] = Op.INPUT, ()
+            graph.leaves[node] = Leaf("v", number)
+        outputs = list(dict.fromkeys(self._outputs()))
+        return table, dict(zip(outputs, to_sympy(graph, outputs, self._symbol), strict=True))
+
+    def _symbol(self, leaf: Leaf) -> Any:
+        if leaf.kind == "v":
+            return Unknown(f"v{leaf.index}")
+        if leaf.kind == "u":
+            return Unknown(self._texts.names[leaf.index], leaf.order)
+        return self.source.symbol(leaf)
+
+    @property
+    def veil_expressions(self) -> tuple[tuple[Any, Any], ...]:
+        """Symbols of the veils and what they stand for, as SymPy's expressions of earlier ones."""
+        return tuple(self._written[0])
+
+    @property
+    def invariants(self) -> tuple[Any, ...]:
+        """What vanishes along solutions, as SymPy's expressions with veils."""
+        return tuple(self._written[1][node] for _, node in self._invariant_nodes())
+
+    @cached_property
+    def model(self) -> Model:
+        """The reduced system as a model, in which veils are further unknowns.
+
+        Raises
+        ------
+        InputError
+            For stages, whose equations change with the solution.
+        """
+        system = self.system
+        if not isinstance(system, Separated):
+            raise InputError(
+                f"the stages of {self.name} have no model, as their states change; take method='separation'"
+            )
+        table, written = self._written
+        made = Model(
+            f"{self.name} reduced",
+            title=self.source.title,
+            interval=self.source.interval,
+            dt=self.source.dt,
+            reference=self.source.reference,
+        )
+        for name, variable in self.source.variables_by_name.items():
+            made.variable(name, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
+            made.variables_by_name[name].start.update(variable.start)
+            made.variables_by_name[name].fixed.update(variable.fixed)
+        for parameter in self.source.parameters_by_name.values():
+            made.parameter(parameter.name, parameter.value, unit=parameter.unit)
+        for symbol, expression in table:
+            made.variable(symbol.name)
+            made.equation(symbol - expression, name=f"veil {symbol.name}")
+        names, orders = self._texts.names, system.orders
+        if self.goal == "implicit":
+            found = system.factored
+            for number, (row, right) in enumerate(zip(found.rows, found.right, strict=True)):
+                left = [written[node] * Unknown(names[j], orders[j]) for j, node in sorted(row.items())]
+                made.equation(sum(left) - written[right], name=f"row {number}")
+        else:
+            for j, node in sorted(system.derivatives().items()):
+                made.equation(
+                    Unknown(names[j], orders[j]) - written[node],
+                    name=f"{name_of(names[j], orders[j])} solved",
+                )
+        if system.solved:
+            for j, node in sorted(system.solved.items()):
+                z = Unknown(names[j], orders[j] - 1)
+                made.equation(z - written[node], name=f"{z.name} solved")
+        else:
+            for name, node in zip(system.kept, system.factored.rest, strict=True):
+                made.equation(written[node], name=name)
+        return made
+
+    def __deepcopy__(self, memo: Any) -> Reduction:
+        return self  # nothing in it changes
+
+    def __repr__(self) -> str:
+        return f"<Reduction of {self.name} by {self.method}, index {self.index}>"
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> list[str]:
+        lines = [
+            f"{self.name}: reduced to index {self.index} by {self.method} ({self.reason}), {self.goal} form, "
+            f"{self.seconds:.2f} s",
+            f"equations differentiated up to {self.differentiations} times; "
+            f"{len(self.invariant_names)} invariants: {_listed(self.invariant_names)}",
+        ]
+        headings = ("step", "rank", "left over", *_COSTS, "veils", "as written")
+        rows = [
+            (
+                f"{number} ({step.differentiated} differentiated)" if number else "0",
+                str(step.rank),
+                str(len(step.constraints)),
+                *_cost_cells(step.cost),
+            )
+            for number, step in enumerate(self.steps)
+        ]
+        rows.append((f"result, {self.goal}", "", "", *_cost_cells(self.cost)))
+        widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+        for row in (headings, *rows):
+            first, *others = zip(row, widths, strict=True)
+            cells = [first[0].ljust(first[1]), *(text.rjust(width) for text, width in others)]
+            lines.append("  ".join(cells).rstrip())
+        return lines
+
+
+_OF_THE_MODEL = frozenset(
+    ("title", "interval", "dt", "reference", "variables_by_name", "parameters_by_name", "units")
+)
+_COSTS = ("functions", "multiplications", "additions", "divisions")
+
+
+def _cost_cells(cost: Veiled) -> tuple[str, ...]:
+    return (*(str(number) for number in cost.shared), str(len(cost.nodes)), str(sum(cost.trees)))
+
+
+def _listed(names: Sequence[str], most: int = 8) -> str:
+    shown = ", ".join(names[:most])
+    return f"{shown}, ..." if len(names) > most else shown or "none"
+
+
+def copied(graph: Graph) -> Graph:
+    """A graph with the same nodes that grows by itself."""
+    made = copy.copy(graph)
+    for name, value in vars(graph).items():
+        if isinstance(value, list | dict):
+            setattr(made, name, value.copy())
+    made._digits = None
+    return made
+
+
+def reduce_index(
+    model: Model,
+    method: Method = "auto",
+    form: Literal["implicit", "semi-explicit", "explicit", "ode"] = "implicit",
+    *,
+    limit: int | None = LIMIT,
+    invariants: Mapping[str, Any] | Sequence[Any] = (),
+    at: Mapping[Any, float] | None = None,
+) -> Reduction:
+    """Reduce the index of a model to 1 or 0.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    method : {"auto", "separation", "fraction-free", "stages"}
+        "separation" eliminates, differentiates what is left over, and so on; "fraction-free" does so without
+        divisions by expressions; "stages" takes the equations of all stages of the Sigma-method with dummy
+        derivatives. By default separation, unless expressions grow much more by it than in the stages.
+    form : {"implicit", "semi-explicit", "explicit", "ode"}
+        Of a separated system: E x' = g, 0 = a of index 1; x' = f, 0 = a of index 1 where the derivatives of
+        the algebraic unknowns do not occur; x' = f, z = phi; or x' = f for all unknowns. Where a form of
+        index 1 cannot be had, the reduction goes on to index 0.
+    limit : int or None
+        Nodes above which an expression becomes a veil; None for no veils.
+    invariants : mapping of str to sympy.Expr, or sequence
+        Further expressions that vanish along solutions, such as an energy less its value at the start.
+    at : mapping, optional
+        Values of unknowns, derivatives and time, by symbol or name, with start values for what is not given;
+        pivots are chosen that are not small there. By default the start values, where the model has some.
+
+    Returns
+    -------
+    Reduction
+        The reduced system; its ``problem()`` can be solved by every method.
+
+    Raises
+    ------
+    InputError
+        If the model is ill-posed, with the names of equations or unknowns, or an argument is unknown.
+    """
+    if method not in METHODS:
+        raise InputError(unknown("method of reduction", method, METHODS))
+    if form not in FORMS:
+        raise InputError(unknown("form of a reduced system", form, FORMS))
+    if limit is not None:
+        require_count("the limit of veils", limit)
+    begin = time.perf_counter()
+    found = analyse(model)
+    n = len(model.names)
+    reason = "as asked for"
+    if method == "auto" and n > LARGEST:
+        method, reason = "stages", f"{n} equations"
+    if method != "stages":
+        graph = copied(model.graph)
+        extra = _user_invariants(model, graph, invariants)
+        most = _allowed_growth(model, found) if method == "auto" else None
+        values = _values_at(graph, model, at)
+        how = "separation" if method == "auto" else method
+        try:
+            system = separate(
+                graph, model.roots, n, model.equation_names, form, how == "fraction-free", limit, values, most
+            )
+        except GrowthError:
+            reason = "expressions would grow"
+        else:
+            _check_orders(graph, extra, system.orders, model)
+            reason = "expressions stay small" if method == "auto" else reason
+            seconds = time.perf_counter() - begin
+            return Reduction(model, graph, how, form, system, extra, limit, reason, seconds)
+    if not found.regular:
+        repaired = repair(model)
+        model, found = repaired.model, repaired.structure  # type: ignore[assignment]
+        reason += ", repaired before"
+    graph = copied(model.graph)
+    extra = _user_invariants(model, graph, invariants)
+    staged = stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
+    _check_orders(graph, extra, [order + 1 for order in staged.d], model)
+    seconds = time.perf_counter() - begin
+    return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
+
+
+def _allowed_growth(model: Model, found: Structure) -> int:
+    """Nodes by which a separation may grow before it is given up for the stages."""
+    graph = copied(model.graph)
+    stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
+    return GROWTH[0] + GROWTH[1] * (len(graph) - len(model.graph))
+
+
+def _values_at(
+    graph: Graph, model: Model, at: Mapping[Any, float] | None
+) -> Callable[[Sequence[int]], Any] | None:
+    """Values at the start, or at a point; None if nothing is known of it."""
+    unknown_numbers = any(parameter.value is None for parameter in model.parameters_by_name.values())
+    if at is None and (unknown_numbers or not any(v.start for v in model.variables_by_name.values())):
+        return None
+    values = model.values(at or {})
+    return lambda nodes: graph.numeric(nodes, lambda leaf: values.get(leaf, 0.0))
+
+
+def _user_invariants(
+    model: Model, graph: Graph, given: Mapping[str, Any] | Sequence[Any]
+) -> list[tuple[str, int]]:
+    if not isinstance(given, Mapping):
+        given = {f"invariant {number}": expression for number, expression in enumerate(given)}
+    found = []
+    for name, expression in given.items():
+        try:
+            node = from_sympy(graph, sympy.sympify(expression), partial(_resolved, model, graph))
+        except InputError as error:
+            raise InputError(f"{name} of model {model.name}: {error}") from None
+        found.append((name, node))
+    return found
+
+
+def _resolved(model: Model, graph: Graph, symbol: Any) -> int | None:
+    """The node of an unknown, one of its derivatives, a parameter or time."""
+    if isinstance(symbol, Unknown) and symbol.base in model.names:
+        return graph.variable(model.names.index(symbol.base), symbol.order)
+    if symbol == TIME:
+        return graph.time()
+    if str(symbol) in model.parameter_names:
+        return graph.parameter(model.parameter_names.index(str(symbol)))
+    return None
+
+
+def _check_orders(
+    graph: Graph, invariants: Sequence[tuple[str, int]], orders: Sequence[int], model: Model
+) -> None:
+    for name, node in invariants:
+        for j, k in sorted(graph.depends(node)):
+            if k >= orders[j]:
+                raise InputError(
+                    f"{name} contains {name_of(model.names[j], k)}, which is no unknown of the reduced "
+                    f"system; write it with lower derivatives"
+                )

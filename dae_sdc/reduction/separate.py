@@ -1,0 +1,307 @@
+r"""Reduction of the index by separation: elimination, differentiation of what is left over, and again.
+
+The equations are linear in the highest derivatives, :math:`A(x, t)\, x' = b(x, t)`; lower derivatives count
+as unknowns x. Full elimination separates them into :math:`E x' = g` with E of full rank and constraints
+:math:`a(x, t) = 0`. These are kept as invariants and differentiated, which gives further rows, until E is
+square, or the system is one of index 1.
+
+References
+----------
+D. Stocco, E. Bertolazzi: Symbolic matrix factorization for
+differential-algebraic equations index reduction, J. Comput. Appl. Math. 448 (2024).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dae_sdc.errors import InputError
+from dae_sdc.reduction.factor import Factored, GrowthError, Row, Values, eliminate, generic_rank
+from dae_sdc.reduction.veils import LIMIT, Veiled, veil
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.symbols import name_of
+
+__all__ = ["Goal", "Pass", "Separated", "separate"]
+
+Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One elimination.
+
+    Parameters
+    ----------
+    differentiated : int
+        Number of equations that were differentiated before it.
+    rank : int
+        Rank of E.
+    constraints : tuple of str
+        Names of the constraints that were left over.
+    cost : Veiled
+        Operations of E, g and all constraints so far.
+    """
+
+    differentiated: int
+    rank: int
+    constraints: tuple[str, ...]
+    cost: Veiled
+
+
+@dataclass(frozen=True)
+class Separated:
+    """A system of index 1 or 0, and its invariants.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where the expressions are.
+    orders : tuple of int
+        Order of the derivative of every unknown that E contains.
+    factored : Factored
+        E and g; ``rest`` are the algebraic equations of a system of index 1.
+    algebraic : tuple of int
+        Unknowns whose derivatives of that order are not in E.
+    solved : dict of int to int
+        Of an explicit system of index 1, the algebraic unknowns as functions of the others.
+    hidden : tuple of (str, int)
+        Names and nodes of the constraints that are no equations any more.
+    kept : tuple of str
+        Names of the algebraic equations.
+    passes : tuple of Pass
+        The eliminations; how often was differentiated is one less.
+    factors : tuple of Factored
+        What all eliminations gave, for the watch on pivots.
+    """
+
+    graph: Graph
+    orders: tuple[int, ...]
+    factored: Factored
+    algebraic: tuple[int, ...]
+    solved: dict[int, int]
+    hidden: tuple[tuple[str, int], ...]
+    kept: tuple[str, ...]
+    passes: tuple[Pass, ...]
+    factors: tuple[Factored, ...]
+
+    @property
+    def index(self) -> int:
+        """Index of the system: 1 where it has algebraic equations, else 0."""
+        return int(bool(self.factored.rest))
+
+    @property
+    def differentiations(self) -> int:
+        """How often equations were differentiated."""
+        return len(self.passes) - 1
+
+    @property
+    def pivots(self) -> tuple[tuple[int, ...], ...]:
+        """The pivots of all eliminations, which tell two separations of one system apart."""
+        return tuple((*found.columns, *found.pivots) for found in self.factors)
+
+    def derivatives(self) -> dict[int, int]:
+        """The highest derivatives by back substitution, where E is square but for algebraic unknowns."""
+        graph, found = self.graph, self.factored
+        solution: dict[int, int] = {}
+        for row, right, column in reversed(list(zip(found.rows, found.right, found.columns, strict=True))):
+            for j, node in row.items():
+                if j != column:
+                    right = graph.sub(right, graph.mul(node, solution[j]))
+            solution[column] = graph.div(right, row[column])
+        return solution
+
+
+def separate(
+    graph: Graph,
+    roots: Sequence[int],
+    n: int,
+    names: Sequence[str],
+    goal: Goal = "implicit",
+    fraction_free: bool = False,
+    limit: int | None = LIMIT,
+    values: Values | None = None,
+    most: int | None = None,
+) -> Separated:
+    """Reduce the index of equations by separation.
+
+    Parameters
+    ----------
+    graph : Graph
+        That of the equations; it grows.
+    roots : sequence of int
+        Expressions that vanish.
+    n : int
+        Number of unknowns.
+    names : sequence of str
+        Names of the equations.
+    goal : {"ode", "implicit", "semi-explicit", "explicit"}
+        When to stop: with a regular E; at index 1; at index 1 if the algebraic unknowns are not in E; or if,
+        besides, the algebraic equations are linear in them.
+    fraction_free : bool
+        Whether elimination multiplies by pivots in place of dividing by them.
+    limit : int or None
+        Nodes above which an expression becomes a veil, in the counts.
+    values : callable, optional
+        Values at a point, by which weak pivots are avoided.
+    most : int, optional
+        Largest number of nodes by which the graph may grow.
+
+    Returns
+    -------
+    Separated
+        The system.
+
+    Raises
+    ------
+    GrowthError
+        If the graph grows too large.
+    InputError
+        If equations contradict each other or follow from others.
+    """
+    orders = _linear_orders(graph, roots, n)
+    bound = None if most is None else len(graph) + most
+    rows, right = _quasilinear(graph, roots, orders)
+    origins = [(name, 0) for name in names]
+    hidden: list[tuple[str, int]] = []
+    passes: list[Pass] = []
+    factors: list[Factored] = []
+    differentiated = 0
+    while True:
+        found = eliminate(graph, rows, right, fraction_free, values, bound)
+        found.rest = [graph.neg(node) for node in found.rest]  # with the signs of the equations
+        factors.append(found)
+        left = [origins[i] for i in found.origins]
+        kept = tuple(name_of(*origin) for origin in left)
+        _check(graph, found, kept)
+        outputs = [node for row in found.rows for node in row.values()] + found.right + found.rest
+        cost = veil(graph, [*outputs, *(node for _, node in hidden)], limit)
+        passes.append(Pass(differentiated, len(found.rows), kept, cost))
+        if not found.rest:
+            return Separated(graph, orders, found, (), {}, tuple(hidden), (), tuple(passes), tuple(factors))
+        new_rows, new_right = _differentiated(graph, found.rest, orders)
+        if goal != "ode" and generic_rank(graph, [*found.rows, *new_rows]) == n:
+            absent = tuple(sorted(set(range(n)) - {j for row in found.rows for j in row}))
+            ended = Separated(
+                graph, orders, found, absent, {}, tuple(hidden), kept, tuple(passes), tuple(factors)
+            )
+            if goal == "implicit":
+                return ended
+            if len(absent) == len(found.rest):
+                if goal == "semi-explicit":
+                    return ended
+                solved = _solved(graph, found.rest, new_rows, [(j, orders[j] - 1) for j in absent], values)
+                if solved is not None:
+                    return Separated(
+                        graph,
+                        orders,
+                        found,
+                        absent,
+                        solved,
+                        tuple(hidden),
+                        kept,
+                        tuple(passes),
+                        tuple(factors),
+                    )
+        if len(passes) > sum(orders) + 1:
+            raise InputError(
+                "differentiating the equations does not end: some of them follow from others; check "
+                + ", ".join(kept)
+            )
+        hidden += zip(kept, found.rest, strict=True)
+        differentiated = len(found.rest)
+        rows, right = [*found.rows, *new_rows], [*found.right, *new_right]
+        origins = [("", 0)] * len(found.rows) + [(name, order + 1) for name, order in left]
+        if bound is not None and len(graph) > bound:
+            raise GrowthError(
+                f"the expressions have grown by more than {most} parts; take the method 'stages'"
+            )
+
+
+def _linear_orders(graph: Graph, roots: Sequence[int], n: int) -> tuple[int, ...]:
+    """For every unknown an order such that the equations are linear in the derivatives of these orders.
+
+    It is one above the highest that occurs where the equations are not linear in that; they are then
+    constraints of the derivatives below.
+    """
+    orders = [1] * n
+    for root in roots:
+        for j, k in graph.depends(root):
+            orders[j] = max(orders[j], k)
+    while True:
+        raised: set[int] = set()
+        tops = {(j, order) for j, order in enumerate(orders)}
+        for root in roots:
+            for leaf, slope in graph.gradient(root).items():
+                kind, j, k = graph.leaves[leaf]
+                if kind == "u" and (j, k) in tops:
+                    curved = tops & graph.depends(slope)
+                    if curved:
+                        raised |= {j} | {i for i, _ in curved}
+        if not raised:
+            return tuple(orders)
+        for j in raised:
+            orders[j] += 1
+
+
+def _quasilinear(graph: Graph, roots: Sequence[int], orders: Sequence[int]) -> tuple[list[Row], list[int]]:
+    """A and b of A x' = b."""
+    tops = {graph.variable(j, order): j for j, order in enumerate(orders)}
+    rows = [
+        {tops[leaf]: slope for leaf, slope in graph.gradient(root).items() if leaf in tops} for root in roots
+    ]
+    constant = graph.substitute(list(roots), dict.fromkeys(tops, graph.zero))
+    return rows, [graph.neg(node) for node in constant]
+
+
+def _differentiated(graph: Graph, roots: Sequence[int], orders: Sequence[int]) -> tuple[list[Row], list[int]]:
+    """The time derivatives of constraints as rows of A x' = b."""
+    rows: list[Row] = []
+    right: list[int] = []
+    for root in roots:
+        row: Row = {}
+        rate = graph.zero
+        for leaf, slope in sorted(graph.gradient(root).items()):
+            kind, j, k = graph.leaves[leaf]
+            if kind == "t":
+                rate = graph.add(rate, slope)
+            elif kind == "u" and k == orders[j] - 1:
+                row[j] = slope
+            elif kind == "u":
+                rate = graph.add(rate, graph.mul(slope, graph.variable(j, k + 1)))
+        rows.append(row)
+        right.append(graph.neg(rate))
+    return rows, right
+
+
+def _check(graph: Graph, found: Factored, names: Sequence[str]) -> None:
+    """Refuse what is left over if it is no constraint of the unknowns."""
+    for node, name in zip(found.rest, names, strict=True):
+        if graph.is_zero(node):
+            raise InputError(
+                f"{name} follows from the other equations, which do not determine all unknowns; replace it"
+            )
+        if not graph.depends(node):
+            raise InputError(
+                f"{name} contradicts the other equations, which leave no unknown in it; change one"
+            )
+
+
+def _solved(
+    graph: Graph,
+    rest: Sequence[int],
+    slopes: Sequence[Row],
+    unknowns: Sequence[tuple[int, int]],
+    values: Values | None,
+) -> dict[int, int] | None:
+    """The algebraic unknowns from equations that are linear in them; None where they are not."""
+    leaves = {graph.variable(j, k): j for j, k in unknowns}
+    algebraic = set(unknowns)
+    rows = [{j: row[j] for j in leaves.values() if j in row} for row in slopes]
+    if any(graph.depends(node) & algebraic for row in rows for node in row.values()):
+        return None
+    constant = graph.substitute(list(rest), dict.fromkeys(leaves, graph.zero))
+    found = eliminate(graph, rows, [graph.neg(node) for node in constant], values=values)
+    ended = Separated(graph, (), found, (), {}, (), (), (), ())
+    return ended.derivatives()

@@ -1,0 +1,112 @@
+"""Names for large parts of expressions, and what expressions cost with them.
+
+A veil is a variable that stands for a part of an expression: v_k(x, t, v_1, ..., v_(k-1)). In a graph of
+shared expressions every node is computed once, so that a veil only has to be given a name, and derivatives go
+through it by the chain rule as they go through any node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.operations import Cost, Op, cost
+
+__all__ = ["LIMIT", "TreeSizes", "Veiled", "veil"]
+
+LIMIT = 500
+"""Nodes, operands and leaves included, above which an expression gets a name."""
+
+_MOST = 2**62
+
+
+class TreeSizes:
+    """Numbers of nodes of expressions as they would be written, without sharing.
+
+    Parameters
+    ----------
+    graph : Graph
+        The expressions.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._sizes: dict[int, int] = {}
+
+    def __getitem__(self, root: int) -> int:
+        sizes, graph = self._sizes, self._graph
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in sizes:
+                stack.pop()
+                continue
+            operands = graph.operands(node)
+            missing = [arg for arg in operands if arg not in sizes]
+            if missing:
+                stack.extend(missing)
+            else:
+                sizes[node] = min(_MOST, 1 + sum(sizes[arg] for arg in operands))
+        return sizes[root]
+
+
+@dataclass(frozen=True)
+class Veiled:
+    """Expressions with names for their large parts.
+
+    Parameters
+    ----------
+    nodes : tuple of int
+        What the veils stand for, in an order in which they can be computed.
+    shared : Cost
+        Functions, multiplications, additions and divisions where every part is computed once.
+    trees : Cost
+        The same, counted as expressions and veils are written: what stands in two places counts in both.
+    """
+
+    nodes: tuple[int, ...]
+    shared: Cost
+    trees: Cost
+
+
+def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veiled:
+    """Name the parts of expressions that have more than ``limit`` nodes.
+
+    Parameters
+    ----------
+    graph : Graph
+        The expressions.
+    roots : sequence of int
+        Those that are wanted.
+    limit : int or None
+        Largest number of nodes of an expression without a name; None for no veils at all.
+
+    Returns
+    -------
+    Veiled
+        The names, and the costs with them.
+    """
+    sizes: dict[int, int] = {}
+    own: dict[int, Cost] = {}
+    named: list[int] = []
+    free = Cost(0, 0, 0, 0)
+    shared = trees = free
+    for node in graph.below(roots):
+        op, operands = graph.op[node], graph.operands(node)
+        if not operands:
+            sizes[node], own[node] = 1, free
+            continue
+        price = cost(op, graph.args[node][1] if op is Op.INTPOW else 1)
+        shared = _sum(shared, price)
+        size, price = 1 + sum(sizes[arg] for arg in operands), _sum(price, *(own[arg] for arg in operands))
+        if limit is not None and size > limit:
+            named.append(node)
+            trees = _sum(trees, price)
+            size, price = 1, free
+        sizes[node], own[node] = size, price
+    return Veiled(tuple(named), shared, _sum(trees, *(own[root] for root in roots)))
+
+
+def _sum(*costs: Cost) -> Cost:
+    return Cost(*map(sum, zip(*costs, strict=True)))

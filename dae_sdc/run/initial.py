@@ -1,0 +1,162 @@
+"""Consistent initial values, from guesses and from values that are fixed.
+
+Example: dae-sdc initial pendulum --fixed x=0.6 --guess y=0.5
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.errors import InputError, require_number
+from dae_sdc.initial.consistent import Initial
+from dae_sdc.initial.search import initial_of_model, initial_of_problem
+from dae_sdc.problems._models import MODELS
+from dae_sdc.registry import unknown
+from dae_sdc.run import options
+from dae_sdc.run.description import make_problem
+from dae_sdc.run.models import make_model
+
+if TYPE_CHECKING:
+    from dae_sdc.symbolic.model import Model
+
+
+def initial(
+    equations: str | Model | ProblemDAE | type[ProblemDAE] | Any,
+    *,
+    fixed: Mapping[str, float] | Iterable[str] | None = None,
+    guesses: Mapping[str, float] | None = None,
+    u0: Any = None,
+    t0: float | None = None,
+    seed: int = 0,
+    restarts: int | None = None,
+    params: Mapping[str, Any] | None = None,
+) -> Initial:
+    r"""Values at which the equations of a DAE hold, and all that follows from them by differentiation.
+
+    .. math::
+        \min \tfrac12 \| W (x - \tilde x) \|^2 \quad\text{subject to}\quad
+        f_i^{(k)}(t, x, x', \ldots) = 0, \quad k \le c_i
+
+    with the offsets c of the structural analysis, stage by stage: values bound by equations that are
+    differentiated less come first, and are not changed by the stages after, unless there is no solution else.
+    Where a solution exists with the given values as they are, none is changed, and a fixed one never is.
+
+    Parameters
+    ----------
+    equations : str, Model, ProblemDAE, type or callable
+        Model or problem: its name in the library, ``file.py:name``, itself, or the class or function that
+        makes it. A library's model goes before the problem of the same name.
+    fixed : mapping of str to float, or iterable of str, optional
+        Values that must not be changed, by name, "der(x)" for the derivative of x; or names of those whose
+        guesses must not.
+    guesses : mapping of str to float, optional
+        Values that are changed as little as possible. Start values of a model are guesses, or fixed where it
+        says so.
+    u0 : array_like, shape (n,), optional
+        Of a problem: guesses of all unknowns; those it has itself if not given.
+    t0 : float, optional
+        Time; the start of the interval if not given.
+    seed : int
+        Of the random starts from which other solutions are looked for.
+    restarts : int, optional
+        Number of these; 12, and 0 where there are more than 800 values, if not given.
+    params : mapping, optional
+        Parameters of the model or problem.
+
+    Returns
+    -------
+    Initial
+        State ``u`` and derivative ``du`` for :func:`dae_sdc.run.solve.solve`, all ``values``, what was
+        ``changed`` and ``violated``, what is ``free``, and other ``solutions``; ``print`` shows it.
+
+    Raises
+    ------
+    InconsistentStateError
+        If there are no such values: with the names of the fixed values and equations that contradict each
+        other.
+    InputError
+        If something given cannot be used.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001). P. Stocco, E. Bertolazzi:
+    Acausal modelling and index reduction by separation. R. P. K. Chan, P. Chartier, A. Murua:
+    Post-projected Runge-Kutta methods for index-2 DAEs, Appl. Numer. Math. 42 (2002).
+    """
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed must be an integer, at least 0; got {seed!r}")
+    if restarts is not None and (isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0):
+        raise InputError(f"restarts must be an integer, at least 0; got {restarts!r}")
+    settings: dict[str, Any] = {
+        "fixed": fixed,
+        "guesses": guesses,
+        "t0": t0,
+        "seed": seed,
+        "restarts": restarts,
+    }
+    if _is_problem(equations):
+        return initial_of_problem(make_problem(equations, params), u0=u0, **settings)
+    if u0 is not None:
+        raise InputError("u0 belongs to problems; of a model give guesses by name")
+    return initial_of_model(make_model(equations, params), **settings)
+
+
+def _is_problem(equations: Any) -> bool:
+    if isinstance(equations, str):
+        if equations in MODELS or ".py" in equations:
+            return False
+        if equations in PROBLEMS:
+            return True
+        raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
+    return isinstance(equations, ProblemDAE) or (
+        isinstance(equations, type) and issubclass(equations, ProblemDAE)
+    )
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc initial``."""
+    parser.add_argument("model", help="name of a model or problem, or FILE.py:NAME of a model")
+    for name, what in (("fixed", "value that must not be changed"), ("guess", "guess of a value")):
+        parser.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="NAME=VALUE",
+            help=f'{what}, "der(x)=1" for a derivative; may be repeated',
+        )
+    parser.add_argument("--t0", type=float, help="time (the start of the interval)")
+    parser.add_argument("--restarts", type=int, help="random starts for other solutions (12)")
+    options.add(parser, "param")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (0)")
+
+
+def _values(option: str, pairs: list[str]) -> dict[str, float]:
+    found = {}
+    for pair in pairs:
+        name, equals, text = pair.rpartition("=")
+        try:
+            value = float(text)
+        except ValueError:
+            equals = ""
+        if not (equals and name):
+            raise InputError(f"--{option} takes NAME=VALUE, for instance x=0.5; got '{pair}'")
+        found[name.strip()] = require_number(name, value)
+    return found
+
+
+def main(args: argparse.Namespace) -> int:
+    """Run ``dae-sdc initial``."""
+    found = initial(
+        args.model,
+        fixed=_values("fixed", args.fixed),
+        guesses=_values("guess", args.guess),
+        t0=args.t0,
+        seed=args.seed,
+        restarts=args.restarts,
+        params=options.parameters(args.param),
+    )
+    print(found)
+    return 0

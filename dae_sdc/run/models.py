@@ -1,0 +1,91 @@
+"""Models by name, from a file, or as they are."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from dae_sdc.errors import InputError
+from dae_sdc.problems._models import MODELS
+from dae_sdc.registry import unknown
+
+if TYPE_CHECKING:
+    from dae_sdc.symbolic.model import Model
+
+ModelLike: TypeAlias = "str | Path | Model | Callable[..., Model]"
+"""A name in the library, ``file.py`` or ``file.py:name``, a model, or a function that returns one."""
+
+
+def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Model:
+    """A model given in any way.
+
+    Parameters
+    ----------
+    model : str, Path, Model or callable
+        See :data:`ModelLike`. A file of Python is run; what it calls ``model``, or by the name behind the
+        colon, is a model or a function that returns one.
+    params : mapping, optional
+        Arguments of the function, or values of parameters of the model.
+
+    Returns
+    -------
+    Model
+        The model; one that was given is returned itself, with the parameters set.
+
+    Raises
+    ------
+    InputError
+        For an unknown name, a file without a model, or arguments and parameters that do not exist.
+    """
+    from dae_sdc.symbolic.model import Model
+
+    given = dict(params or {})
+    found: Any = model
+    if isinstance(model, str | Path):
+        path, _, name = str(model).partition(":")
+        found = _from_file(path, name) if path.endswith(".py") else MODELS[str(model)]
+    if callable(found) and not isinstance(found, Model):
+        found = _called(found, given)
+    if not isinstance(found, Model):
+        raise InputError(
+            f"a model is a name in the library, a file.py:name, a Model or a function that returns one; "
+            f"got {found!r}"
+        )
+    for name, value in given.items():
+        if name not in found.parameters_by_name:
+            raise InputError(unknown(f"parameter of model {found.name}", name, found.parameters_by_name))
+        found.parameters_by_name[name].value = float(value)
+    return found
+
+
+def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
+    """Call a function with those of the arguments that it has, which are taken out of them."""
+    known = inspect.signature(function).parameters
+    own = {name: given.pop(name) for name in list(given) if name in known}
+    missing = [p.name for p in known.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
+    missing = [name for name in missing if name not in own]
+    if missing:
+        raise InputError(f"{getattr(function, '__name__', function)} needs {', '.join(missing)}")
+    return function(**own)
+
+
+def _from_file(path: str, name: str) -> Any:
+    """What a file of Python defines under a name."""
+    if not Path(path).is_file():
+        raise InputError(f"there is no file {path}; give the path of a Python file with a model")
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec is not None and spec.loader is not None  # the name ends in .py
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(spec.name, module)
+    spec.loader.exec_module(module)
+    found = getattr(module, name or "model", None)
+    if found is None:
+        raise InputError(
+            f"{path} defines no '{name or 'model'}'; behind a colon give the name of a model in it, "
+            f"{path}:NAME"
+        )
+    return found

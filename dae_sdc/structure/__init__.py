@@ -1,0 +1,1 @@
+"""Structural analysis of DAEs: offsets, index, blocks, stages, and repair where it fails."""

@@ -1,0 +1,361 @@
+"""The structure of a DAE: index, degrees of freedom, blocks, stages, and what must be given at the start."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.errors import InputError
+from dae_sdc.structure.blocks import Block, Stages, Task, coarse_blocks, fine_blocks
+from dae_sdc.structure.differentiation import Differentiation, differentiate
+from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
+from dae_sdc.structure.rank import RankTest, exact_rank, floating_rank
+from dae_sdc.structure.series import NoValueError, evaluate
+from dae_sdc.structure.signature import (
+    Integers,
+    ModelWithGraph,
+    Signature,
+    StructuralModel,
+    derivative_name,
+    listed,
+)
+from dae_sdc.structure.states import choose_states
+from dae_sdc.symbolic.dag import UNKNOWN, VEIL
+from dae_sdc.symbolic.symbols import name_of
+
+LARGEST_ARRAY = 20_000
+"""Rows of a derivative array up to which the differentiation index is found without being asked for."""
+
+MOST_WORK = 20_000_000
+"""Operations after which this is given up, if nobody asked for it: a few seconds."""
+
+_MOST_LINES = 40
+"""Equations, blocks or stages that are printed."""
+
+
+@dataclass(frozen=True, eq=False)
+class Structure:
+    r"""What the signature matrix and the system Jacobian of a DAE say about it.
+
+    Everything is in the order of the equations and unknowns of the model.
+
+    Parameters
+    ----------
+    signature : Signature
+        Highest orders of derivative.
+    transversal : array of int, shape (n,)
+        The unknown that each equation is assigned to, with the largest sum of orders.
+    c, d : array of int, shape (n,)
+        Canonical offsets: equation i is differentiated c_i times, and this determines :math:`x_j^{(d_j)}`.
+    coarse, fine : tuple of Block
+        Irreducible blocks of the signature matrix and of the system Jacobian, in the order of solution.
+    states : array of int, shape (n,)
+        Number of values of each unknown and its derivatives, from the unknown itself on, that are free.
+    nonlinear : array of bool, shape (n,)
+        Equations that are, or may be, nonlinear in the derivatives they are solved for undifferentiated.
+    test : RankTest or None
+        Rank of the system Jacobian :math:`\partial f_i / \partial x_j^{(d_j - c_i)}`; None where only a
+        signature is known.
+    differentiation : Differentiation or None
+        What the derivative array says; None where it was not looked at.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
+    N. S. Nedialkov, J. D. Pryce, G. Tan: DAESA, a Matlab tool for structural analysis of DAEs, ACM Trans.
+    Math. Softw. 41 (2015).
+    """
+
+    signature: Signature
+    transversal: Integers
+    c: Integers
+    d: Integers
+    coarse: tuple[Block, ...]
+    fine: tuple[Block, ...]
+    states: Integers
+    nonlinear: npt.NDArray[np.bool_]
+    test: RankTest | None = None
+    differentiation: Differentiation | None = None
+
+    @property
+    def size(self) -> int:
+        """Number of equations."""
+        return int(self.c.size)
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the unknowns."""
+        return self.signature.names
+
+    @property
+    def equation_names(self) -> Sequence[str]:
+        """Names of the equations."""
+        return self.signature.equation_names
+
+    @property
+    def index(self) -> int:
+        """Structural index; the true one can be smaller, and if the system Jacobian is singular, larger."""
+        return structural_index(self.c, self.d)
+
+    @property
+    def differentiation_index(self) -> int | None:
+        """How often equations must be differentiated until all derivatives follow; None if not known."""
+        return None if self.differentiation is None else self.differentiation.index
+
+    @property
+    def dof(self) -> int:
+        """Number of values that are free at the start, as far as the offsets tell: sum of d - sum of c."""
+        return int(self.d.sum() - self.c.sum())
+
+    @property
+    def true_dof(self) -> int | None:
+        """Number of values that are free at the start, by the derivative array; None if not known."""
+        return None if self.differentiation is None else self.differentiation.dof
+
+    @property
+    def rank(self) -> int | None:
+        """Rank of the system Jacobian; None where only a signature is known."""
+        return None if self.test is None else self.test.rank
+
+    @property
+    def regular(self) -> bool | None:
+        """Whether the system Jacobian is regular, so that index and degrees of freedom can be trusted."""
+        return None if self.test is None else self.test.rank == self.size
+
+    @property
+    def blocks(self) -> tuple[Block, ...]:
+        """The fine blocks."""
+        return self.fine
+
+    @cached_property
+    def stages(self) -> Stages:
+        """Stages of the solution scheme, from the first values to the highest derivatives."""
+        return Stages(self.fine, self.c, self.d, self.states, self.nonlinear)
+
+    @property
+    def free(self) -> list[tuple[int, int]]:
+        """Unknown and order of derivative of the values that must be given at the start, one a freedom."""
+        return [(j, k) for j, count in enumerate(self.states.tolist()) for k in range(count)]
+
+    @property
+    def free_names(self) -> list[str]:
+        """Names of :attr:`free`."""
+        return [name_of(self.names[j], k) for j, k in self.free]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the numbers hide, a line each."""
+        said = []
+        if self.test is not None and not self.regular:
+            equations = [self.equation_names[i] for i in self.test.rows[:100]]
+            unknowns = [self._leading(int(j)) for j in self.test.cols[:100]]
+            said.append(
+                f"the system Jacobian has rank {self.rank} of {self.size}: equations "
+                f"{listed(equations, self.test.rows.size)} depend on one another in "
+                f"{listed(unknowns, self.test.cols.size)}, so that index {self.index} and {self.dof} degrees "
+                f"of freedom cannot be trusted; repair the model"
+            )
+        found = self.differentiation
+        if found is not None and found.index is None:
+            said.append(
+                "the equations do not determine all unknowns, however often they are differentiated; one "
+                "follows from others, or contradicts them"
+            )
+        elif found is not None and found.index is not None and self.regular and found.index < self.index:
+            said.append(f"the structural index {self.index} is too high: the true one is {found.index}")
+        return tuple(said)
+
+    def _leading(self, j: int) -> str:
+        return name_of(self.names[j], int(self.d[j]))
+
+    def __str__(self) -> str:
+        largest = [max(block.size for block in blocks) for blocks in (self.coarse, self.fine)]
+        lines = [
+            f"{self.size} equations, structural index {self.index}, degrees of freedom {self.dof}",
+            self._ranks(),
+            f"{len(self.coarse)} coarse and {len(self.fine)} fine blocks, the largest of {largest[0]} and "
+            f"{largest[1]} equations",
+            f"to start: {_short(self.free_names, _MOST_LINES) or 'nothing is free'}",
+            "",
+            *self._table(),
+            "",
+            *self._scheme(),
+            *(f"warning: {text}" for text in self.warnings),
+        ]
+        return "\n".join(lines)
+
+    def _ranks(self) -> str:
+        parts = []
+        if self.test is not None:
+            kind = "regular" if self.regular else f"singular, rank {self.rank} of {self.size}"
+            parts.append(f"system Jacobian {kind}")
+        if self.differentiation_index is not None:
+            parts.append(f"differentiation index {self.differentiation_index}")
+            if self.true_dof != self.dof:
+                parts.append(f"true degrees of freedom {self.true_dof}")
+        elif self.test is not None and self.differentiation is None:
+            parts.append("differentiation index not looked for")
+        return ", ".join(parts) or "system Jacobian not known"
+
+    def _table(self) -> list[str]:
+        shown = range(min(self.size, _MOST_LINES))
+        rows = [("equation", "c", "assigned", "unknown", "d")]
+        for i in shown:
+            j = int(self.transversal[i])
+            assigned = name_of(self.names[j], int(self.d[j] - self.c[i]))
+            rows.append((self.equation_names[i], str(self.c[i]), assigned, self.names[j], str(self.d[j])))
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [
+            "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows
+        ]
+        return [*map(str.rstrip, lines), *_more(self.size, "equations")]
+
+    def _scheme(self) -> list[str]:
+        lines = ["stage: equations -> what they determine"]
+        for stage in self.stages:
+            for task in stage.tasks:
+                if len(lines) > _MOST_LINES:
+                    return [*lines, "      ..."]
+                lines.append(f"{stage.number:>4}: {self._sentence(task)}")
+        return lines
+
+    def _sentence(self, task: Task) -> str:
+        equations = [derivative_name(self.equation_names[i], k) for i, k in task.equations]
+        unknowns, free = (
+            [name_of(self.names[j], k) for j, k in pairs] for pairs in (task.unknowns, task.free)
+        )
+        parts = [f"{_short(equations)} -> {_short(unknowns)}"] if equations else []
+        if free:
+            parts.append(f"free: {_short(free)}")
+        if equations and not task.linear:
+            parts.append("nonlinear")
+        return "; ".join(parts)
+
+
+def _short(names: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return f"{', '.join(names[:most])}{more}"
+
+
+def _more(total: int, what: str) -> list[str]:
+    return [f"... and {total - _MOST_LINES} more {what}"] if total > _MOST_LINES else []
+
+
+def structure(
+    model: StructuralModel | Signature | npt.ArrayLike,
+    *,
+    point: Any = None,
+    differentiation: bool | None = None,
+) -> Structure:
+    """Find the structure of a DAE.
+
+    Parameters
+    ----------
+    model : model, Signature or matrix
+        A model; or the orders of derivative alone, in a matrix with -inf where an unknown does not occur.
+    point : optional
+        Values, as ``model.system_jacobian`` takes them, at which the rank of the system Jacobian is found; at
+        a random point, exactly, if not given.
+    differentiation : bool, optional
+        Whether the differentiation index is found from the derivative array; for small models if not given.
+
+    Returns
+    -------
+    Structure
+        Offsets, index, degrees of freedom, blocks, ranks, stages and warnings.
+
+    Raises
+    ------
+    StructureError
+        If equations and unknowns do not match; with the names of what is over- and under-determined.
+    """
+    found = analyse(model)
+    if isinstance(model, StructuralModel) and (found.test is None or point is not None):
+        test = floating_rank(model.system_jacobian(found.c, found.d, point), found.fine)
+        found = replace(found, test=test)
+    if isinstance(model, ModelWithGraph):
+        found = replace(found, differentiation=_differentiate(model, found, differentiation))
+    return found
+
+
+def analyse(model: StructuralModel | Signature | npt.ArrayLike) -> Structure:
+    """The structure with the exact rank of the system Jacobian where equations are known, and no more."""
+    signature = Signature.of(model)
+    transversal = find_transversal(signature)
+    c, d = canonical_offsets(signature, transversal)
+    coarse, fine = coarse_blocks(signature, transversal), fine_blocks(signature, transversal, c, d)
+    states, test = signature_states(signature, transversal), None
+    nonlinear = np.ones(c.size, dtype=bool)
+    if isinstance(model, ModelWithGraph):
+        values = leading_values(model, c, d)
+        test = exact_rank(c.size, values, fine)
+        if test.rank == c.size:
+            states = choose_states(values, fine, c, d)
+        nonlinear = _nonlinear_rows(model, fine, c, d)
+    return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test)
+
+
+def signature_states(signature: Signature, transversal: Integers) -> Integers:
+    """Number of free derivatives of each unknown: the order in which its equation contains it."""
+    states = np.zeros(transversal.size, dtype=np.int64)
+    on = signature.cols == transversal[signature.rows]
+    states[signature.cols[on]] = signature.orders[on]
+    return states
+
+
+def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
+    """The system Jacobian at a random point of the finite field: entries by equation and unknown."""
+    try:
+        outputs = evaluate(model.graph, model.roots, 0)
+    except NoValueError:
+        raise InputError(
+            "an equation divides by something that is 0 for all values; write it without the quotient"
+        ) from None
+    return {
+        (i, j): series[0]
+        for i, (_, partials) in enumerate(outputs)
+        for (j, k), series in partials.items()
+        if k == d[j] - c[i] and series[0]
+    }
+
+
+def _differentiate(model: ModelWithGraph, found: Structure, wanted: bool | None) -> Differentiation | None:
+    # A hidden constraint that the offsets do not show costs a degree of freedom.
+    most = found.index if found.regular else found.index + found.dof + 1
+    limit = None
+    if wanted is None:
+        wanted, limit = found.size * (found.index + 1) <= LARGEST_ARRAY, MOST_WORK
+    if not wanted:
+        return None
+    return differentiate(model.graph, list(model.roots), found.signature, most, limit)
+
+
+def _nonlinear_rows(
+    model: ModelWithGraph, blocks: Sequence[Block], c: Integers, d: Integers
+) -> npt.NDArray[np.bool_]:
+    """Equations that are nonlinear in the derivatives that their fine block is solved for."""
+    graph = model.graph
+    block_of_row, block_of_col = np.empty_like(c), np.empty_like(d)
+    for number, block in enumerate(blocks):
+        block_of_row[block.rows] = block_of_col[block.cols] = number
+    nonlinear = np.zeros(c.size, dtype=bool)
+    for i, root in enumerate(model.roots):
+        slopes = graph.gradient(root, veils=True)
+        top = {
+            leaf
+            for leaf in slopes
+            if graph.leaves[leaf].kind == "u"
+            and graph.leaves[leaf].order == d[graph.leaves[leaf].index] - c[i]
+            and block_of_col[graph.leaves[leaf].index] == block_of_row[i]
+        }
+        nonlinear[i] = any(
+            graph.mark[slopes[leaf]] & (UNKNOWN | VEIL)
+            and any(inner in top for inner in graph.below([slopes[leaf]], veils=True))
+            for leaf in top
+        )
+    return nonlinear

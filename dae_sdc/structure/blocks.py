@@ -1,0 +1,242 @@
+"""Blocks of equations that can be solved one after the other, and the stages of the solution scheme."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, overload
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_matrix
+from scipy.sparse.csgraph import connected_components
+
+from dae_sdc.structure.signature import Integers, Signature
+
+
+@dataclass(frozen=True, eq=False)
+class Block:
+    """Equations and as many unknowns that are found together.
+
+    Parameters
+    ----------
+    rows, cols : array of int
+        Equations, and the unknowns that the transversal gives them, in the same order.
+    """
+
+    rows: Integers
+    cols: Integers
+
+    @property
+    def size(self) -> int:
+        """Number of equations."""
+        return int(self.rows.size)
+
+
+def strong_components(n: int, source: Integers, goal: Integers) -> Integers:
+    """Number of the strong component of each node, such that no edge leads to a smaller number.
+
+    Parameters
+    ----------
+    n : int
+        Number of nodes.
+    source, goal : array of int
+        Edges.
+
+    Returns
+    -------
+    array of int, shape (n,)
+        Numbers from 0, in a topological order of the components.
+    """
+    graph = coo_matrix((np.ones(source.size, dtype=np.int8), (source, goal)), shape=(n, n)).tocsr()
+    count, found = connected_components(graph, directed=True, connection="strong")
+    labels: Integers = found.astype(np.int64)
+    # Tarjan's and Pearce's algorithms finish components in a topological order, forwards or backwards; which
+    # of the two is not documented.
+    if np.all(labels[source] <= labels[goal]):
+        return labels
+    if np.all(labels[source] >= labels[goal]):
+        return np.asarray(count - 1 - labels, dtype=np.int64)
+    return _sorted_topologically(count, labels, source, goal)
+
+
+def _sorted_topologically(count: int, labels: Integers, source: Integers, goal: Integers) -> Integers:
+    """Renumber components by Kahn's algorithm."""
+    tail, head = labels[source], labels[goal]
+    tail, head = tail[tail != head], head[tail != head]
+    by_tail = np.argsort(tail, kind="stable")
+    ends = np.searchsorted(tail[by_tail], np.arange(count + 1)).tolist()
+    heads = head[by_tail].tolist()
+    missing = np.bincount(head, minlength=count).tolist()
+    ready = [node for node in range(count) if not missing[node]]
+    for node in ready:
+        for other in heads[ends[node] : ends[node + 1]]:
+            missing[other] -= 1
+            if not missing[other]:
+                ready.append(other)
+    number = np.empty(count, dtype=np.int64)
+    number[ready] = np.arange(count)
+    return number[labels]
+
+
+def find_blocks(rows: Integers, cols: Integers, transversal: Integers) -> tuple[Block, ...]:
+    """The irreducible diagonal blocks of a pattern, in an order in which they can be solved.
+
+    Parameters
+    ----------
+    rows, cols : array of int, shape (nnz,)
+        Entries of the pattern, the transversal among them.
+    transversal : array of int, shape (n,)
+        The unknown of each equation.
+
+    Returns
+    -------
+    tuple of Block
+        Equations of a block contain unknowns of this block and of earlier ones only.
+    """
+    n = transversal.size
+    equation_of = np.empty(n, dtype=np.int64)
+    equation_of[transversal] = np.arange(n)
+    labels = strong_components(n, equation_of[cols], rows)
+    by_label = np.argsort(labels, kind="stable")
+    starts = np.flatnonzero(np.diff(labels[by_label], prepend=-1))
+    return tuple(Block(part, transversal[part]) for part in np.split(by_label, starts[1:]))
+
+
+def coarse_blocks(signature: Signature, transversal: Integers) -> tuple[Block, ...]:
+    """Blocks of the signature matrix: what can be solved separately, with all its derivatives."""
+    return find_blocks(signature.rows, signature.cols, transversal)
+
+
+def leading(signature: Signature, c: Integers, d: Integers) -> Integers:
+    """Entries of the signature that reach the offsets: the pattern of the system Jacobian."""
+    return np.flatnonzero(signature.orders == d[signature.cols] - c[signature.rows])
+
+
+def fine_blocks(signature: Signature, transversal: Integers, c: Integers, d: Integers) -> tuple[Block, ...]:
+    """Blocks of the system Jacobian: what can be solved separately within a stage."""
+    at = leading(signature, c, d)
+    return find_blocks(signature.rows[at], signature.cols[at], transversal)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """The part of a stage that one fine block does: a system of equations for some derivatives.
+
+    Parameters
+    ----------
+    equations : list of (int, int)
+        Equation and how often it is differentiated.
+    unknowns : list of (int, int)
+        Unknown and order of the derivative that is solved for.
+    free : list of (int, int)
+        Unknown and order of derivatives whose values nothing determines: they must be given.
+    linear : bool
+        No guess of the unknowns is needed, as the equations are differentiated or linear as they stand.
+    """
+
+    equations: list[tuple[int, int]]
+    unknowns: list[tuple[int, int]]
+    free: list[tuple[int, int]]
+    linear: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    r"""Stage k of the solution scheme: equations :math:`f_i^{(k + c_i)}` for :math:`x_j^{(k + d_j)}`.
+
+    Parameters
+    ----------
+    number : int
+        k, from -max(d) to 0; what has a negative order is left out.
+    tasks : tuple of Task
+        One for each fine block that takes part, in the order of solution.
+    """
+
+    number: int
+    tasks: tuple[Task, ...]
+
+    @property
+    def equations(self) -> list[tuple[int, int]]:
+        """Equations of all tasks, with their orders."""
+        return [pair for task in self.tasks for pair in task.equations]
+
+    @property
+    def unknowns(self) -> list[tuple[int, int]]:
+        """What is solved for, with the orders of derivative."""
+        return [pair for task in self.tasks for pair in task.unknowns]
+
+    @property
+    def free(self) -> list[tuple[int, int]]:
+        """What must be given, with the orders of derivative."""
+        return [pair for task in self.tasks for pair in task.free]
+
+
+class Stages(Sequence[Stage]):
+    r"""All stages, each made when it is asked for.
+
+    With :math:`k_c = \max_i c_i`, the stages :math:`-k_c, \dots, 0` are the blocks
+    :math:`B_0, \dots, B_{k_c}` of the fast prolongation; those before hold no
+    equation, only values that must be given.
+
+    Parameters
+    ----------
+    blocks : sequence of Block
+        Fine blocks.
+    c, d : array of int, shape (n,)
+        Offsets.
+    states : array of int, shape (n,)
+        Number of derivatives of each unknown, x included, that are free.
+    nonlinear : array of bool, shape (n,)
+        Equations that are, or may be, nonlinear where they are not differentiated.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
+    W. Wu, G. Reid, S. Ilie: Implicit Riquier bases for PDAE and their semi-discretizations,
+    J. Symb. Comput. 44 (2009).
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        c: Integers,
+        d: Integers,
+        states: Integers,
+        nonlinear: npt.NDArray[np.bool_],
+    ) -> None:
+        self._blocks, self._c, self._d, self._states, self._nonlinear = blocks, c, d, states, nonlinear
+
+    def __len__(self) -> int:
+        return int(self._d.max()) + 1
+
+    @overload
+    def __getitem__(self, index: int) -> Stage: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Stage]: ...
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        if not -len(self) <= index < len(self):
+            raise IndexError(index)
+        number = index % len(self) - len(self) + 1
+        tasks = (self._task(block, number) for block in self._blocks)
+        return Stage(number, tuple(task for task in tasks if task is not None))
+
+    def __iter__(self) -> Iterator[Stage]:
+        return (self[i] for i in range(len(self)))
+
+    def _task(self, block: Block, number: int) -> Task | None:
+        equations = _at(block.rows, self._c, number)
+        derivatives = _at(block.cols, self._d, number)
+        if not derivatives:
+            return None
+        free = [(j, order) for j, order in derivatives if order < self._states[j]]
+        unknowns = [(j, order) for j, order in derivatives if order >= self._states[j]]
+        linear = all(order > 0 or not self._nonlinear[i] for i, order in equations)
+        return Task(equations, unknowns, free, linear)
+
+
+def _at(members: Integers, offsets: Integers, number: int) -> list[tuple[int, int]]:
+    orders = number + offsets[members]
+    return [(int(i), int(order)) for i, order in zip(members, orders, strict=True) if order >= 0]

@@ -1,0 +1,231 @@
+"""Ranks and dependences of sparse matrices, exactly over a finite field or in floating point by blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse.csgraph import reverse_cuthill_mckee
+
+from dae_sdc.errors import InputError
+from dae_sdc.structure.blocks import Block
+from dae_sdc.structure.signature import Integers
+from dae_sdc.symbolic.residues import PRIME
+
+LARGEST_DENSE = 2000
+"""Rows of a matrix that is decomposed by singular values."""
+
+_TOLERANCE = 1e-9  # relative to the largest singular value of an equilibrated matrix
+
+
+class WorkLimitError(Exception):
+    """An elimination takes longer than it may."""
+
+
+class Echelon:
+    """Rows over a finite field in echelon form, to which rows are added one by one.
+
+    A row is a dictionary from columns to values that are not zero. The leading column of a row is its
+    largest one; no two rows have the same.
+
+    Parameters
+    ----------
+    limit : int, optional
+        Operations after which :meth:`reduce` gives up.
+    """
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.rows: dict[int, dict[int, int]] = {}
+        self._limit, self._work = limit, 0
+
+    def reduce(self, row: dict[int, int], down_to: int = 0) -> int | None:
+        """Take what is known off a row, in place, until its leading column is new.
+
+        Parameters
+        ----------
+        row : dict of int to int
+            The row.
+        down_to : int
+            Columns below are carried along, but do not lead.
+
+        Returns
+        -------
+        int or None
+            The new leading column; None if nothing is left of the row.
+
+        Raises
+        ------
+        WorkLimitError
+            After too many operations.
+        """
+        while row:
+            lead = max(row)
+            if lead < down_to:
+                return None
+            known = self.rows.get(lead)
+            if known is None:
+                return lead
+            self._work += len(known)
+            if self._limit is not None and self._work > self._limit:
+                raise WorkLimitError
+            factor = row[lead]
+            for at, value in known.items():
+                left = (row.get(at, 0) - factor * value) % PRIME
+                if left:
+                    row[at] = left
+                else:
+                    row.pop(at, None)
+        return None
+
+    def add(self, row: dict[int, int], down_to: int = 0) -> int | None:
+        """Reduce a row and keep what is left; returns its leading column, None for a dependent row."""
+        lead = self.reduce(row, down_to)
+        if lead is not None:
+            scale = pow(row[lead], -1, PRIME)
+            self.rows[lead] = {at: value * scale % PRIME for at, value in row.items()}
+        return lead
+
+
+@dataclass(frozen=True, eq=False)
+class RankTest:
+    """Rank of a square matrix.
+
+    Parameters
+    ----------
+    rank : int
+        The rank.
+    rows, cols : array of int
+        Rows that depend on one another, and columns that do; empty for a regular matrix.
+    """
+
+    rank: int
+    rows: Integers
+    cols: Integers
+
+
+_NOTHING: Integers = np.empty(0, dtype=np.int64)
+
+
+def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[Block]) -> RankTest:
+    """Rank of a matrix over the finite field.
+
+    Parameters
+    ----------
+    n : int
+        Number of rows and columns.
+    values : mapping of (int, int) to int
+        Entries.
+    blocks : sequence of Block
+        Diagonal blocks of a block triangular form, in whose order elimination is cheap.
+
+    Returns
+    -------
+    RankTest
+        With the supports of all null vectors.
+    """
+    row_place, col_place = _places(n, values, blocks)
+    by_row: list[dict[int, int]] = [{} for _ in range(n)]
+    by_col: list[dict[int, int]] = [{} for _ in range(n)]
+    for (i, j), value in values.items():
+        if value:
+            by_row[row_place[i]][n + int(col_place[j])] = value
+            by_col[n - 1 - col_place[j]][2 * n - 1 - int(row_place[i])] = value
+    echelon = Echelon()
+    rank = sum(echelon.add(dict(row)) is not None for row in by_row)
+    if rank == n:
+        return RankTest(n, _NOTHING, _NOTHING)
+    rows, cols = _dependent(by_row), n - 1 - _dependent(by_col)
+    return RankTest(rank, np.sort(np.argsort(row_place)[rows]), np.sort(np.argsort(col_place)[cols]))
+
+
+def _dependent(rows: list[dict[int, int]]) -> Integers:
+    """Rows that take part in a dependence."""
+    n = len(rows)
+    echelon = Echelon()
+    involved: set[int] = set()
+    for at, row in enumerate(rows):
+        row[at] = 1  # columns below n say which rows were combined
+        if echelon.add(row, down_to=n) is None:
+            involved.update(row)
+    return np.array(sorted(involved), dtype=np.int64)
+
+
+def _places(
+    n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[Block]
+) -> tuple[Integers, Integers]:
+    """Positions of rows and columns such that blocks stay together and long blocks are narrow bands."""
+    rows = np.concatenate([block.rows for block in blocks])
+    cols = np.concatenate([block.cols for block in blocks])
+    row_place, col_place = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    row_place[rows] = np.arange(n)
+    col_place[cols] = np.arange(n)
+    if max(block.size for block in blocks) > 20:
+        keys = np.array(list(values), dtype=np.int64).reshape(-1, 2)
+        block_of = np.repeat(np.arange(len(blocks)), [block.size for block in blocks])
+        source, goal = row_place[keys[:, 0]], col_place[keys[:, 1]]
+        inside = block_of[source] == block_of[goal]
+        ones = np.ones(int(inside.sum()), dtype=np.int8)
+        graph = coo_matrix((ones, (source[inside], goal[inside])), shape=(n, n)).tocsr()
+        order = np.argsort(reverse_cuthill_mckee(csr_matrix(graph + graph.T), symmetric_mode=True))
+        place = np.empty(n, dtype=np.int64)
+        place[np.lexsort((order, block_of))] = np.arange(n)
+        row_place, col_place = place[row_place], place[col_place]
+    return row_place, col_place
+
+
+def floating_rank(matrix: Any, blocks: Sequence[Block]) -> RankTest:
+    """Rank of a sparse matrix of doubles, by singular values.
+
+    Parameters
+    ----------
+    matrix : sparse matrix, shape (n, n)
+        The matrix.
+    blocks : sequence of Block
+        Diagonal blocks of a block triangular form; the whole matrix is looked at only if one is singular.
+
+    Returns
+    -------
+    RankTest
+        With the supports of the null vectors.
+
+    Raises
+    ------
+    InputError
+        If a number is not finite, or a block has more than :data:`LARGEST_DENSE` rows.
+    """
+    matrix = csr_matrix(matrix)
+    n = matrix.shape[0]
+    if not np.isfinite(matrix.data).all():
+        raise InputError("the system Jacobian is not finite at this point; give another one")
+    largest = max(block.size for block in blocks)
+    if largest > LARGEST_DENSE:
+        raise InputError(
+            f"a block of {largest} equations is too large for singular values (at most {LARGEST_DENSE}); "
+            f"leave the point out, and ranks are found exactly at a random one"
+        )
+    if all(_null_spaces(matrix[block.rows][:, block.cols].toarray())[0] == block.size for block in blocks):
+        return RankTest(n, _NOTHING, _NOTHING)
+    if n > LARGEST_DENSE:
+        raise InputError(f"a singular block in more than {LARGEST_DENSE} equations; leave the point out")
+    rank, left, right = _null_spaces(matrix.toarray())
+    return RankTest(rank, _support(left), _support(right))
+
+
+def _support(vectors: npt.NDArray[np.float64]) -> Integers:
+    return np.flatnonzero(np.abs(vectors).max(axis=1, initial=0.0) > 1e-6)
+
+
+def _null_spaces(dense: npt.NDArray[np.float64]) -> tuple[int, npt.NDArray[Any], npt.NDArray[Any]]:
+    """Rank, left and right null vectors, as columns, of a matrix that is equilibrated first."""
+    rows, cols = np.ones(dense.shape[0]), np.ones(dense.shape[1])
+    for _ in range(3):
+        size = np.abs(dense * rows[:, None] * cols)
+        rows /= np.sqrt(np.where(size.max(axis=1) > 0, size.max(axis=1), 1.0))
+        cols /= np.sqrt(np.where(size.max(axis=0) > 0, size.max(axis=0), 1.0))
+    u, values, vt = np.linalg.svd(dense * rows[:, None] * cols)
+    rank = int(np.sum(values > _TOLERANCE * values[0])) if values[0] > 0 else 0
+    return rank, u[:, rank:], vt[rank:].T

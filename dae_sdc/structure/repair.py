@@ -1,0 +1,419 @@
+"""Repair of DAEs whose system Jacobian is singular for all values: structural analysis fails on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
+from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
+from dae_sdc.structure.rank import Echelon
+from dae_sdc.structure.series import NoValueError, evaluate
+from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
+from dae_sdc.symbolic.dag import UNKNOWN, VEIL, Leaf
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.model import Model
+from dae_sdc.symbolic.residues import PRIME
+from dae_sdc.symbolic.symbols import Unknown
+from dae_sdc.symbolic.sympy_input import to_sympy
+
+METHODS = ("auto", "lc", "augmentation")
+"""Ways to repair: linear combinations of equations, copies of equations with new unknowns, what fits."""
+
+_SIMPLE = 2**31  # numerators and denominators of factors that count as constants
+
+
+@dataclass(frozen=True)
+class Step:
+    """One change of the equations.
+
+    Parameters
+    ----------
+    method : str
+        "lc" or "augmentation".
+    equation : str
+        Name of the equation that was replaced.
+    others : tuple of str
+        Names of the equations on which it depends, differentiated as often as they are used.
+    unknowns : tuple of str
+        Names of new unknowns.
+    """
+
+    method: str
+    equation: str
+    others: tuple[str, ...]
+    unknowns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        others = listed(self.others)
+        if self.method == "lc":
+            return f"equation '{self.equation}' replaced by a linear combination with {others}"
+        return (
+            f"copies of {others}, in the new unknowns {listed(self.unknowns)}, take the leading derivatives "
+            f"out of equation '{self.equation}'"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Repair:
+    """A DAE with the same solutions as another whose structure is right.
+
+    Parameters
+    ----------
+    model : Model
+        The repaired equations.
+    structure : Structure
+        Their structure; its differentiation index is that of the equations before.
+    steps : tuple of Step
+        What was changed.
+    """
+
+    model: ModelWithGraph
+    structure: Structure
+    steps: tuple[Step, ...]
+
+
+class System:
+    """Equations in a graph while they are changed.
+
+    Parameters
+    ----------
+    graph : Graph
+        Expressions.
+    roots : sequence of int
+        The node of each equation.
+    names, equation_names : sequence of str
+        Names.
+    """
+
+    def __init__(
+        self, graph: Graph, roots: Sequence[int], names: Sequence[str], equation_names: Sequence[str]
+    ) -> None:
+        self.graph, self.roots = graph, list(roots)
+        self.names, self.equation_names = list(names), list(equation_names)
+
+    def signature(self) -> tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]:
+        """Highest orders of derivative."""
+        entries = [(i, j, k) for i, root in enumerate(self.roots) for j, k in self.graph.depends(root)]
+        rows, cols, orders = np.array(entries, dtype=np.int64).reshape(-1, 3).T
+        return rows, cols, orders
+
+    def system_jacobian(self, c: npt.ArrayLike, d: npt.ArrayLike, point: Any = None) -> Any:
+        """Not needed: ranks are found exactly."""
+        raise NotImplementedError
+
+
+def repair(model: ModelWithGraph, *, method: str = "auto") -> Repair:
+    """Change the equations of a DAE until its system Jacobian is regular.
+
+    While the rows of some equations depend on one another, one of them is replaced. If the factors of the
+    dependence are constant, the combination of derivatives of the equations takes its place (LC). Otherwise
+    it gets new unknowns for the leading derivatives, which copies of the other equations determine
+    (augmentation): as it depends on them in no other way, the derivatives without a new unknown can have any
+    constant values. The highest value of a transversal becomes smaller each time, so that this ends.
+
+    Parameters
+    ----------
+    model : Model
+        Equations and as many unknowns.
+    method : str
+        One of :data:`METHODS`.
+
+    Returns
+    -------
+    Repair
+        The model itself if its system Jacobian is regular.
+
+    Raises
+    ------
+    StructureError
+        If equations and unknowns do not match, or one equation follows from others or contradicts them.
+    InputError
+        If there is no such method, or it cannot repair these equations.
+
+    References
+    ----------
+    G. Tan, N. S. Nedialkov, J. D. Pryce: Conversion methods for improving structural analysis of
+    differential-algebraic equation systems, BIT 57 (2017).
+    T. Oki: Improved structural methods for nonlinear differential-algebraic equations via combinatorial
+    relaxation, IMA J. Numer. Anal. 43 (2023).
+    """
+    if method not in METHODS:
+        raise InputError(unknown("method of repair", method, METHODS))
+    first = found = structure(model)
+    system = System(model.graph, model.roots, model.names, model.equation_names)
+    starts = _starts(model)
+    steps: list[Step] = []
+    while not found.regular:
+        value = found.dof
+        # None of these changes an equation that another one uses.
+        changes = [_change(system, found, one, method, starts) for one in _find_dependences(system, found)]
+        steps += changes
+        found = _again(system, changes)
+        if found.dof >= value:
+            raise InputError(
+                f"the equations cannot be repaired: replacing {listed([step.equation for step in changes])} did "
+                f"not take the leading derivatives out; give the model start values near a consistent point"
+            )
+    if not steps:
+        return Repair(model, first, ())
+    made = _as_model(model, system, starts) if isinstance(model, Model) else system
+    return Repair(made, replace(found, differentiation=first.differentiation), tuple(steps))
+
+
+def _change(
+    system: System,
+    found: Structure,
+    dependence: Dependence,
+    method: str,
+    starts: dict[tuple[int, int], float],
+) -> Step:
+    step = None if method == "augmentation" else _combine(system, found, dependence)
+    if step is not None:
+        return step
+    if method == "lc":
+        raise InputError(
+            f"the factors with which equations {listed(dependence.names(system))} depend on one another are "
+            f"not constant, so that linear combinations do not repair them; use augmentation"
+        )
+    return _augment(system, found, dependence, starts)
+
+
+def _again(system: System, steps: Sequence[Step]) -> Structure:
+    try:
+        return analyse(system)
+    except StructureError as error:
+        if len(steps) == 1:
+            why = f"equation '{steps[0].equation}' follows from {listed(steps[0].others)} or contradicts them"
+        else:
+            names = listed([step.equation for step in steps])
+            why = f"of the equations {names}, some follow from others or contradict them"
+        raise StructureError(f"{why}: {error}") from None
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """Equations of which each depends on all the others, in the leading derivatives.
+
+    Parameters
+    ----------
+    factors : dict of int to int
+        Factors, over the finite field, with which the rows of the system Jacobian add to 0.
+    target : int
+        The equation to replace: one that is differentiated least.
+    pivots : list of int
+        Unknowns in which the rows of the other equations are independent.
+    """
+
+    factors: dict[int, int]
+    target: int
+    pivots: list[int]
+
+    @property
+    def others(self) -> list[int]:
+        """The equations without the target."""
+        return sorted(self.factors.keys() - {self.target})
+
+    def names(self, system: System) -> list[str]:
+        """Names of all."""
+        return [system.equation_names[i] for i in sorted(self.factors)]
+
+
+def _find_dependences(system: System, found: Structure) -> list[Dependence]:
+    """A dependence for each row that is too many; no target is among the other equations of another."""
+    n = found.size
+    rows: list[dict[int, int]] = [{} for _ in range(n)]
+    for (i, j), value in leading_values(system, found.c, found.d).items():
+        rows[i][n + j] = value
+    # Differentiated most first, so that the row that turns out to depend is one of those with the least.
+    echelon = Echelon()
+    dependences = []
+    for i in sorted(range(n), key=lambda i: (-int(found.c[i]), i)):
+        row = {**rows[i], i: 1}
+        if echelon.add(row, down_to=n) is None:
+            inner = Echelon()
+            leads = [inner.add(dict(rows[k])) for k in row if k != i]
+            dependences.append(Dependence(row, i, sorted(lead - n for lead in leads if lead is not None)))
+    return dependences
+
+
+def _combine(system: System, found: Structure, dependence: Dependence) -> Step | None:
+    """Replace the target by a linear combination with constant factors; None if they are not constant."""
+    graph, target = system.graph, dependence.target
+    factors = {}
+    for i, residue in dependence.factors.items():
+        factor = _fraction(residue * pow(dependence.factors[target], -1, PRIME) % PRIME)
+        if factor is None:
+            return None
+        factors[i] = factor
+    rates = {i: int(found.c[i] - found.c[target]) for i in factors}
+    terms = [
+        graph.mul(graph.constant(factor), graph.total_derivative(system.roots[i], rates[i]))
+        for i, factor in factors.items()
+    ]
+    system.roots[target] = _without_what_cancels(graph, graph.add(*terms))
+    return Step("lc", system.equation_names[target], _differentiated(system, rates, dependence.others), ())
+
+
+def _differentiated(system: System, rates: Mapping[int, int], members: Sequence[int]) -> tuple[str, ...]:
+    return tuple(derivative_name(system.equation_names[i], rates[i]) for i in members)
+
+
+def _fraction(residue: int) -> Fraction | None:
+    """The simple fraction that a residue stands for, by Euclid's algorithm; None if it is no such number."""
+    before, rest, old, new = PRIME, residue, 0, 1
+    while rest >= _SIMPLE:
+        quotient = before // rest
+        before, rest, old, new = rest, before - quotient * rest, new, old - quotient * new
+    if not new or abs(new) >= _SIMPLE:
+        return None
+    return Fraction(rest, new)
+
+
+def _without_what_cancels(graph: Graph, node: int) -> int:
+    """The same expression without derivatives on which it does not depend."""
+    wanted = graph.depends(node)
+    idle = [
+        leaf for leaf in graph.leaves_of(node) if leaf.kind == "u" and (leaf.index, leaf.order) not in wanted
+    ]
+    for number in (0, 1, 2):
+        try:
+            values = {graph.leaf(leaf): graph.constant(number) for leaf in idle}
+            (plain,) = graph.substitute([node], values)
+        except InputError:  # divides by 0 there
+            continue
+        if graph.value[plain] == graph.value[node] or graph.is_zero(graph.sub(plain, node)):
+            return plain
+    return node
+
+
+def _augment(
+    system: System, found: Structure, dependence: Dependence, starts: dict[tuple[int, int], float]
+) -> Step:
+    """Give the target new unknowns for its leading derivatives, determined by copies of the others."""
+    graph, target = system.graph, dependence.target
+    rates = {i: int(found.c[i] - found.c[target]) for i in dependence.others}
+    level = found.d - found.c[target]
+    used = [system.roots[target]]
+    used += [graph.total_derivative(system.roots[i], rate) for i, rate in rates.items()]
+    leading = [
+        (j, int(level[j]))
+        for j in sorted({leaf.index for leaf in graph.leaves_of(*used, veils=True) if leaf.kind == "u"})
+        if level[j] >= 0
+    ]
+    first = len(system.names)
+    made: list[str] = []
+    values: dict[int, int] = {}
+    for j, order in leading:
+        if j in dependence.pivots:
+            starts[len(system.names), 0] = starts.get((j, order), 0.0)
+            values[graph.variable(j, order)] = graph.variable(len(system.names))
+            made.append(_new_name(system.names, system.names[j], order))
+            system.names.append(made[-1])
+    idle = [(j, order) for j, order in leading if j not in dependence.pivots]
+    guesses = [0.0] if not _is_nonlinear(graph, used, level) else [None, 0.0, 1.0, 0.375]
+    for guess in guesses:
+        for j, order in idle:
+            number = starts.get((j, order), 0.0) if guess is None else guess
+            values[graph.variable(j, order)] = graph.constant(number)
+        try:
+            replaced, *copies = graph.substitute(used, values)
+        except InputError:  # divides by 0 there
+            continue
+        if _determine(graph, copies, range(first, len(system.names))):
+            break
+    else:
+        raise InputError(
+            f"the copies of {listed(dependence.names(system))} do not determine the new unknowns; give the "
+            f"model start values near a consistent point"
+        )
+    system.roots[target] = replaced
+    system.roots += copies
+    for i in rates:
+        name = system.equation_names[i]
+        system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
+    return Step(
+        "augmentation",
+        system.equation_names[target],
+        _differentiated(system, rates, dependence.others),
+        tuple(made),
+    )
+
+
+def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
+    """Whether expressions are independent in as many unknowns, undifferentiated."""
+    echelon = Echelon()
+    try:
+        outputs = evaluate(graph, nodes, 0)
+    except NoValueError:
+        return False
+    return all(
+        echelon.add({j: series[0] for (j, k), series in partials.items() if j in unknowns and series[0]})
+        is not None
+        for _, partials in outputs
+    )
+
+
+def _is_nonlinear(graph: Graph, nodes: Sequence[int], level: Integers) -> bool:
+    """Whether an expression is nonlinear in the leading derivatives x_j^(level_j)."""
+
+    def top(leaf: Leaf) -> bool:
+        return leaf.kind == "u" and leaf.index < level.size and leaf.order == level[leaf.index]
+
+    return any(
+        top(inner)
+        for node in nodes
+        for leaf, slope in graph.gradient(node, veils=True).items()
+        if top(graph.leaves[leaf]) and graph.mark[slope] & (UNKNOWN | VEIL)
+        for inner in graph.leaves_of(slope, veils=True)
+    )
+
+
+def _new_name(taken: Sequence[str], name: str, order: int) -> str:
+    """A word that no other is called by, such as "x_2" for the second derivative of x."""
+    made = f"{name}_{order}"
+    while made in taken:
+        made += "_"
+    return made
+
+
+def _starts(model: object) -> dict[tuple[int, int], float]:
+    if not isinstance(model, Model):
+        return {}
+    variables = model.variables_by_name.values()
+    return {(j, k): value for j, variable in enumerate(variables) for k, value in variable.start.items()}
+
+
+def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], float]) -> Model:
+    """The changed equations as a model with the variables and parameters of the one before."""
+    title = f"{model.title}, repaired" if model.title else ""
+    made = Model(
+        f"{model.name}-repaired", title=title, interval=model.interval, dt=model.dt, reference=model.reference
+    )
+    for variable in model.variables_by_name.values():
+        bounds: dict[str, Any] = {"minimum": variable.minimum, "maximum": variable.maximum}
+        symbol = made.variable(variable.name, unit=variable.unit, **bounds)
+        for order, value in variable.start.items():
+            made.start(made.der(symbol, order) if order else symbol, value, fixed=order in variable.fixed)
+    for j in range(len(model.names), len(system.names)):
+        made.variable(system.names[j], starts.get((j, 0)))
+    for parameter in model.parameters_by_name.values():
+        made.parameter(parameter.name, parameter.value, unit=parameter.unit)
+    for name, expression in zip(system.equation_names, _expressions(model, system), strict=True):
+        made.equation(expression, name=name)
+    return made
+
+
+def _expressions(model: Model, system: System) -> Iterator[Any]:
+    def symbol(leaf: Leaf) -> Any:
+        if leaf.kind == "u" and leaf.index >= len(model.names):
+            return Unknown(system.names[leaf.index], leaf.order)
+        return model.symbol(leaf)
+
+    return iter(to_sympy(system.graph, system.roots, symbol))

@@ -1,0 +1,331 @@
+"""The signature matrix of a DAE: which equation contains which derivative, and whether numbers match."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse import coo_matrix, csr_matrix
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from dae_sdc.errors import InputError
+
+if TYPE_CHECKING:
+    from dae_sdc.symbolic.graph import Graph
+
+Integers: TypeAlias = npt.NDArray[np.int64]
+
+MOST_NAMES = 6
+"""Names that a message lists before it only counts the others."""
+
+
+class StructureError(InputError):
+    """Equations and unknowns of a model do not match, so that no index exists."""
+
+
+@runtime_checkable
+class StructuralModel(Protocol):
+    """What a model must answer so that its structure can be found."""
+
+    @property
+    def names(self) -> Sequence[str]:
+        """Names of the unknowns."""
+
+    @property
+    def equation_names(self) -> Sequence[str]:
+        """Names of the equations."""
+
+    def signature(self) -> tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]:
+        """Equation, unknown and highest order of derivative of each entry of the signature matrix."""
+
+    def system_jacobian(self, c: npt.ArrayLike, d: npt.ArrayLike, point: Any = None) -> Any:
+        """Derivatives of equations i by x_j^(d_j - c_i), as a sparse matrix."""
+
+
+@runtime_checkable
+class ModelWithGraph(StructuralModel, Protocol):
+    """A model whose equations can be looked into."""
+
+    @property
+    def graph(self) -> Graph:
+        """Expressions."""
+
+    @property
+    def roots(self) -> Sequence[int]:
+        """The node of each equation."""
+
+
+@dataclass(frozen=True, eq=False)
+class Signature:
+    r"""Highest orders of derivative, :math:`\sigma_{ij}`, of the pairs of equation and unknown that occur.
+
+    Parameters
+    ----------
+    rows, cols, orders : array of int, shape (nnz,)
+        Equation i, unknown j and the highest derivative of x_j in equation i; each pair once, in the order
+        of rows and columns.
+    shape : tuple of int
+        Numbers of equations and of unknowns.
+    names, equation_names : sequence of str
+        Names of unknowns and equations.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
+    """
+
+    rows: Integers
+    cols: Integers
+    orders: Integers
+    shape: tuple[int, int]
+    names: Sequence[str]
+    equation_names: Sequence[str]
+
+    @staticmethod
+    def make(
+        entries: tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike],
+        shape: tuple[int, int],
+        names: Sequence[str] | None = None,
+        equation_names: Sequence[str] | None = None,
+    ) -> Signature:
+        """A signature from its entries in any order.
+
+        Parameters
+        ----------
+        entries : tuple of three arrays
+            Rows, columns and orders; of a pair that comes twice the higher order counts.
+        shape : tuple of int
+            Numbers of equations and of unknowns.
+        names, equation_names : sequence of str, optional
+            Names; x1, x2, ... and f1, f2, ... if not given.
+
+        Returns
+        -------
+        Signature
+            With checked entries.
+
+        Raises
+        ------
+        InputError
+            If an entry lies outside the shape, an order is negative, or names are missing.
+        """
+        rows, cols, orders = (np.atleast_1d(np.asarray(part, dtype=np.int64)) for part in entries)
+        if not rows.shape == cols.shape == orders.shape or rows.ndim != 1:
+            raise InputError(
+                f"rows, columns and orders of a signature must be equally long; got {rows.shape}, "
+                f"{cols.shape} and {orders.shape}"
+            )
+        for what, part, size in (("row", rows, shape[0]), ("column", cols, shape[1])):
+            if part.size and (part.min() < 0 or part.max() >= size):
+                raise InputError(f"a {what} of the signature lies outside 0 to {size - 1}")
+        if orders.size and orders.min() < 0:
+            raise InputError("an order of the signature is negative; leave pairs that do not occur out")
+        names = _names("unknown", names, "x", shape[1])
+        equation_names = _names("equation", equation_names, "f", shape[0])
+        key = rows * max(shape[1], 1) + cols
+        by_key = np.lexsort((-orders, key))
+        first = np.ones(key.size, dtype=bool)
+        first[1:] = np.diff(key[by_key]) != 0
+        keep = by_key[first]
+        return Signature(rows[keep], cols[keep], orders[keep], shape, names, equation_names)
+
+    @staticmethod
+    def from_dense(
+        matrix: npt.ArrayLike, names: Sequence[str] | None = None, equation_names: Sequence[str] | None = None
+    ) -> Signature:
+        """A signature from a matrix whose entries are orders, and -inf where an unknown does not occur."""
+        dense = np.asarray(matrix, dtype=float)
+        if dense.ndim != 2:
+            raise InputError(f"a signature matrix has two dimensions; got {dense.ndim}")
+        rows, cols = np.nonzero(np.isfinite(dense))
+        if np.any(dense[rows, cols] % 1):
+            raise InputError("orders of derivative are integers, or -inf where an unknown does not occur")
+        return Signature.make((rows, cols, dense[rows, cols]), dense.shape, names, equation_names)
+
+    @staticmethod
+    def of(model: StructuralModel | Signature | npt.ArrayLike) -> Signature:
+        """The signature of a model, of a matrix, or the signature itself."""
+        if isinstance(model, Signature):
+            return model
+        if isinstance(model, StructuralModel):
+            shape = (len(model.equation_names), len(model.names))
+            return Signature.make(model.signature(), shape, model.names, model.equation_names)
+        return Signature.from_dense(model)
+
+    @cached_property
+    def pattern(self) -> csr_matrix:
+        """Ones where an unknown occurs in an equation."""
+        ones = np.ones(self.rows.size, dtype=np.int8)
+        return coo_matrix((ones, (self.rows, self.cols)), shape=self.shape).tocsr()
+
+    def dense(self) -> npt.NDArray[np.float64]:
+        """The matrix with -inf where an unknown does not occur."""
+        matrix = np.full(self.shape, -np.inf)
+        matrix[self.rows, self.cols] = self.orders
+        return matrix
+
+
+def _names(what: str, names: Sequence[str] | None, letter: str, size: int) -> Sequence[str]:
+    if names is None:
+        return _Numbered(letter, size)
+    if len(names) != size:
+        raise InputError(f"{len(names)} names for {size} {what}s; give one for each")
+    return names
+
+
+class _Numbered(Sequence[str]):
+    """Names x1, x2, ... that take no room."""
+
+    def __init__(self, letter: str, size: int) -> None:
+        self._letter, self._size = letter, size
+
+    def __len__(self) -> int:
+        return self._size
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(self._size))]
+        if not -self._size <= index < self._size:
+            raise IndexError(index)
+        return f"{self._letter}{index % self._size + 1}"
+
+
+@dataclass(frozen=True, eq=False)
+class DulmageMendelsohn:
+    """Which equations are too many and which unknowns are not determined.
+
+    Parameters
+    ----------
+    over_rows, over_cols : array of int
+        The over-determined part: more equations than unknowns in them.
+    under_rows, under_cols : array of int
+        The under-determined part: more unknowns than equations with them.
+    surplus_rows, surplus_cols : array of int
+        Equations and unknowns that one matching of the largest size leaves alone.
+
+    References
+    ----------
+    A. L. Dulmage, N. S. Mendelsohn: Coverings of bipartite graphs, Canadian J. Math. 10 (1958).
+    """
+
+    over_rows: Integers
+    over_cols: Integers
+    under_rows: Integers
+    under_cols: Integers
+    surplus_rows: Integers
+    surplus_cols: Integers
+
+    @property
+    def balanced(self) -> bool:
+        """Every equation has an unknown of its own and every unknown an equation."""
+        return self.surplus_rows.size == 0 and self.surplus_cols.size == 0
+
+
+def dulmage_mendelsohn(signature: Signature) -> DulmageMendelsohn:
+    """The coarse Dulmage-Mendelsohn parts of the pattern of a signature.
+
+    Parameters
+    ----------
+    signature : Signature
+        Of any shape.
+
+    Returns
+    -------
+    DulmageMendelsohn
+        Empty parts where equations and unknowns match.
+    """
+    col_of = maximum_bipartite_matching(signature.pattern, perm_type="column").astype(np.int64)
+    row_of = np.full(signature.shape[1], -1, dtype=np.int64)
+    matched = np.flatnonzero(col_of >= 0)
+    row_of[col_of[matched]] = matched
+    surplus_rows, surplus_cols = np.flatnonzero(col_of < 0), np.flatnonzero(row_of < 0)
+    by_row = signature.pattern
+    by_col = signature.pattern.T.tocsr()
+    over_rows, over_cols = _alternate(by_row, surplus_rows, row_of)
+    under_cols, under_rows = _alternate(by_col, surplus_cols, col_of)
+    return DulmageMendelsohn(over_rows, over_cols, under_rows, under_cols, surplus_rows, surplus_cols)
+
+
+def _alternate(pattern: csr_matrix, start: Integers, partner: Integers) -> tuple[Integers, Integers]:
+    """What alternating paths reach from ``start``: its own side, and the other."""
+    own = np.zeros(pattern.shape[0], dtype=bool)
+    other = np.zeros(pattern.shape[1], dtype=bool)
+    front = start
+    while front.size:
+        own[front] = True
+        reached = np.unique(pattern[front].indices)
+        fresh = reached[~other[reached]]
+        other[fresh] = True
+        front = partner[fresh]
+        front = front[(front >= 0) & ~own[front]]
+    return np.flatnonzero(own), np.flatnonzero(other)
+
+
+def require_balance(signature: Signature) -> None:
+    """Raise :class:`StructureError` with names unless every equation can determine an unknown of its own."""
+    if signature.shape[0] == 0:
+        raise StructureError("the model has no equations; give as many as there are unknowns")
+    parts = dulmage_mendelsohn(signature)
+    if parts.balanced:
+        return
+    said = []
+    equation, unknown = signature.equation_names.__getitem__, signature.names.__getitem__
+    if parts.surplus_rows.size:
+        few = parts.over_cols.size
+        said.append(
+            f"{_listed('equation', parts.over_rows, equation)} contain"
+            f"{'s' if parts.over_rows.size == 1 else ''} only {_listed('unknown', parts.over_cols, unknown)}"
+            if few
+            else f"{_listed('equation', parts.over_rows, equation)} contain"
+            f"{'s' if parts.over_rows.size == 1 else ''} no unknown"
+        )
+        said[-1] += f" ({parts.surplus_rows.size} too many)"
+    if parts.surplus_cols.size:
+        alone = parts.under_rows.size == 0
+        said.append(
+            f"{_listed('unknown', parts.under_cols, unknown)} occur"
+            f"{'s' if parts.under_cols.size == 1 else ''} "
+            f"{'in no equation' if alone else 'only in ' + _listed('equation', parts.under_rows, equation)}"
+            f" ({parts.surplus_cols.size} equation{'s' * (parts.surplus_cols.size > 1)} missing)"
+        )
+    m, n = signature.shape
+    raise StructureError(
+        f"{m} equation{'s do' if m != 1 else ' does'} not determine {n} unknown{'s' * (n != 1)}: "
+        f"{'; '.join(said)}"
+    )
+
+
+def _listed(what: str, indices: Integers, name: Callable[[int], str]) -> str:
+    names = [name(int(i)) for i in indices[: MOST_NAMES + 1]]
+    return f"{what}{'s' * (len(indices) > 1)} {listed(names, len(indices))}"
+
+
+def listed(names: Sequence[str], total: int | None = None) -> str:
+    """Names in a sentence, the first :data:`MOST_NAMES` of them.
+
+    Parameters
+    ----------
+    names : sequence of str
+        The names, or the first of them.
+    total : int, optional
+        How many there are in all.
+
+    Returns
+    -------
+    str
+        "'a', 'b' and 7 more".
+    """
+    total = len(names) if total is None else total
+    shown = [f"'{name}'" for name in names[: MOST_NAMES if total > MOST_NAMES else total]]
+    if total > MOST_NAMES:
+        return f"{', '.join(shown)} and {total - MOST_NAMES} more"
+    return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def derivative_name(name: str, order: int) -> str:
+    """x, x', x'', x''' and from the fourth on x^(4)."""
+    return name + "'" * order if order <= 3 else f"{name}^({order})"

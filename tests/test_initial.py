@@ -1,0 +1,340 @@
+"""Consistent initial values of problems and models: against exact solutions, formulas and official values."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from dae_sdc.cli import main
+from dae_sdc.initial.differentiated import MOST, PAIRS, ProblemJets, weights_of
+from dae_sdc.initial.jets import ModelJets
+from dae_sdc.problems._models import MODELS
+
+GRAVITY = 9.81
+
+
+def pendulum(**start: float) -> ds.Model:
+    """Unit mass on a rod of unit length; with this multiplier lambda = x'^2 + y'^2 - g y."""
+    model = ds.Model("swing")
+    x, y, tension = model.variables("x y lambda")
+    der = model.der
+    model.equation(der(x, 2) + tension * x, name="force x")
+    model.equation(der(y, 2) + tension * y + GRAVITY, name="force y")
+    model.equation(x**2 + y**2 - 1, name="length")
+    for name, value in start.items():
+        model.start(name, value)
+    return model
+
+
+# --- derivatives of equations -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", range(MOST + 1))
+def test_differences_are_exact_for_polynomials(order: int) -> None:
+    p, weights = PAIRS[order], weights_of(order)
+    points = np.arange(-p, p + 1.0)
+    for power in range(2 * p + 1):
+        expected = math.factorial(order) if power == order else 0.0
+        assert weights @ points**power == pytest.approx(expected, abs=1e-9 * max(1.0, float(p) ** power))
+
+
+def test_derivatives_of_equations_vanish_along_a_solution() -> None:
+    problem, t = ds.HessenbergIndex3(), 0.3
+    system = ProblemJets(problem, t, np.array(problem.u_exact(t)))
+    assert "second derivative of constraint" in system.row_names
+    # All unknowns are exponentials with these rates.
+    rates, values = np.array([2.0, -1.0, 2.0, -1.0, 1.0]), np.array(problem.u_exact(t))
+    x = np.array([values[j] * rates[j] ** k for j, k in system.jets])
+    np.testing.assert_allclose(system.values(x), 0.0, atol=1e-8)
+
+
+SYSTEMS = {
+    "problem": lambda: ProblemJets(ds.HessenbergIndex3(), 0.3, np.array(ds.HessenbergIndex3().u_exact(0.3))),
+    "invariants": lambda: ProblemJets(
+        ds.RigidPendulum(formulation="index-1"), 0.3, np.array(ds.RigidPendulum().u_exact(0.3))
+    ),
+    "model": lambda: ModelJets(pendulum(), 0.0),
+}
+
+
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_jacobians_of_differentiated_equations(name: str) -> None:
+    system: Any = SYSTEMS[name]()
+    generator = np.random.default_rng(3)
+    x = 1.0 + 0.3 * generator.standard_normal(len(system.jets))
+    direction, h = generator.standard_normal(x.size), 1e-4
+    slope = (system.values(x + h * direction) - system.values(x - h * direction)) / (2.0 * h)
+    whole = system.jacobian(x)
+    np.testing.assert_allclose(whole @ direction, slope, atol=1e-5 * (1.0 + np.abs(slope).max()))
+    for number, stage in enumerate(system.stages):
+        part = system.jacobian(x, number)
+        np.testing.assert_allclose(part @ direction, (whole @ direction)[stage.rows], atol=1e-9)
+        np.testing.assert_allclose(system.values(x, number), system.values(x)[stage.rows], atol=1e-12)
+
+
+def test_stages_depend_on_nothing_that_later_ones_solve_for() -> None:
+    system = ModelJets(pendulum(), 0.0)
+    x = np.cos(1.0 + np.arange(len(system.jets)))
+    for number in range(len(system.stages)):
+        later = np.concatenate([stage.jets for stage in system.stages[number + 1 :]] or [[]]).astype(int)
+        assert not system.jacobian(x, number)[:, later].toarray().any()
+
+
+# --- problems -----------------------------------------------------------------------------------------------
+
+
+def test_a_hidden_constraint_of_index_2_gives_the_true_multiplier() -> None:
+    found = ds.initial("simple", u0=[1.0, 1.0, 0.0])
+    # u = (e^t, e^t, -e^t / (2 - t)): what other tools give is y' = (11, 5.5), with z = 0.
+    np.testing.assert_allclose(found.u, [1.0, 1.0, -0.5], atol=1e-10)
+    np.testing.assert_allclose(found.du[:2], [1.0, 1.0], atol=1e-9)
+    assert [(change.name, change.before) for change in found.changed] == [("z", 0.0)]
+    assert found.violated
+    assert len(found.solutions) == 1
+    assert len(found.free) == 1
+
+
+def test_a_bad_algebraic_guess_leaves_the_differential_unknowns_alone() -> None:
+    for found in (
+        ds.initial(ds.Robertson, guesses={"y_3": 0.5}),
+        ds.initial("robertson", guesses={"y_3": 0.5}),
+    ):
+        values = dict(zip(found.names, found.u, strict=True))
+        assert (values["y_1"], values["y_2"]) == (1.0, 0.0)
+        assert values["y_3"] == pytest.approx(0.0, abs=1e-15)
+        assert [change.name for change in found.changed] == ["y_3"]
+        assert [violation.equation for violation in found.violated] == ["conservation of mass"]
+        assert found.violated[0].residual == pytest.approx(0.5)
+        np.testing.assert_allclose(found.du[:2], [-0.04, 0.04], rtol=1e-12)
+
+
+def test_what_the_user_fixed_stays_and_the_rest_moves_as_little_as_it_must() -> None:
+    found = ds.initial(ds.Robertson, fixed={"y_3": 0.25})
+    assert found.u[2] == 0.25
+    assert found.u.sum() == pytest.approx(1.0, abs=1e-14)
+    assert found.u[0] == pytest.approx(0.75, abs=1e-5)
+    assert found.fixed == ("y_3",)
+
+
+def test_both_roots_of_a_hidden_constraint_are_listed() -> None:
+    found = ds.initial(ds.HessenbergIndex2, u0=[1.0, 1.0, 0.8])
+    # 2 y_2 z^2 - 3 z + y_1^2 = 0.
+    np.testing.assert_allclose(found.u[:2], 1.0, atol=1e-14)
+    assert sorted(one["z"] for one in found.solutions) == pytest.approx([0.5, 1.0], abs=1e-9)
+    assert found.u[2] == found.solutions[0]["z"]
+    assert found.u[2] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_index_3_by_differences_of_second_order() -> None:
+    exact = np.array(ds.HessenbergIndex3().u_exact(0.2))
+    found = ds.initial(ds.HessenbergIndex3, u0=[*exact[:4], 0.0], t0=0.2)
+    np.testing.assert_allclose(found.u, exact, atol=1e-8)
+    np.testing.assert_allclose(found.du[:4], ds.HessenbergIndex3().du_exact(0.2)[:4], atol=1e-8)
+    assert math.isnan(found.du[4])  # would take one derivative more
+
+
+@pytest.mark.parametrize("formulation", ["index-3", "index-2", "index-1", "ggl"])
+def test_constraints_of_all_formulations(formulation: str) -> None:
+    problem = ds.RigidPendulum(formulation=formulation)
+    found = ds.initial(problem, u0=problem.packed([0.8, 0.8], [1.0, 1.0], [0.0]))
+    half = math.sqrt(0.5)
+    # Nearest position, and there the nearest velocity: none, along the rod as it was.
+    np.testing.assert_allclose(found.u[:4], [half, half, 0.0, 0.0], atol=1e-6)
+    np.testing.assert_allclose(problem.invariants(found.u, 0.0), 0.0, atol=1e-12)
+    _, multiplier = problem.saddle_point(0.0, found.u[:2], found.u[2:4])
+    assert found.u[4] == pytest.approx(multiplier[0], rel=1e-8)
+    problem.check_start(problem.state(found.u), 0.0)
+
+
+def test_equations_whose_structure_fails_are_differentiated_alike() -> None:
+    found = ds.initial("two-transistor")
+    assert found.violated == ()
+    assert found.changed == ()
+    # Test set for IVP solvers: -U_b / ((R_2 / R_1 + 1) C_2 R_3), and the same behind it. The other rates
+    # would follow from the derivatives of the equations.
+    rates = dict(zip(found.names, found.du, strict=True))
+    assert rates["U_3"] == pytest.approx(-6.0 / (2.0 * 2e-6 * 9000.0), rel=1e-9)
+    assert rates["U_6"] == pytest.approx(-6.0 / (2.0 * 4e-6 * 9000.0), rel=1e-9)
+    assert math.isnan(rates["U_1"])
+    assert len(found.free) == 5  # degrees of freedom
+
+
+def test_a_run_begins_at_what_was_found() -> None:
+    found = ds.initial("simple", u0=[1.0, 1.0, 0.0])
+    solution = ds.solve("simple", u0=found.u, sweeper="radau-iia-5", dt=0.1, t_end=0.5)
+    np.testing.assert_allclose(solution.u[-1], ds.SimpleDAE().u_exact(0.5), rtol=2e-5)
+
+
+# --- models -------------------------------------------------------------------------------------------------
+
+
+def test_a_model_is_started_from_fixed_values_and_guesses() -> None:
+    found = ds.initial(pendulum(), fixed={"x": 0.6, "der(x)": 0.4}, guesses={"y": -0.5, "lambda": 7.0})
+    # x x' + y y' = 0, and lambda = x'^2 + y'^2 - g y.
+    rate = 0.6 * 0.4 / 0.8
+    tension = 0.4**2 + rate**2 + GRAVITY * 0.8
+    expected = {"x": 0.6, "y": -0.8, "der(x)": 0.4, "der(y)": rate, "lambda": tension}
+    expected |= {"der(x, 2)": -tension * 0.6, "der(y, 2)": tension * 0.8 - GRAVITY}
+    assert dict(found.values) == pytest.approx(expected, abs=1e-11)
+    assert (found.values["x"], found.values["der(x)"]) == (0.6, 0.4)
+    assert [change.name for change in found.changed] == ["y", "lambda"]
+    assert found.free == ()
+    assert found.names == ("x", "y", "der(x)", "der(y)", "lambda")
+    np.testing.assert_allclose(found.u, [expected[name] for name in found.names], atol=1e-11)
+    np.testing.assert_allclose(found.du[2:4], [expected["der(x, 2)"], expected["der(y, 2)"]], atol=1e-10)
+    assert np.isnan(found.du[4])
+
+
+def test_other_solutions_are_listed_and_the_nearest_is_taken() -> None:
+    found = ds.initial(pendulum(x=0.6, y=0.5))
+    values = [one["y"] * one["x"] for one in found.solutions]
+    assert len(found.solutions) == 2
+    assert sum(values) == pytest.approx(0.0, abs=1e-9)
+    assert found.values["y"] > 0.0
+    again = ds.initial(pendulum(x=0.6, y=0.5))
+    assert [dict(one) for one in again.solutions] == [dict(one) for one in found.solutions]
+
+
+def test_what_is_given_and_fits_is_not_moved() -> None:
+    model = pendulum(x=1.0, y=0.0)
+    model.start("der(y)", 2.0)
+    found = ds.initial(model)
+    assert found.changed == ()
+    assert found.violated == ()
+    assert found.values["lambda"] == pytest.approx(4.0, abs=1e-12)
+    assert found.values["x"] == 1.0
+
+
+def test_what_is_violated_is_named_with_its_amount() -> None:
+    found = ds.initial(pendulum(x=1.2, y=0.0))
+    by_name = {violation.equation: violation.residual for violation in found.violated}
+    assert by_name == {"length": pytest.approx(0.44)}
+    assert found.values["x"] == pytest.approx(1.0, abs=1e-12)
+
+
+def test_a_free_value_for_which_nothing_was_given_is_told() -> None:
+    found = ds.initial(pendulum(x=1.0, y=0.0))
+    assert found.guessed == ("der(y)",)
+    assert any("der(y)" in remark for remark in found.remarks)
+
+
+def test_fixed_values_that_follow_from_others_are_told() -> None:
+    found = ds.initial(pendulum(), fixed={"x": 0.0, "y": -1.0, "der(y)": 0.0, "der(x)": 1.0})
+    assert found.values["lambda"] == pytest.approx(1.0 + GRAVITY)
+    assert any("follow from the others" in remark for remark in found.remarks)
+
+
+@pytest.mark.parametrize(
+    ("fixed", "words"),
+    [
+        ({"x": 0.6, "y": 0.9}, "'x', 'y' of model swing contradict 'length'"),
+        ({"x": 0.6, "y": 0.8, "der(x)": 1.0, "der(y)": 1.0}, "contradict 'derivative of length'"),
+        ({"x": 2.0}, "'x' of model swing contradict 'length'"),
+    ],
+)
+def test_values_that_contradict_each_other_are_named(fixed: Any, words: str) -> None:
+    with pytest.raises(ds.InconsistentStateError, match=words) as caught:
+        ds.initial(pendulum(y=0.5), fixed=fixed)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_fixed_velocity_may_move_a_guessed_position() -> None:
+    # x x' + y y' = 0 with x' = 1, y' = 0 wants x = 0, however near (0.6, 0.8) is to the circle.
+    found = ds.initial(pendulum(x=0.6, y=0.8), fixed={"der(x)": 1.0, "der(y)": 0.0})
+    assert (found.values["der(x)"], found.values["der(y)"]) == (1.0, 0.0)
+    assert found.values["x"] == pytest.approx(0.0, abs=1e-9)
+    assert found.values["y"] == pytest.approx(1.0, abs=1e-9)
+
+
+def test_hidden_constraints_that_need_a_repair() -> None:
+    found = ds.initial("robot-arm")
+    # Index 5, nothing is free; values at t = 0 by Campbell and Griepentrog.
+    assert found.values["der(x2, 2)"] == pytest.approx(-1.1476311, abs=1e-7)
+    assert found.violated == ()
+    assert found.changed == ()
+    assert found.free == ()
+    assert any("repaired" in remark for remark in found.remarks)
+
+
+def test_the_robot_arm_is_found_from_its_angles_alone() -> None:
+    known = ds.initial("robot-arm", restarts=0)
+    model = MODELS["robot-arm"]()
+    for variable in model.variables_by_name.values():
+        variable.start.clear()
+    found = ds.initial(model, guesses={"x1": 0.2, "x3": 0.8})
+    for name in known.names:
+        assert found.values[name] == pytest.approx(known.values[name], abs=1e-8)
+
+
+def test_a_transistor_amplifier_as_a_model_has_its_rates() -> None:
+    found = ds.initial("transistor-amplifier", restarts=0)
+    rates = dict(zip(found.names, found.du, strict=True))
+    # The currents into nodes 1 and 2 together, differentiated, with U_1' = U_2' and U_3' = -500 / 3. The test
+    # set for IVP solvers gives 51.338775; its rates are no more accurate than that.
+    slope, past = 0.01 * 1e-6 / 0.026, 500.0 / 3.0
+    expected = (0.1 * 200.0 * math.pi / 1000.0 - slope * past) / (1.0 / 1000.0 + 2.0 / 9000.0 + slope)
+    assert expected == pytest.approx(51.338775, rel=2e-5)
+    assert rates["U_1"] == pytest.approx(expected, rel=1e-10)
+    assert rates["U_2"] == pytest.approx(expected, rel=1e-10)
+    assert rates["U_4"] == pytest.approx(-24.9757667, rel=5e-4)
+    assert rates["U_7"] == pytest.approx(-10.00564453, rel=1e-3)
+
+
+def test_the_last_of_many_pendula_knows_nothing_of_the_others() -> None:
+    found = ds.initial(MODELS["pendulum-chain"](30), restarts=0)
+    # At rest in a straight line the rods of a chain fall together, and the last pulls like a rod of its own.
+    assert found.values["lambda30"] == pytest.approx(GRAVITY * 0.5, rel=1e-9)
+    assert max(abs(found.values[f"der(x{i})"]) for i in range(1, 31)) <= 1e-12
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ds.initial("pendulm"), "did you mean 'pendulum'"),
+        (lambda: ds.initial(pendulum(), guesses={"z": 1.0}), "no unknown z"),
+        (lambda: ds.initial(pendulum(), fixed=["x"]), "x of model swing is to be fixed, but has no value"),
+        (lambda: ds.initial(pendulum(), fixed={"der(x, 3)": 1.0}), "follows from lower ones"),
+        (lambda: ds.initial(pendulum(), u0=[1.0]), "give guesses by name"),
+        (lambda: ds.initial(pendulum(), guesses={"x": math.inf}), "must be finite"),
+        (lambda: ds.initial(pendulum(), guesses=3), "must map names"),
+        (lambda: ds.initial(pendulum(), fixed="x"), "fixed must map"),
+        (lambda: ds.initial(pendulum(), seed=-1), "seed must be"),
+        (lambda: ds.initial(ds.SimpleDAE, guesses={"q": 1.0}), "unknown of SimpleDAE 'q'"),
+        (lambda: ds.initial(ds.SimpleDAE, fixed=["q"]), "unknown of SimpleDAE 'q'"),
+        (lambda: ds.initial(ds.SimpleDAE, u0=[1.0]), "has shape"),
+    ],
+)
+def test_what_cannot_be_used_is_said_in_one_line(call: Any, words: str) -> None:
+    with pytest.raises(ds.InputError, match=words) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+# --- the command --------------------------------------------------------------------------------------------
+
+
+def test_the_command_shows_what_changed_and_what_is_free(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["initial", "pendulum", "--fixed", "x=0.6", "--guess", "y=0.5", "--guess", "der(x)=1"]) == 0
+    shown = capsys.readouterr().out
+    assert "fixed" in shown
+    assert "was 0.5" in shown
+    assert "violated by what was given" in shown
+    assert "2 solutions" in shown
+
+
+def test_the_command_names_what_contradicts(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["initial", "pendulum", "--fixed", "x=0.6", "--fixed", "y=0.9"]) == 2
+    assert "contradict" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("pair", ["x", "x=", "=1", "x=one"])
+def test_the_command_wants_names_and_values(pair: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["initial", "pendulum", "--fixed", pair]) == 2
+    assert "NAME=VALUE" in capsys.readouterr().err
