@@ -67,6 +67,8 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
     from dae_sdc.initial.consistent import Initial as Initial
     from dae_sdc.plotting import plot as plot
     from dae_sdc.problems._models import MODELS as MODELS
+    from dae_sdc.reduction.problem import ReducedProblem as ReducedProblem
+    from dae_sdc.reduction.reduction import Reduction as Reduction
     from dae_sdc.run import (
         accuracy as accuracy,
         bench as bench,
@@ -77,6 +79,7 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         iterations as iterations,
         pendulum_study as pendulum_study,
         playground as playground,
+        reduce as reduce,
         solve as solve,
         structure as structure,
         sundials as sundials,
@@ -182,6 +185,7 @@ _HOME = {
     "iterations": "dae_sdc.run",
     "pendulum_study": "dae_sdc.run",
     "playground": "dae_sdc.run",
+    "reduce": "dae_sdc.run",
     "solve": "dae_sdc.run",
     "structure": "dae_sdc.run",
     "initial": "dae_sdc.run",
@@ -189,6 +193,8 @@ _HOME = {
     "repair": "dae_sdc.run.structure",
     "Structure": "dae_sdc.structure.analysis",
     "Repair": "dae_sdc.structure.repair",
+    "ReducedProblem": "dae_sdc.reduction.problem",
+    "Reduction": "dae_sdc.reduction.reduction",
     "StructureError": "dae_sdc.structure.signature",
     "sundials": "dae_sdc.run",
     "Solution": "dae_sdc.run.solution",

@@ -41,6 +41,8 @@ class Factored:
         The pivots as nodes.
     rivals : list of list of int
         For each pivot, the entries that stood in its row or column when it was chosen.
+    places : list of int
+        The rows of A from which the rows of E come.
     rest : list of int
         a, the right-hand sides of the rows whose left-hand sides became 0.
     origins : list of int
@@ -52,6 +54,7 @@ class Factored:
     columns: list[int] = field(default_factory=list)
     pivots: list[int] = field(default_factory=list)
     rivals: list[list[int]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
     rest: list[int] = field(default_factory=list)
     origins: list[int] = field(default_factory=list)
 
@@ -128,6 +131,7 @@ def eliminate(
         found.right.append(side[at])
         found.columns.append(column)
         found.pivots.append(pivot)
+        found.places.append(at)
         found.rivals.append(
             [node for j, node in base.items() if j != column]
             + [left[i][column] for i in sorted(holders[column])]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InputError
 from dae_sdc.reduction.assembly import Assembled
 from dae_sdc.reduction.stages import Selection
 from dae_sdc.reduction.switch import Switch
@@ -96,6 +98,24 @@ class ReducedProblem(ModelProblem):
             self._switches = Switch("residual", residual), Switch("jacobian", jacobian)
         first, second = self._switches
         return Kernels(first.address, second.address, self._switches)
+
+    def state_of(self, values: Mapping[str, float]) -> MeshDAE:
+        """The state with values by name, as consistent initial values of the model are.
+
+        Parameters
+        ----------
+        values : mapping of str to float
+            Values of all unknowns, "der(x, 2)" for a second derivative; others are left out.
+
+        Raises
+        ------
+        InputError
+            If the value of an unknown is missing.
+        """
+        missing = [name for name in self.names if name not in values]
+        if missing:
+            raise InputError(f"{self.name} needs values of {', '.join(missing[:5])}")
+        return self.state([values[name] for name in self.names])
 
     # Invariants
 

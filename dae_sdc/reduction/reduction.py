@@ -35,13 +35,16 @@ METHODS: Final = ("auto", "separation", "fraction-free", "stages")
 FORMS: Final = ("implicit", "semi-explicit", "explicit", "ode")
 """Forms of the result of a separation."""
 
-GROWTH: Final = (2_000, 4)
-"""Nodes by which expressions may grow in a separation before the stages are taken instead: so many, and this
-multiple of those by which they grow in the stages."""
+GROWTH: Final = {"implicit": 2_000, "semi-explicit": 5_000, "explicit": 10_000, "ode": 10_000}
+"""Nodes by which expressions may grow in a separation before the stages are taken instead, by form, besides
+:data:`MULTIPLE` times those by which they grow in the stages."""
+
+MULTIPLE: Final = 4
 
 LARGEST: Final = 200
 """Number of equations up to which separation is tried."""
 
+Form = Literal["implicit", "semi-explicit", "explicit", "ode"]
 Method = Literal["auto", "separation", "fraction-free", "stages"]
 
 
@@ -357,7 +360,7 @@ def copied(graph: Graph) -> Graph:
 def reduce_index(
     model: Model,
     method: Method = "auto",
-    form: Literal["implicit", "semi-explicit", "explicit", "ode"] = "implicit",
+    form: Form = "implicit",
     *,
     limit: int | None = LIMIT,
     invariants: Mapping[str, Any] | Sequence[Any] = (),
@@ -410,7 +413,7 @@ def reduce_index(
     if method != "stages":
         graph = copied(model.graph)
         extra = _user_invariants(model, graph, invariants)
-        most = _allowed_growth(model, found) if method == "auto" else None
+        most = _allowed_growth(model, found, form) if method == "auto" else None
         values = _values_at(graph, model, at)
         how = "separation" if method == "auto" else method
         try:
@@ -436,11 +439,11 @@ def reduce_index(
     return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
 
 
-def _allowed_growth(model: Model, found: Structure) -> int:
+def _allowed_growth(model: Model, found: Structure, form: Form) -> int:
     """Nodes by which a separation may grow before it is given up for the stages."""
     graph = copied(model.graph)
     stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
-    return GROWTH[0] + GROWTH[1] * (len(graph) - len(model.graph))
+    return GROWTH[form] + MULTIPLE * (len(graph) - len(model.graph))
 
 
 def _values_at(

@@ -212,7 +212,7 @@ def separate(
         hidden += zip(kept, found.rest, strict=True)
         differentiated = len(found.rest)
         rows, right = [*found.rows, *new_rows], [*found.right, *new_right]
-        origins = [("", 0)] * len(found.rows) + [(name, order + 1) for name, order in left]
+        origins = [origins[i] for i in found.places] + [(name, order + 1) for name, order in left]
         if bound is not None and len(graph) > bound:
             raise GrowthError(
                 f"the expressions have grown by more than {most} parts; take the method 'stages'"

@@ -18,6 +18,9 @@ __all__ = ["LIMIT", "TreeSizes", "Veiled", "veil"]
 LIMIT = 500
 """Nodes, operands and leaves included, above which an expression gets a name."""
 
+REPEATED = 10
+"""What stands in several places gets a name already above this part of the limit."""
+
 _MOST = 2**62
 
 
@@ -71,7 +74,7 @@ class Veiled:
 
 
 def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veiled:
-    """Name the parts of expressions that have more than ``limit`` nodes.
+    """Name the parts of expressions that have more than ``limit`` nodes, or a tenth of it if they are repeated.
 
     Parameters
     ----------
@@ -92,7 +95,12 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
     named: list[int] = []
     free = Cost(0, 0, 0, 0)
     shared = trees = free
-    for node in graph.below(roots):
+    order = graph.below(roots)
+    uses = dict.fromkeys(order, 0)
+    for node in order:
+        for arg in graph.operands(node):
+            uses[arg] += 1
+    for node in order:
         op, operands = graph.op[node], graph.operands(node)
         if not operands:
             sizes[node], own[node] = 1, free
@@ -100,7 +108,7 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
         price = cost(op, graph.args[node][1] if op is Op.INTPOW else 1)
         shared = _sum(shared, price)
         size, price = 1 + sum(sizes[arg] for arg in operands), _sum(price, *(own[arg] for arg in operands))
-        if limit is not None and size > limit:
+        if limit is not None and size > (limit / REPEATED if uses[node] > 1 else limit):
             named.append(node)
             trees = _sum(trees, price)
             size, price = 1, free
