@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeGuard, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -18,11 +18,15 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.collocation import determines_multiplier, expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
 from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
+
+if TYPE_CHECKING:
+    from dae_sdc.symbolic.model import Model
 
 
 class ModelLike(Protocol):
@@ -130,13 +134,27 @@ def is_model(problem: object) -> TypeGuard[ModelLike]:
     return not isinstance(problem, str | type | ProblemDAE) and callable(getattr(problem, "problem", None))
 
 
+@functools.lru_cache(maxsize=16)
+def _model(name: str) -> Model:
+    from dae_sdc.run.models import make_model
+
+    return make_model(name)
+
+
+def named(problem: ProblemLike) -> ProblemLike:
+    """The model that a name stands for where it is none of a problem, everything else as it is."""
+    if not isinstance(problem, str) or problem in PROBLEMS:
+        return problem
+    return _model(problem) if problem in MODELS or ".py" in problem else problem
+
+
 def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:
     """An instance of a problem given by name, class, instance or model.
 
     Parameters
     ----------
     problem : str, type, ProblemDAE or Model
-        Name in the library, class, instance (of which a copy is made), or model.
+        Name in the library, of a problem or a model, class, instance (of which a copy is made), or model.
     params : mapping, optional
         Arguments of the constructor, or parameters of the model.
 
@@ -146,6 +164,7 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
         For an unknown name, or arguments the constructor does not have.
     """
     given = dict(params or {})
+    problem = named(problem)
     if is_model(problem):
         return _problem_of(problem, given)
     if isinstance(problem, ProblemDAE):
@@ -295,6 +314,7 @@ def describe(
         own_params["newton_tol"] = newton_tol
     if linear_solver is not None:
         own_params["linear_solver"] = linear_solver
+    problem = named(problem)
     if is_model(problem):
         problem, own_params = make_problem(problem, own_params), {}
     instance = make_problem(problem, own_params)

@@ -61,6 +61,7 @@ from dae_sdc.run.description import (
     describe,
     initial_state,
     make_problem,
+    named,
     number_of_steps,
     parameters_of,
     poor_choice,
@@ -358,7 +359,8 @@ def _watch_invariants(setup: Setup, project: bool, together: bool) -> None:
 
 def _by_type(problem: ProblemLike, settings: Mapping[str, Any]) -> tuple[str | None, str]:
     """The method for the type of the equations, and why; None for equations or settings that want another."""
-    given = PROBLEMS[problem] if isinstance(problem, str) else problem
+    found = named(problem)
+    given = PROBLEMS[found] if isinstance(found, str) else found
     cls = given if isinstance(given, type) else type(given)
     asked = {name for name, value in settings.items() if value is not None and value is not False}
     if not issubclass(cls, QuasilinearProblem) or asked - SETTINGS_OF_PROBLEMS:
@@ -647,7 +649,10 @@ def _number_of_slopes(setup: Setup) -> int:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc solve``."""
-    parser.add_argument("problem", help="name of the problem; 'dae-sdc list' shows all")
+    parser.add_argument(
+        "problem", help="name of a problem or model, or FILE.py:NAME; 'dae-sdc list' shows all"
+    )
+    parser.add_argument("--reduce", action="store_true", help="reduce the index of a model first")
     options.add(
         parser,
         "sweeper-of-run nodes quad qdelta dt t-end rtol atol dt-max longest-run max-order restol newton-tol",
@@ -680,8 +685,14 @@ def _told(stats: Mapping[str, Any]) -> str:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc solve``."""
+    given = options.settings(args)
+    problem: Any = args.problem
+    if args.reduce:
+        from dae_sdc.run.reduce import reduce  # SymPy takes half a second
+
+        problem = reduce(args.problem, params=given.pop("problem_params", None)).problem()
     solution = solve(
-        args.problem,
+        problem,
         rtol=args.rtol,
         atol=args.atol,
         dt=args.dt,
@@ -698,7 +709,7 @@ def main(args: argparse.Namespace) -> int:
         every=args.every,
         resume=args.resume,
         progress=True,
-        **options.settings(args),
+        **given,
     )
     stats = solution.stats
     if args.resume:
