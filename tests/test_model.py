@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import dill
@@ -13,6 +14,7 @@ import pytest
 import sympy as sp
 
 import dae_sdc as ds
+from dae_sdc.cli import main
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.run.convergence import several
@@ -363,3 +365,28 @@ def test_mistakes_end_in_one_line_with_names(act: Callable[[Model, Any, Any], An
 def test_the_front_door_has_the_model() -> None:
     assert ds.Model is Model and ds.ModelProblem is ModelProblem
     assert isinstance(pendulum().problem(), ds.ProblemDAE)
+
+
+def test_a_model_of_the_library_is_solved_by_its_name() -> None:
+    done = ds.solve("reissig", rtol=1e-6, t_end=0.5)
+    assert done.success, done.message
+    assert done.parameters["problem"] == ds.MODELS["reissig"]().name
+    with pytest.raises(ds.InputError, match="unknown problem"):
+        ds.solve("no-such-model", rtol=1e-6)
+
+
+def test_a_model_in_a_file_is_solved_after_reduction(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "swing.py"
+    path.write_text(
+        "import dae_sdc as ds\n"
+        "def swing():\n"
+        "    m = ds.Model('swing')\n"
+        "    x, y, lam = m.variables('x y lam', start=[1.0, 0.0, 0.0])\n"
+        "    m.equations(m.der(x, 2) + lam * x, m.der(y, 2) + lam * y + 9.81, x**2 + y**2 - 1)\n"
+        "    return m\n"
+    )
+    assert main(["solve", f"{path}:swing", "--reduce", "--project", "--rtol", "1e-8", "--t-end", "1"]) == 0
+    printed = {line.split()[0]: float(line.split()[1]) for line in capsys.readouterr().out.splitlines()[1:]}
+    assert printed["x"] ** 2 + printed["y"] ** 2 == pytest.approx(1.0, abs=1e-13)
