@@ -368,9 +368,9 @@ def test_the_front_door_has_the_model() -> None:
 
 
 def test_a_model_of_the_library_is_solved_by_its_name() -> None:
-    done = ds.solve("reissig", rtol=1e-6, t_end=0.5)
+    done = ds.solve("double-wishbone", rtol=1e-5, t_end=0.05)
     assert done.success, done.message
-    assert done.parameters["problem"] == ds.MODELS["reissig"]().name
+    assert done.parameters["problem"] == ds.MODELS["double-wishbone"]().name
     with pytest.raises(ds.InputError, match="unknown problem"):
         ds.solve("no-such-model", rtol=1e-6)
 
