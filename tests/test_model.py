@@ -267,7 +267,7 @@ def test_start_values_are_those_given_and_derivatives_begin_at_rest() -> None:
     m = Model("nothing known")
     x = m.variable("x")
     m.equation(m.der(x) - 1)
-    with pytest.raises(InputError, match="no start value for x; give start, or pass u0"):
+    with pytest.raises(InputError, match="no start value for x; give start, or u0"):
         m.problem().u_exact(0.0)
 
 

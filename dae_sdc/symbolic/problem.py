@@ -294,7 +294,8 @@ class ModelProblem(ProblemDAE):
         if missing.size:
             names = ", ".join(self.names[i] for i in missing[:5])
             raise InputError(
-                f"model {self.model_name} has no start value for {names}; give start, or u0=ds.initial(model).u"
+                f"model {self.model_name} has no start value for {names}; give start, or "
+                f"u0=ds.initial(model).u"
             )
         return self.state(self.start_values)
 
