@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.problems._models import MODELS, require_size, start_at, total
 
 if TYPE_CHECKING:
@@ -60,23 +62,27 @@ def transistor_amplifier() -> Model:
 
 
 @MODELS.register("ring-modulator")
-def ring_modulator() -> Model:
-    """Ring modulator without parasitic capacitances: index 2, structural index 1.
+def ring_modulator(cs: float = 0.0) -> Model:
+    """Ring modulator: index 2, structural index 1, without the parasitic capacitances C_s; an ODE with them.
 
     References
     ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, ring modulator, with C_s = 0.
+    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, ring modulator, which has
+    C_s = 2e-12 F.
     """
     from sympy import exp, pi, sin
 
     from dae_sdc.symbolic.model import Model
 
+    cs = require_number("cs", cs)
+    if not 0.0 <= cs < math.inf:
+        raise InputError(f"cs of the ring modulator must be finite and not negative; got {cs}")
     model = Model(
         "ring-modulator",
-        title="ring modulator without parasitic capacitances",
+        title=f"ring modulator with{'' if cs else 'out'} parasitic capacitances",
         interval=(0.0, 1e-3),
         dt=2e-8,
-        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, ring modulator, C_s = 0",
+        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, ring modulator",
     )
     u = (None, *model.variables([f"U_{i}" for i in range(1, 8)], start=0.0, unit="V"))
     i = (None, *model.variables([f"I_{k}" for k in range(1, 9)], start=0.0, unit="A"))
@@ -93,13 +99,16 @@ def ring_modulator() -> Model:
         -u[3] - u[6] + u[7] + carrier,
     )
     q1, q2, q3, q4 = (gamma * (exp(delta * voltage) - 1) for voltage in voltages)
+    # Without capacitances these currents are none at all, and not the derivatives times zero.
+    capacitance = model.parameter("C_s", cs, unit="F") if cs else 0
+    stray = [capacitance * model.der(voltage) for voltage in u[3:7]]
     balances = {
         "U_1": c * model.der(u[1]) - (i[1] - i[3] / 2 + i[4] / 2 + i[7] - u[1] / r),
         "U_2": c * model.der(u[2]) - (i[2] - i[5] / 2 + i[6] / 2 + i[8] - u[2] / r),
-        "U_3": -i[3] + q1 - q4,
-        "U_4": i[4] - q2 + q3,
-        "U_5": -i[5] - q1 + q3,
-        "U_6": i[6] + q2 - q4,
+        "U_3": -i[3] + q1 - q4 + stray[0],
+        "U_4": i[4] - q2 + q3 + stray[1],
+        "U_5": -i[5] - q1 + q3 + stray[2],
+        "U_6": i[6] + q2 - q4 + stray[3],
         "U_7": cp * model.der(u[7]) - (-u[7] / rp + q1 + q2 - q3 - q4),
         "I_1": lh * model.der(i[1]) + u[1],
         "I_2": lh * model.der(i[2]) + u[2],

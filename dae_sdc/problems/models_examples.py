@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dae_sdc.problems._models import MODELS, require_size
+from dae_sdc.problems._models import MODELS, require_size, start_at
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.model import Model
@@ -23,7 +23,8 @@ def index_six() -> Model:
     from dae_sdc.symbolic.model import Model
 
     model = Model("index-6", title="linear system of index 6", interval=(0.0, 10.0))
-    x = model.variables([f"x{i}" for i in range(1, 7)])
+    # The solution is 2 sin t, cos t, -sin t - cos t, sin t - 2 cos t, 2 sin t, cos t.
+    x = model.variables([f"x{i}" for i in range(1, 7)], start=[0.0, 1.0, -1.0, -2.0, 0.0, 1.0])
     for i in range(1, 6):
         model.equation(model.der(x[6 - i]) + x[5 - i] - sin(model.t), name=f"link {i}")
     model.equation(x[5] - cos(model.t), name="drive")
@@ -58,6 +59,8 @@ def reissig(stages: int = 2) -> Model:
         model.equation(rates + before - drive, name=f"sum {i + 1}")
         model.equation(rates + first - drive, name=f"difference {i + 1}")
     model.equation(x[-1] - drive, name="drive")
+    # One unknown of each stage is free, the others follow.
+    start_at(model, [f"x{2 * i}" for i in range(1, stages + 1)], [1.0] * stages)
     return model
 
 
@@ -82,7 +85,7 @@ def gear_petzold() -> Model:
         interval=(0.0, 1.0),
         reference="Gear, Petzold, SIAM J. Numer. Anal. 21 (1984)",
     )
-    x, y = model.variables("x y")
+    x, y = model.variables("x y", start=0.0)
     model.equation(x + model.t * y - sin(model.t), name="constraint")
     model.equation(model.der(x) + model.t * model.der(y) - cos(model.t) ** 2, name="rates")
     return model

@@ -43,7 +43,8 @@ def car_axis() -> Model:
         reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, car axis problem",
     )
     names = ["x_l", "y_l", "x_r", "y_r"]
-    xl, yl, xr, yr, first, second = model.variables([*names, "lambda_1", "lambda_2"])
+    xl, yl, xr, yr = model.variables(names, unit="m")
+    first, second = model.variables("lambda_1 lambda_2")
     eps, M, L, L0, r, w, g = model.parameters("eps M L L0 r w g", [0.01, 10.0, 1.0, 0.5, 0.1, 10.0, 1.0])
     height = r * sin(w * model.t)
     across = sqrt(L**2 - height**2)
@@ -140,7 +141,7 @@ def flexible_slider_crank() -> Model:
         reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, slider crank",
     )
     names = ["phi_1", "phi_2", "x_3", "q_1", "q_2", "q_3", "q_4"]
-    p = model.variables(names)
+    p = model.variables(names, unit=["rad", "rad", *["m"] * 5])
     v = [model.der(x) for x in p]
     p1, p2, x3, *modes = p
     v1, v2 = v[:2]
@@ -326,7 +327,8 @@ def robot_arm() -> Model:
         interval=(0.0, 1.0),
         reference="Campbell, Griepentrog, SIAM J. Sci. Comput. 16 (1995)",
     )
-    x1, x2, x3, u1, u2 = model.variables("x1 x2 x3 u1 u2")
+    x1, x2, x3 = model.variables("x1 x2 x3", unit="rad")
+    u1, u2 = model.variables("u1 u2")
     below = 2 - cos(x3) ** 2
     a, b, c, d = 2 / below, cos(x3) / below, sin(x3) / below, sin(x3) * cos(x3) / below
     v1, v3 = model.der(x1), model.der(x3)
@@ -380,14 +382,20 @@ def fekete(count: int = 4) -> Model:
             model.equation(force - total(push), name=f"force {x}")
     for i, point in enumerate(points, start=1):
         model.equation(total([x**2 for x in point]) - 1, name=f"sphere of point {i}")
+    names = [f"p{i}{axis}" for i in range(1, count + 1) for axis in "xyz"]
+    if count == 20:  # that of the test set
+        record = load_record("fekete")
+        start_at(model, names, record.u0[:60])
+        start_at(model, names, record.u0[60:120], 1)
+        start_at(model, [f"lambda{i}" for i in range(1, 21)], record.u0[120:140])
+        return model
     # On a spiral from pole to pole, at rest.
     height = 1 - (2 * np.arange(count) + 1) / count
     turn = math.pi * (3 - math.sqrt(5)) * np.arange(count)
     width = np.sqrt(1 - height**2)
-    for i in range(count):
-        place = [width[i] * math.cos(turn[i]), width[i] * math.sin(turn[i]), height[i]]
-        start_at(model, [f"p{i + 1}{axis}" for axis in "xyz"], place)
-        start_at(model, [f"p{i + 1}{axis}" for axis in "xyz"], [0.0] * 3, 1)
+    places = np.stack([width * np.cos(turn), width * np.sin(turn), height], axis=1)
+    start_at(model, names, places.ravel())
+    start_at(model, names, [0.0] * len(names), 1)
     return model
 
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from dae_sdc.problems._models import MODELS, require_size
+from dae_sdc.problems._models import MODELS, require_size, start_at
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.model import Model
+
+_UNITS = ("m", "m", "1/s^2")
+"""Of a position and of the tension by mass and length."""
 
 
 @MODELS.register("pendulum")
@@ -17,12 +20,13 @@ def pendulum() -> Model:
     from dae_sdc.symbolic.model import Model
 
     model = Model("pendulum", title="pendulum in Cartesian coordinates", interval=(0.0, 10.0))
-    x, y, tension = model.variables("x y lambda", start=[1.0, 0.0, 0.0])
+    x, y, tension = model.variables("x y lambda", start=[1.0, 0.0, 0.0], unit=_UNITS)
     g = model.parameter("g", 9.81, unit="m/s^2")
     length = model.parameter("L", 1.0, unit="m")
     model.equation(model.der(x, 2) + tension * x, name="force x")
     model.equation(model.der(y, 2) + tension * y + g, name="force y")
     model.equation(x**2 + y**2 - length**2, name="length")
+    start_at(model, ["x", "y"], [0.0, 0.0], 1)
     return model
 
 
@@ -40,14 +44,19 @@ def pendula(count: int = 2) -> Model:
     model = Model(
         f"pendula-{count}",
         title=f"{count} pendula, the tension of each setting the length of the next",
-        interval=(0.0, 1.0),
+        interval=(0.0, 10.0),
         reference="Nedialkov, Pryce, DAETS user guide",
     )
     g = model.parameter("g", 9.8, unit="m/s^2")
-    coupling = model.parameter("c", 0.1)
+    coupling = model.parameter("c", 0.1, unit="m s^2")
+    # Near the place where all hang at rest, so that no length comes near zero, where a pendulum is singular.
+    angle, rest = 0.1, 1.0
     before: Any = None
     for i in range(1, count + 1):
-        x, y, tension = model.variables([f"x{i}", f"y{i}", f"lambda{i}"], start=[1.0, 0.0, 0.0])
+        start = [rest * math.sin(angle), rest * math.cos(angle), 9.8 / rest]
+        x, y, tension = model.variables([f"x{i}", f"y{i}", f"lambda{i}"], start=start, unit=_UNITS)
+        start_at(model, [f"x{i}", f"y{i}"], [0.0, 0.0], 1)
+        rest = 1.0 + 0.1 * start[2]
         length = 1 if before is None else 1 + coupling * before
         model.equation(model.der(x, 2) + x * tension, name=f"force x{i}")
         model.equation(model.der(y, 2) + y * tension - g, name=f"force y{i}")
@@ -69,7 +78,7 @@ def pendulum_chain(count: int = 10) -> Model:
     # The chain starts from rest along a straight line, 30 degrees below the horizontal.
     across, down = math.cos(math.pi / 6.0), -math.sin(math.pi / 6.0)
     points = [
-        model.variables([f"x{i}", f"y{i}", f"lambda{i}"], start=[i * across, i * down, 0.0])
+        model.variables([f"x{i}", f"y{i}", f"lambda{i}"], start=[i * across, i * down, 0.0], unit=_UNITS)
         for i in range(1, count + 1)
     ]
     links = []
@@ -84,4 +93,5 @@ def pendulum_chain(count: int = 10) -> Model:
         model.equation(model.der(x, 2) + pull_x, name=f"force x{i + 1}")
         model.equation(model.der(y, 2) + pull_y + g, name=f"force y{i + 1}")
         model.equation(links[i][0] ** 2 + links[i][1] ** 2 - 1, name=f"link {i + 1}")
+        start_at(model, [f"x{i + 1}", f"y{i + 1}"], [0.0, 0.0], 1)
     return model

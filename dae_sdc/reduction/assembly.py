@@ -223,13 +223,10 @@ def assemble_separated(
         if k + 1 < orders[j]
     ]
     if goal == "implicit":
-        for number, (row, right, column) in enumerate(
-            zip(found.rows, found.right, found.columns, strict=True)
-        ):
+        for name, row, right in system.rows:
             parts = [
                 graph.mul(node, layout.rate(graph, (j, orders[j] - 1))) for j, node in sorted(row.items())
             ]
-            name = f"row {number} for {name_of(texts.names[column], orders[column])}"
             rows.append((name, graph.sub(graph.add(*parts), right)))
     else:
         for j, value in sorted(system.derivatives().items()):
@@ -249,7 +246,10 @@ def assemble_separated(
     watch: list[int] = []
     pivots: list[int] = []
     rivals: list[slice] = []
-    for factors in system.factors:
+    divided = system.factors
+    if goal == "implicit" and not found.rest:
+        divided = divided[:-1]  # the pivots of the last elimination are in no equation
+    for factors in divided:
         for pivot, others in zip(factors.pivots, factors.rivals, strict=True):
             if pivot not in graph.numbers and others:
                 pivots.append(pivot)

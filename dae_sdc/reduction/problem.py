@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -18,16 +18,31 @@ from dae_sdc.symbolic.codegen import Compiled
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.problem import ModelProblem
 
-if TYPE_CHECKING:
-    from dae_sdc.reduction.reduction import Reduction
-
 __all__ = ["ReducedProblem"]
 
-FADED: Final = 0.05
+FADED: Final = 0.1
 """Size of a pivot relative to its largest rival below which the system is pivoted again."""
 
 WORSE: Final = 0.1
 """Part of its size to which the weakest pivot must fall again where no better one was found."""
+
+
+class Source(Protocol):
+    """What a reduced problem asks its reduction for, besides what a model has."""
+
+    @property
+    def index(self) -> int:
+        """Index of the reduced system."""
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+
+    def assembled(self, dense: bool | None = None) -> Assembled:
+        """The programs of the reduced system."""
+
+    def pivoted(self, value: Callable[[Leaf], float]) -> Source:
+        """The same reduction with pivots that are not small at a point."""
 
 
 class _Count:
@@ -58,6 +73,8 @@ class ReducedProblem(ModelProblem):
 
     Attributes
     ----------
+    reduction : Reduction
+        What it was made from.
     invariant_names : tuple of str
         Names of what vanishes along solutions, see :meth:`invariants`.
     reselections : int
@@ -65,9 +82,9 @@ class ReducedProblem(ModelProblem):
         runs make.
     """
 
-    def __init__(self, reduction: Reduction, *, dense: bool | None = None, **settings: Any) -> None:
+    def __init__(self, reduction: Source, *, dense: bool | None = None, **settings: Any) -> None:
         settings.setdefault("index", reduction.index)
-        self.__dict__["reduction"] = reduction
+        self.reduction = reduction
         super().__init__(reduction, dense=dense, **settings)
         assembled = reduction.assembled(dense)
         self._assembled = assembled
@@ -114,7 +131,7 @@ class ReducedProblem(ModelProblem):
         """
         missing = [name for name in self.names if name not in values]
         if missing:
-            raise InputError(f"{self.name} needs values of {', '.join(missing[:5])}")
+            raise InputError(f"the reduced {self.reduction.name} needs values of {', '.join(missing[:5])}")
         return self.state([values[name] for name in self.names])
 
     # Invariants
@@ -181,7 +198,7 @@ class ReducedProblem(ModelProblem):
         return float(found[rivals > 0.0].min(initial=1.0))
 
     def _pivot_again(self, u: MeshDAE, t: float) -> None:
-        reduction: Reduction = self.__dict__["reduction"]
+        reduction = self.reduction
         numbers = list(self.values.values())
         place = {jet: at for at, jet in enumerate(self.form.states)}
 

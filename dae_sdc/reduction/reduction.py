@@ -73,7 +73,7 @@ class Reduction:
     def __init__(
         self,
         source: Model,
-        graph: Graph,
+        base: Graph,
         method: str,
         goal: Goal,
         system: Separated | Staged,
@@ -82,7 +82,8 @@ class Reduction:
         reason: str,
         seconds: float,
     ) -> None:
-        self.source, self.graph, self.method, self.system = source, graph, method, system
+        self.source, self.method, self.system = source, method, system
+        self._base = base  # the equations before the reduction
         self.goal: str = goal if isinstance(system, Separated) else "stages"
         self.reason, self.seconds = reason, seconds
         self._texts = Texts(source.names, source.units, source.equation_names)
@@ -103,6 +104,11 @@ class Reduction:
         if name in _OF_THE_MODEL:
             return getattr(self.__dict__["source"], name)
         raise AttributeError(f"{type(self).__name__} has no attribute {name}")
+
+    @property
+    def graph(self) -> Graph:
+        """Where the expressions of the reduced system are."""
+        return self.system.graph
 
     @property
     def names(self) -> Sequence[str]:
@@ -141,21 +147,23 @@ class Reduction:
             raise InputError("only a separation has pivots that can be chosen")
         goal: Any = self.goal
         begin = time.perf_counter()
+        # In the same graph an equal expression would be found, which divides by the pivots of before.
+        graph = copied(self._base)
         system = separate(
-            self.graph,
+            graph,
             self.source.roots,
             len(self._texts.names),
             self._texts.equation_names,
             goal,
             self.method == "fraction-free",
             self._limit,
-            lambda nodes: self.graph.numeric(nodes, value),
+            lambda nodes: graph.numeric(nodes, value),
         )
         key = system.pivots
         if key not in self._pivoted:
             seconds = time.perf_counter() - begin
             reason = "pivots chosen at a point"
-            parts = self.source, self.graph, self.method, goal, system, self._extra, self._limit
+            parts = self.source, self._base, self.method, goal, system, self._extra, self._limit
             self._pivoted[key] = made = Reduction(*parts, reason, seconds)
             made._pivoted = self._pivoted
         return self._pivoted[key]
@@ -199,9 +207,9 @@ class Reduction:
         held = [node for _, node in self._invariant_nodes()]
         if isinstance(self.system, Staged):
             return held
-        found = self.system.factored
         if self.goal == "implicit":
-            return [*(node for row in found.rows for node in row.values()), *found.right, *held]
+            rows = [node for _, row, _ in self.system.rows for node in row.values()]
+            return [*rows, *(right for _, _, right in self.system.rows), *held]
         return [*self.system.derivatives().values(), *self.system.solved.values(), *held]
 
     @cached_property
@@ -217,15 +225,15 @@ class Reduction:
     @cached_property
     def _written(self) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
         """Veils as pairs of symbol and expression, and all outputs, in SymPy."""
+        outputs, veils = list(dict.fromkeys(self._outputs())), self.veils
         graph = copied(self.graph)
         table: list[tuple[Any, Any]] = []
-        for number, node in enumerate(self.veils):
+        for number, node in enumerate(veils):
             symbol = Unknown(f"v{number}")
             table.append((symbol, to_sympy(graph, [node], self._symbol)[0]))
             # In the copy the node is a leaf from now on, so that nothing looks behind it.
             graph.op[node], graph.args[node] = Op.INPUT, ()
             graph.leaves[node] = Leaf("v", number)
-        outputs = list(dict.fromkeys(self._outputs()))
         return table, dict(zip(outputs, to_sympy(graph, outputs, self._symbol), strict=True))
 
     def _symbol(self, leaf: Leaf) -> Any:
@@ -278,10 +286,9 @@ class Reduction:
             made.equation(symbol - expression, name=f"veil {symbol.name}")
         names, orders = self._texts.names, system.orders
         if self.goal == "implicit":
-            found = system.factored
-            for number, (row, right) in enumerate(zip(found.rows, found.right, strict=True)):
+            for name, row, right in system.rows:
                 left = [written[node] * Unknown(names[j], orders[j]) for j, node in sorted(row.items())]
-                made.equation(sum(left) - written[right], name=f"row {number}")
+                made.equation(sum(left) - written[right], name=name)
         else:
             for j, node in sorted(system.derivatives().items()):
                 made.equation(
@@ -411,8 +418,9 @@ def reduce_index(
     if method == "auto" and n > LARGEST:
         method, reason = "stages", f"{n} equations"
     if method != "stages":
-        graph = copied(model.graph)
-        extra = _user_invariants(model, graph, invariants)
+        base = copied(model.graph)
+        extra = _user_invariants(model, base, invariants)
+        graph = copied(base)
         most = _allowed_growth(model, found, form) if method == "auto" else None
         values = _values_at(graph, model, at)
         how = "separation" if method == "auto" else method
@@ -426,7 +434,7 @@ def reduce_index(
             _check_orders(graph, extra, system.orders, model)
             reason = "expressions stay small" if method == "auto" else reason
             seconds = time.perf_counter() - begin
-            return Reduction(model, graph, how, form, system, extra, limit, reason, seconds)
+            return Reduction(model, base, how, form, system, extra, limit, reason, seconds)
     if not found.regular:
         repaired = repair(model)
         model, found = repaired.model, repaired.structure  # type: ignore[assignment]

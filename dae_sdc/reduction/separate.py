@@ -14,7 +14,7 @@ differential-algebraic equations index reduction, J. Comput. Appl. Math. 448 (20
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dae_sdc.errors import InputError
@@ -60,8 +60,10 @@ class Separated:
         Where the expressions are.
     orders : tuple of int
         Order of the derivative of every unknown that E contains.
+    rows : tuple of (str, Row, int)
+        Name, row of E and entry of g of every differential equation.
     factored : Factored
-        E and g; ``rest`` are the algebraic equations of a system of index 1.
+        The same in triangular form; ``rest`` are the algebraic equations of a system of index 1.
     algebraic : tuple of int
         Unknowns whose derivatives of that order are not in E.
     solved : dict of int to int
@@ -78,6 +80,7 @@ class Separated:
 
     graph: Graph
     orders: tuple[int, ...]
+    rows: tuple[tuple[str, Row, int], ...]
     factored: Factored
     algebraic: tuple[int, ...]
     solved: dict[int, int]
@@ -98,19 +101,23 @@ class Separated:
 
     @property
     def pivots(self) -> tuple[tuple[int, ...], ...]:
-        """The pivots of all eliminations, which tell two separations of one system apart."""
-        return tuple((*found.columns, *found.pivots) for found in self.factors)
+        """Columns and rows of all pivots, which tell two separations of one system apart."""
+        return tuple((*found.columns, *found.places) for found in self.factors)
 
     def derivatives(self) -> dict[int, int]:
         """The highest derivatives by back substitution, where E is square but for algebraic unknowns."""
-        graph, found = self.graph, self.factored
-        solution: dict[int, int] = {}
-        for row, right, column in reversed(list(zip(found.rows, found.right, found.columns, strict=True))):
-            for j, node in row.items():
-                if j != column:
-                    right = graph.sub(right, graph.mul(node, solution[j]))
-            solution[column] = graph.div(right, row[column])
-        return solution
+        return back_substituted(self.graph, self.factored)
+
+
+def back_substituted(graph: Graph, found: Factored) -> dict[int, int]:
+    """The solution of triangular equations, by columns."""
+    solution: dict[int, int] = {}
+    for row, right, column in reversed(list(zip(found.rows, found.right, found.columns, strict=True))):
+        for j, node in row.items():
+            if j != column:
+                right = graph.sub(right, graph.mul(node, solution[j]))
+        solution[column] = graph.div(right, row[column])
+    return solution
 
 
 def separate(
@@ -172,20 +179,33 @@ def separate(
         found = eliminate(graph, rows, right, fraction_free, values, bound)
         found.rest = [graph.neg(node) for node in found.rest]  # with the signs of the equations
         factors.append(found)
+        # The rows as they were before have the same solutions, and no pivots in denominators.
+        plain_rows, plain_right = [rows[i] for i in found.places], [right[i] for i in found.places]
+        own = [origins[i] for i in found.places]
         left = [origins[i] for i in found.origins]
         kept = tuple(name_of(*origin) for origin in left)
         _check(graph, found, kept)
-        outputs = [node for row in found.rows for node in row.values()] + found.right + found.rest
+        outputs = [node for row in plain_rows for node in row.values()] + plain_right + found.rest
         cost = veil(graph, [*outputs, *(node for _, node in hidden)], limit)
         passes.append(Pass(differentiated, len(found.rows), kept, cost))
+        ended = Separated(
+            graph,
+            orders,
+            tuple(zip((name_of(*origin) for origin in own), plain_rows, plain_right, strict=True)),
+            found,
+            (),
+            {},
+            tuple(hidden),
+            kept,
+            tuple(passes),
+            tuple(factors),
+        )
         if not found.rest:
-            return Separated(graph, orders, found, (), {}, tuple(hidden), (), tuple(passes), tuple(factors))
+            return ended
         new_rows, new_right = _differentiated(graph, found.rest, orders)
         if goal != "ode" and generic_rank(graph, [*found.rows, *new_rows]) == n:
             absent = tuple(sorted(set(range(n)) - {j for row in found.rows for j in row}))
-            ended = Separated(
-                graph, orders, found, absent, {}, tuple(hidden), kept, tuple(passes), tuple(factors)
-            )
+            ended = replace(ended, algebraic=absent)
             if goal == "implicit":
                 return ended
             if len(absent) == len(found.rest):
@@ -193,17 +213,7 @@ def separate(
                     return ended
                 solved = _solved(graph, found.rest, new_rows, [(j, orders[j] - 1) for j in absent], values)
                 if solved is not None:
-                    return Separated(
-                        graph,
-                        orders,
-                        found,
-                        absent,
-                        solved,
-                        tuple(hidden),
-                        kept,
-                        tuple(passes),
-                        tuple(factors),
-                    )
+                    return replace(ended, solved=solved)
         if len(passes) > sum(orders) + 1:
             raise InputError(
                 "differentiating the equations does not end: some of them follow from others; check "
@@ -211,8 +221,8 @@ def separate(
             )
         hidden += zip(kept, found.rest, strict=True)
         differentiated = len(found.rest)
-        rows, right = [*found.rows, *new_rows], [*found.right, *new_right]
-        origins = [origins[i] for i in found.places] + [(name, order + 1) for name, order in left]
+        rows, right = [*plain_rows, *new_rows], [*plain_right, *new_right]
+        origins = own + [(name, order + 1) for name, order in left]
         if bound is not None and len(graph) > bound:
             raise GrowthError(
                 f"the expressions have grown by more than {most} parts; take the method 'stages'"
@@ -303,5 +313,4 @@ def _solved(
         return None
     constant = graph.substitute(list(rest), dict.fromkeys(leaves, graph.zero))
     found = eliminate(graph, rows, [graph.neg(node) for node in constant], values=values)
-    ended = Separated(graph, (), found, (), {}, (), (), (), ())
-    return ended.derivatives()
+    return back_substituted(graph, found)

@@ -36,8 +36,14 @@ __all__ = ["Choice", "Selection", "Staged", "stage"]
 Jet = tuple[int, int]
 """An unknown and the order of a derivative."""
 
-FADED = 0.1
-"""Smallest singular value of the dummies' columns, relative to that of all, below which others are chosen."""
+FADED = 0.5
+"""Smallest singular value of the dummies' columns, relative to that of all, below which others are sought.
+
+States that are badly chosen cost more than another choice: errors in them are amplified in the dummies.
+"""
+
+BETTER = 1.5
+"""Factor by which others must be better to be taken."""
 
 SMALL = 60
 """Equations of a choice up to which it is made by orthogonal elimination; beyond by a matching."""
@@ -276,6 +282,12 @@ class _Part:
     def choose(self, matrix: npt.NDArray[Any], weights: Vector) -> int:
         """Take the columns that orthogonal elimination with pivoting begins with."""
         best = qr(matrix, mode="r", pivoting=True, check_finite=False)[1][: len(matrix)]
+        if self.dummies:
+            sizes = [
+                np.linalg.svd(matrix[:, list(part)], compute_uv=False)[-1] for part in (best, self.dummies)
+            ]
+            if sizes[0] <= BETTER * sizes[1]:
+                return 0
         with np.errstate(divide="ignore"):
             prices = -np.log(np.abs(matrix[:, best]))
         prices[~np.isfinite(prices)] = _FORBIDDEN

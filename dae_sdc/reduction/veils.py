@@ -74,7 +74,7 @@ class Veiled:
 
 
 def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veiled:
-    """Name the parts of expressions that have more than ``limit`` nodes, or a tenth of it if they are repeated.
+    """Name the parts of expressions that have more than ``limit`` nodes, repeated ones from a tenth of it on.
 
     Parameters
     ----------

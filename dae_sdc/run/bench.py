@@ -8,7 +8,8 @@ unknowns, and compares with IDA at equal accuracy. ``scaling`` measures how swee
 which it starts itself, and predicts what more ranks bring. ``start`` times imports and the first solve in
 a fresh process, before and after numba has compiled. ``peers`` solves test problems at a row of tolerances
 here and with other packages, and compares times to the same error. ``testset`` solves the Test Set for IVP
-Solvers with nothing given but tolerances, and holds digits and work against published runs.
+Solvers with nothing given but tolerances, and holds digits and work against published runs. ``models`` takes
+the library of models from their equations to solutions, which are checked.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
+from dae_sdc.run.model_bench import models, report as report_models
 from dae_sdc.run.peers import peers, report as report_peers
 from dae_sdc.run.profile import profile, report as report_profile
 from dae_sdc.run.results import Result, check_target, command_line
@@ -252,14 +254,15 @@ def bench(
         :func:`dae_sdc.run.sizes.size`; "scaling": on one rank and on several, see
         :func:`dae_sdc.run.scaling.scaling`; "start": the first call in a fresh process, see
         :func:`dae_sdc.run.start_up.start`; "peers": tolerances from loose to tight, here and with solvers of
-        other packages, see :func:`dae_sdc.run.peers.peers`.
+        other packages, see :func:`dae_sdc.run.peers.peers`; "testset": see
+        :func:`dae_sdc.run.testset.testset`; "models": see :func:`dae_sdc.run.model_bench.models`.
     out : str or Path, optional
         File to save the result to.
     progress : bool
         Show a progress bar if standard error is a terminal.
     **given
         Arguments of the study, of which None stands for its own choice: repetitions, nodes, qdelta, problems,
-        sizes, ranks, sweepers, linear_solvers, accuracies, rtols, time_limit.
+        sizes, ranks, sweepers, linear_solvers, accuracies, rtols, time_limit, solutions.
 
     Returns
     -------
@@ -407,7 +410,7 @@ def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 
 STUDIES: Mapping[str, Callable[..., Result]] = {
     **{"upstream": upstream, "work": work, "profile": profile, "size": size, "scaling": scaling},
-    **{"start": start, "peers": peers, "testset": testset},
+    **{"start": start, "peers": peers, "testset": testset, "models": models},
 }
 
 
@@ -420,19 +423,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="upstream: against pySDC.projects.DAE; work: a step by problem, sweeper and backend; profile: "
         "its parts; size: many unknowns, and against IDA; scaling: on one and more ranks of MPI; start: the "
         "first call in a fresh process; peers: work and precision beside other packages; testset: digits and "
-        "work of the Test Set for IVP Solvers",
+        "work of the Test Set for IVP Solvers; models: from equations to checked solutions",
     )
     parser.add_argument("--problems", help="names of problems, separated by commas")
     parser.add_argument(
         "--repetitions", type=int, help="runs of each kind in turn (5, for profile 25, for start and peers 3)"
     )
     options.add(parser, "nodes qdelta sizes accuracies ranks rtols time-limit")
+    parser.add_argument("--solutions", metavar="DIR", help="directory for the solutions of models")
     options.add(parser, "sweepers-of-study linear-solvers out")
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc bench``."""
-    names = ("repetitions", "nodes", "qdelta", "sizes", "ranks", "accuracies", "rtols", "time_limit")
+    names = (
+        "repetitions",
+        "nodes",
+        "qdelta",
+        "sizes",
+        "ranks",
+        "accuracies",
+        "rtols",
+        "time_limit",
+        "solutions",
+    )
     given = {name: getattr(args, name) for name in names}
     given |= {"problems": args.problems.split(",") if args.problems else None}
     given |= {"linear_solvers": args.linear_solver}
@@ -453,6 +467,7 @@ def print_report(result: Result) -> None:
     """Print the table of a result of :func:`bench`."""
     reports = {"work": report_work, "profile": report_profile, "size": report_size, "scaling": report_scaling}
     reports |= {"start": report_start, "peers": report_peers, "testset": report_testset}
+    reports["models"] = report_models
     study = result.parameters["study"]
     if study in reports:
         print(reports[study](result))

@@ -300,7 +300,8 @@ class Equations:
                 found[leaf] = given[leaf]
             elif leaf.kind == "t":
                 found[leaf] = float(self.interval[0])
-            elif leaf.kind == "u":
+            elif leaf.kind == "u" and leaf.index < len(self._unknowns):
+                # A repair of the equations leaves unknowns of its own in the graph.
                 found[leaf] = self._unknowns[leaf.index].start.get(leaf.order, 0.0)
             elif leaf.kind == "p":
                 found[leaf] = self._parameters[leaf.index].required(self.name)
