@@ -18,7 +18,9 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests of orders and digits, which are the same wherever the package lies.
-NUMBERS_ALONE := orders tableaux contraction adaptive_sdc dense_output transfer sdc
+NUMBERS_ALONE := orders tableaux contraction adaptive_sdc dense_output transfer sdc multistep manifold \
+	manifold_problems quasilinear complex_step reduction reduction_random structure structure_models graph \
+	initial invariants model_bench testset testset_b testset_c testset_d
 
 .PHONY: demo test installed-test check clean
 .DELETE_ON_ERROR:

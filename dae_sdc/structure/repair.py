@@ -158,8 +158,8 @@ def repair(model: ModelWithGraph, *, method: str = "auto") -> Repair:
         found = _again(system, changes)
         if found.dof >= value:
             raise InputError(
-                f"the equations cannot be repaired: replacing {listed([step.equation for step in changes])} did "
-                f"not take the leading derivatives out; give the model start values near a consistent point"
+                f"the equations cannot be repaired: replacing {listed([step.equation for step in changes])} "
+                f"did not take the leading derivatives out; give the model start values near a consistent point"
             )
     if not steps:
         return Repair(model, first, ())
