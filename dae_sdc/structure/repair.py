@@ -159,7 +159,8 @@ def repair(model: ModelWithGraph, *, method: str = "auto") -> Repair:
         if found.dof >= value:
             raise InputError(
                 f"the equations cannot be repaired: replacing {listed([step.equation for step in changes])} "
-                f"did not take the leading derivatives out; give the model start values near a consistent point"
+                f"did not take the leading derivatives out; give the model start values near a consistent "
+                f"point"
             )
     if not steps:
         return Repair(model, first, ())
