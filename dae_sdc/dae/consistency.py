@@ -92,5 +92,5 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
             f"u0 of {type(problem).__name__} violates equation '{problem.equation_names[worst]}' "
             f"at t={t:.6g}: residual {remains[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e})"
             + (f" and {others} more" if others else "")
-            + "; pass a consistent u0"
+            + "; run 'dae-sdc initial', or pass a consistent u0"
         )

@@ -127,11 +127,13 @@ def mark_floor(axes: Any, values: NDArray[np.float64]) -> None:
 
 
 def headline(parameters: Mapping[str, Any], unit: str | None = None) -> str:
-    """Problem, sweeper, number of nodes and time step as far as they are known."""
+    """Problem, sweeper, number of nodes, and time step or tolerance, as far as they are known."""
     parts = [text(parameters[key]) for key in ("problem", "sweeper") if parameters.get(key)]
     if parameters.get("nodes"):
         parts.append(f"M={text(parameters['nodes'])}")
-    if isinstance(parameters.get("dt"), int | float):
+    if isinstance(parameters.get("rtol"), int | float):
+        parts.append(f"rtol={parameters['rtol']:g}")
+    elif isinstance(parameters.get("dt"), int | float):
         parts.append(f"dt={parameters['dt']:g}{f' {text(unit)}' if unit else ''}")
     return ", ".join(parts)
 

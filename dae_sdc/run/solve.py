@@ -338,7 +338,7 @@ def solve(
         show = progress and team.root
         with tqdm(total=count, unit="step", disable=None if show else True, leave=False) as bar:
             run = _Run(setup, first, start, end, count, team, out if team.root else None, times, dense)
-            run.chosen = chosen
+            run.chosen, run.rtol = chosen, rtol
             run.locates, run.saving = locates, saving
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
 
@@ -413,6 +413,7 @@ class _Run:
     saved: float = field(default_factory=perf_counter)
     pause: float = PAUSE
     chosen: str = ""
+    rtol: float | None = None
     remark: str = ""
     drift: dict[str, float] = field(default_factory=dict)
 
@@ -579,6 +580,7 @@ class _Run:
                 **setup.label,
                 **({"chosen_for": self.chosen} if self.chosen else {}),
                 "dt": self.dt,
+                **({} if self.rtol is None else {"rtol": self.rtol}),
                 "t0": t0,
                 "t_end": self.t_end,
                 "n_diff": problem.n_diff,
