@@ -14,6 +14,7 @@ from hypothesis import given, settings, strategies as st
 from dae_sdc.errors import InputError
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.model import Model
 from dae_sdc.symbolic.operations import Op
 from dae_sdc.symbolic.program import Input
 from dae_sdc.symbolic.residues import PRIME
@@ -401,3 +402,17 @@ def test_merging_never_changes_a_value(left: sp.Expr, right: sp.Expr) -> None:
         exact = {symbol: sp.Rational(str(value)) for symbol, value in point.items()}
         wanted = [float(sp.N(expression.subs(exact), 20)) for expression in expressions]
         np.testing.assert_allclose(values(graph, nodes, point), wanted, rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize(
+    "text", ["-sqrt(2)*pi", "-pi", "-2*pi*x", "pi*(-x)*sqrt(3)", "-pi**2*sqrt(2)*x", "(-pi)*(-sqrt(2))"]
+)
+def test_signs_numbers_and_roots_meet_in_any_order(text: str) -> None:
+    x = sp.Symbol("x")
+    expression = sp.sympify(text, locals={"x": x})
+    model = Model("signs")
+    unknown = model.variable("x", start=0.3)
+    model.equations(model.der(unknown) - expression.subs(x, unknown))
+    problem = model.problem()
+    value = problem.eval_f(problem.state([0.3]), problem.state([0.0]), 0.0)
+    assert value[0] == pytest.approx(-float(expression.subs(x, 0.3)), rel=1e-14)

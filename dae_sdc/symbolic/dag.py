@@ -259,7 +259,7 @@ class Expressions:
         if known is not None:
             return known
         op, args, numbers = self.op, self.args, self.numbers
-        if b in numbers:
+        if b in numbers and not isinstance(numbers.get(a), Fraction):  # rational numbers before pi
             a, b = b, a
         if a in numbers:
             if b in numbers:
