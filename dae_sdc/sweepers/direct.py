@@ -90,16 +90,21 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
     def _step(self) -> None:
         raise NotImplementedError
 
+    def _take_problem(self, problem: Any) -> None:
+        """Make ready for a problem, unless it is the one of the step before."""
+        if self._problem is problem:
+            return
+        if not isinstance(problem, ProblemDAE):
+            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        self.check_problem(problem)
+        self._bind(problem)
+        self._problem = problem
+
     def predict(self) -> None:
         """Begin a step; in a run to a tolerance, carry it out."""
         L = self.level
         P = L.prob
-        if self._problem is not P:
-            if not isinstance(P, ProblemDAE):
-                raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(P).__name__}")
-            self.check_problem(P)
-            self._bind(P)
-            self._problem = P
+        self._take_problem(P)
         P.start_step(L.u[0], L.time)
         polynomial = L.u[0].polynomial
         L.f[0] = P.dtype_f(P.init)

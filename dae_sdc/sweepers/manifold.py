@@ -495,10 +495,7 @@ class ManifoldDAE(DirectSweeper):
         E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
         """
         P, longest = self.level.prob, 0.01 * span
-        if self._problem is not P:
-            self.check_problem(P)
-            self._bind(P)
-            self._problem = P
+        self._take_problem(P)
         P.start_step(u0, t0)
         self._start = None
         bound, own = self._place.bound, self._own
