@@ -16,7 +16,8 @@ from dae_sdc.errors import InputError
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction.reduction import reduce_index
 from dae_sdc.run import model_bench
-from dae_sdc.run.model_bench import CASES, LENGTH, Case, Check, Flight, models, report
+from dae_sdc.run.model_bench import CASES, LENGTH, models, report
+from dae_sdc.run.model_cases import Case, Check, Flight
 from dae_sdc.run.models import make_model
 from dae_sdc.run.results import load
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,7 @@ from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.modulator import RingModulator
 from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
+from dae_sdc.run.model_cases import Case, Check, Flight, exactly
 from dae_sdc.run.models import make_model
 from dae_sdc.run.repeated import Table, check_names, table
 from dae_sdc.run.results import Result, check_target, command_line
@@ -48,97 +48,7 @@ COLUMNS = [
 UNITS = {name: "s" for name in ("time_structure", "time_reduction", "time_initial", "time")}
 
 
-@dataclass(frozen=True)
-class Flight:
-    """A model and how it went, for checks.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    solution : Solution
-        Of the reduced system.
-    """
-
-    model: Model
-    solution: Solution
-
-    @property
-    def t(self) -> Vector:
-        """Start and ends of steps, shape (K,)."""
-        return self.solution.t
-
-    def __call__(self, name: str) -> Vector:
-        """An unknown at these times, shape (K,)."""
-        return self.solution.u[:, self.solution.names.index(name)]
-
-    def value(self, parameter: str) -> float:
-        """A parameter of the model."""
-        return float(self.model.parameters_by_name[parameter].required(self.model.name))
-
-
-@dataclass(frozen=True)
-class Check:
-    """What a solution must fulfil.
-
-    Parameters
-    ----------
-    what : str
-        Of which the error is told.
-    error : callable
-        The error of a :class:`Flight`.
-    allowed : float
-        Largest error.
-    """
-
-    what: str
-    error: Callable[[Flight], float]
-    allowed: float
-
-
-@dataclass(frozen=True)
-class Case:
-    """A model of the library, how it is solved, and what must hold then.
-
-    Parameters
-    ----------
-    model : str
-        Name.
-    checks : tuple of Check
-        At least one.
-    params : mapping
-        Arguments of the model.
-    settings : mapping
-        Arguments of :func:`dae_sdc.run.solve.solve`.
-    t_end : float, optional
-        End of the simulation; that of the model if not given.
-    """
-
-    model: str
-    checks: tuple[Check, ...]
-    params: Mapping[str, Any] = field(default_factory=dict)
-    settings: Mapping[str, Any] = field(default_factory=lambda: {"rtol": 1e-8})
-    t_end: float | None = None
-
-    @property
-    def label(self) -> str:
-        """Name in tables, and of files."""
-        return "-".join([self.model, *(f"{value:g}" for value in self.params.values())])
-
-
 # --- checks ---------------------------------------------------------------------------------------
-
-
-def exactly(formulas: Callable[[Flight], Mapping[str, Any]], allowed: float) -> Check:
-    """Largest error over time, relative to the largest value of the unknown, or to 1 if that is less."""
-
-    def error(flight: Flight) -> float:
-        return max(
-            float(np.abs(flight(name) - exact).max() / max(1.0, np.abs(exact).max()))
-            for name, exact in formulas(flight).items()
-        )
-
-    return Check("exact solution", error, allowed)
 
 
 def test_set(record: str, names: Sequence[str], allowed: float) -> Check:

@@ -1,0 +1,105 @@
+"""What it takes to check the solution of a model: how it is solved, and what must hold then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.run.solution import Solution
+
+if TYPE_CHECKING:
+    from dae_sdc.symbolic.model import Model
+
+
+@dataclass(frozen=True)
+class Flight:
+    """A model and how it went, for checks.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    solution : Solution
+        Of the reduced system.
+    """
+
+    model: Model
+    solution: Solution
+
+    @property
+    def t(self) -> Vector:
+        """Start and ends of steps, shape (K,)."""
+        return self.solution.t
+
+    def __call__(self, name: str) -> Vector:
+        """An unknown at these times, shape (K,)."""
+        return self.solution.u[:, self.solution.names.index(name)]
+
+    def value(self, parameter: str) -> float:
+        """A parameter of the model."""
+        return float(self.model.parameters_by_name[parameter].required(self.model.name))
+
+
+@dataclass(frozen=True)
+class Check:
+    """What a solution must fulfil.
+
+    Parameters
+    ----------
+    what : str
+        Of which the error is told.
+    error : callable
+        The error of a :class:`Flight`.
+    allowed : float
+        Largest error.
+    """
+
+    what: str
+    error: Callable[[Flight], float]
+    allowed: float
+
+
+@dataclass(frozen=True)
+class Case:
+    """A model of the library, how it is solved, and what must hold then.
+
+    Parameters
+    ----------
+    model : str
+        Name.
+    checks : tuple of Check
+        At least one.
+    params : mapping
+        Arguments of the model.
+    settings : mapping
+        Arguments of :func:`dae_sdc.run.solve.solve`.
+    t_end : float, optional
+        End of the simulation; that of the model if not given.
+    """
+
+    model: str
+    checks: tuple[Check, ...]
+    params: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=lambda: {"rtol": 1e-8})
+    t_end: float | None = None
+
+    @property
+    def label(self) -> str:
+        """Name in tables, and of files."""
+        return "-".join([self.model, *(f"{value:g}" for value in self.params.values())])
+
+
+def exactly(formulas: Callable[[Flight], Mapping[str, Any]], allowed: float) -> Check:
+    """Largest error over time, relative to the largest value of the unknown, or to 1 if that is less."""
+
+    def error(flight: Flight) -> float:
+        return max(
+            float(np.abs(flight(name) - exact).max() / max(1.0, np.abs(exact).max()))
+            for name, exact in formulas(flight).items()
+        )
+
+    return Check("exact solution", error, allowed)
