@@ -80,6 +80,7 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         pendulum_study as pendulum_study,
         playground as playground,
         reduce as reduce,
+        simplify as simplify,
         solve as solve,
         structure as structure,
         sundials as sundials,
@@ -132,6 +133,7 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         METHODS as METHODS,
         Tableau as Tableau,
     )
+    from dae_sdc.symbolic.aliases import Simplified as Simplified
     from dae_sdc.symbolic.model import Model as Model
     from dae_sdc.symbolic.problem import ModelProblem as ModelProblem
 
@@ -186,6 +188,7 @@ _HOME = {
     "pendulum_study": "dae_sdc.run",
     "playground": "dae_sdc.run",
     "reduce": "dae_sdc.run",
+    "simplify": "dae_sdc.run",
     "solve": "dae_sdc.run",
     "structure": "dae_sdc.run",
     "initial": "dae_sdc.run",
@@ -226,6 +229,7 @@ _HOME = {
     "ConstrainedDAE": "dae_sdc.sweepers.sdc",
     "FullyImplicitDAE": "dae_sdc.sweepers.sdc",
     "SemiImplicitDAE": "dae_sdc.sweepers.sdc",
+    "Simplified": "dae_sdc.symbolic.aliases",
     "Model": "dae_sdc.symbolic.model",
     "ModelProblem": "dae_sdc.symbolic.problem",
 }

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import importlib
+import json
+import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import sympy as sp
+from launcher import Launcher
 
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.initial.homotopy import Roots, solve_polynomials
 from dae_sdc.initial.polynomials import PolynomialSystem
+from dae_sdc.initial.pool import run_jobs
+
+tracking = importlib.import_module("dae_sdc.initial.tracking")
 
 x, y, z = sp.symbols("x y z")
 
@@ -40,7 +47,7 @@ def solved(expressions: list[Any], variables: list[Any], seed: int = 0) -> Roots
 
 def accounted(roots: Roots) -> bool:
     """Whether every path has an end."""
-    return int(roots.multiplicity.sum()) + roots.at_infinity + roots.failed == roots.paths
+    return int(roots.multiplicity.sum()) + roots.at_infinity + roots.extraneous + roots.failed == roots.paths
 
 
 def distances(roots: Roots, exact: list[Any]) -> Any:
@@ -205,18 +212,18 @@ def test_points_on_a_line_of_solutions_are_singular() -> None:
 def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    homotopy = importlib.import_module("dae_sdc.initial.homotopy")._Homotopy
-    run, accuracies = homotopy.run, []
+    accuracies: list[float] = []
+    follow = tracking._follow
 
-    def careless(self: Any, starts: Any, close: float) -> Any:
-        ends, known, regular = run(self, starts, close)
+    def careless(batch: Any) -> Any:
+        found = follow(batch)
         if not accuracies:
-            ends[0] = 1j * ends[1]  # the same point of projective space
-            known[2] = False
-        accuracies.append(close)
-        return ends, known, regular
+            found.points[0] = 1j * found.points[1]  # the same point of projective space
+            found.known[2] = False
+        accuracies.append(batch.close)
+        return found
 
-    monkeypatch.setattr(homotopy, "run", careless)
+    monkeypatch.setattr(tracking, "_follow", careless)
     roots = solve_polynomials(katsura(4))
     assert (len(roots.solutions), roots.failed, roots.retracked) == (16, 0, 3)
     assert len(accuracies) == 2
@@ -224,9 +231,98 @@ def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
 
 
 def test_lost_paths_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.import_module("dae_sdc.initial.homotopy"), "MOST_STEPS", 1)
+    monkeypatch.setattr(tracking, "MOST_STEPS", 1)
     roots = solve_polynomials(katsura(2))
     assert (roots.failed, roots.solutions.shape, roots.real.shape) == (4, (0, 3), (0, 3))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_more_polynomials_than_variables(seed: int) -> None:
+    """The twisted cubic in three minors, cut by a plane that meets it where t^3 - 7 t + 6 = 0."""
+    u, v, w = sp.symbols("u v w")
+    roots = solved([u**2 - v, u * v - w, v**2 - u * w, w - 7 * u + 6], [u, v, w], seed)
+    assert len(roots.solutions) == 3
+    assert distances(roots, [(t, t**2, t**3) for t in (1, 2, -3)]).max() < 1e-10
+    assert (roots.multiplicity == 1).all()
+    assert (len(roots.real), roots.failed) == (3, 0)
+    assert not roots.singular.any()
+    assert roots.extraneous > 0
+    assert accounted(roots)
+
+
+@pytest.mark.parametrize(
+    ("expressions", "exact"),
+    [
+        ([x - 1, y - 2, x + y - 3], [(1, 2)]),
+        ([x - 1, y - 2, x + y - 4], []),  # the third is wrong at the solution of the others
+        ([x**2 - 1, y**2 - 1, x + y], [(1, -1), (-1, 1)]),
+        ([x**2 + y**2 - 1, x**2 - y**2, x - y, x + y - sp.sqrt(2)], [(sp.sqrt(0.5), sp.sqrt(0.5))]),
+    ],
+)
+def test_only_what_solves_all_polynomials_is_a_solution(expressions: list[Any], exact: list[Any]) -> None:
+    roots = solved(expressions, [x, y])
+    assert len(roots.solutions) == len(exact)
+    assert accounted(roots)
+    if exact:
+        assert distances(roots, exact).max() < 1e-10
+
+
+def test_a_multiple_solution_of_more_polynomials_is_singular() -> None:
+    """(x, y)^2 has multiplicity 3, two combinations of its generators 4: what is told is a bound."""
+    roots = solved([x**2, x * y, y**2], [x, y])
+    assert len(roots.solutions) == 1
+    assert roots.singular.tolist() == [True]
+    assert roots.multiplicity.tolist() == [4]
+    assert np.abs(roots.solutions).max() < 1e-8
+
+
+def test_workers_do_not_change_the_solutions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracking, "TOGETHER", 10)
+    alone, shared = (solve_polynomials(katsura(5), workers=workers) for workers in (1, 2))
+    np.testing.assert_array_equal(alone.solutions, shared.solutions)
+    assert alone.steps == shared.steps
+
+
+def test_ranks_do_not_change_the_solutions(mpirun: Launcher, tmp_path: Path) -> None:
+    done = mpirun(3, "paths.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
+    assert ranks[0]["error"] == "number 3 is odd"
+    assert {rank["error"] for rank in ranks[1:]} == {"rank 0 of 3: number 3 is odd"}
+    for rank in ranks:
+        assert rank["same"]
+        assert rank["solutions"] == 32
+        assert rank["steps"] < rank["all_steps"]
+
+
+def halve(number: int) -> int:
+    if number % 2:
+        raise InputError(f"{number} is odd")
+    print("this is no result")
+    return number // 2
+
+
+def leave(number: int) -> int:
+    os._exit(number)
+
+
+def test_jobs_that_fail_are_told() -> None:
+    assert run_jobs(halve, [2, 6, 4, 8], workers=3) == [1, 3, 2, 4]
+    with pytest.raises(RemoteError, match="job 2 of 2 in a worker process: 3 is odd"):
+        run_jobs(halve, [2, 3], workers=2)
+    with pytest.raises(InputError, match="3 is odd"):
+        run_jobs(halve, [2, 3])
+    with pytest.raises(RemoteError, match="ended with code 7 at job 1 of 2; try workers=1"):
+        run_jobs(leave, [7, 7], workers=2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"workers": 0}, "workers"), ({"workers": 2.5}, "workers"), ({"workers": 2, "comm": 1}, "not both")],
+)
+def test_wrong_workers_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        solve_polynomials(katsura(2), **options)
 
 
 def test_the_seed_decides_alone() -> None:
@@ -241,7 +337,7 @@ def test_the_seed_decides_alone() -> None:
         ([x, x * y], [x], "expression 2, .* no polynomial in x"),
         ([1 / x], [x], "no polynomial"),
         (["x +"], [x], "no polynomial"),
-        ([x, y, x + y], [x, y], "3 polynomials in 2 variables"),
+        ([x * y - 1], [x, y], "1 polynomials in 2 variables .* decompose"),
         ([x, sp.Integer(3)], [x, y], "polynomial 2 is constant"),
         ([x**300, y**300], [x, y], "90000 paths"),
         ([], [], "at least one"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from time import perf_counter
 from typing import Any
 
@@ -132,6 +132,12 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         First step.
     time_limit : float
         Seconds after which the run is given up.
+
+    Attributes
+    ----------
+    second_opinion : callable or None
+        Called with this object, the level of a step that is to be rejected, and whether it was solved;
+        returns whether it is accepted all the same, and may :meth:`want` another size.
     """
 
     def setup(
@@ -157,6 +163,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._next = 0
         self._given: float | None = None
         self._restarts = False
+        self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Add the mark of a rejected step."""
@@ -173,6 +180,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         L = S.levels[0]
         outcome = L.sweep.judge()
         accepted, self._wanted = self.sizes.next(outcome, L.dt)
+        if not accepted and self.second_opinion is not None:
+            accepted = self.second_opinion(self, L, outcome.solved)
         S.status.restart = not accepted
         if not accepted or controller.events is None:  # switches that follow each other are told from here
             self._check_progress(L, outcome, accepted)
@@ -226,6 +235,10 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
     def repeat(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
         self._given = dt
+
+    def want(self, dt: float) -> None:
+        """Let the next step have this size, or less where a time is to be met."""
+        self._wanted = dt
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""

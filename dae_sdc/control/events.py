@@ -180,7 +180,7 @@ class EventRecord:
         return cls(str(plain["name"]), t, u, np.array(plain["direction"], dtype=np.int64))
 
 
-class _Curve:
+class Curve:
     """u on a step, a little beyond its end too."""
 
     def __init__(self, L: Any, n_slopes: int) -> None:
@@ -468,12 +468,12 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         L = S.levels[0]
         if self._aim is None:
             self._usual = L.dt
-        wanted = self._look(L, _Curve(L, self.params.n_slopes))
+        wanted = self._look(L, Curve(L, self.params.n_slopes))
         if wanted is not None:
             S.status.restart = True
             self._steps.repeat(wanted)
 
-    def _look(self, L: Any, curve: _Curve) -> float | None:
+    def _look(self, L: Any, curve: Curve) -> float | None:
         """Take what the step has found, or the size with which to repeat it."""
         P, aim, time, dt = L.prob, self._aim, float(L.time), float(L.dt)
         floor = 4.0 * EPS * max(abs(time), abs(time + dt)) / dt
@@ -533,7 +533,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         self._take(L, curve, watches, scans, 1.0 if aim is None and not stops else 1.0 - near)
         return None
 
-    def _along(self, function: Callable[[MeshDAE, float], float], L: Any, curve: _Curve) -> Any:
+    def _along(self, function: Callable[[MeshDAE, float], float], L: Any, curve: Curve) -> Any:
         """A function of the place in the step."""
 
         def value(theta: float) -> float:
@@ -579,7 +579,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         self._aim = None
         return float(L.dt)
 
-    def _take(self, L: Any, curve: _Curve, watches: list[_Watch], scans: list[Any], end: float) -> None:
+    def _take(self, L: Any, curve: Curve, watches: list[_Watch], scans: list[Any], end: float) -> None:
         """Keep what an accepted step has found; what lies behind ``end`` belongs to the end of the step."""
         for number, (watch, (crossings, _)) in enumerate(zip(watches, scans, strict=True)):
             for crossing in crossings:

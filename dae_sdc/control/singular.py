@@ -1,42 +1,582 @@
-"""Points at which first-order equations with constraints no longer determine their solution."""
+"""Points along a run at which equations do not determine their solution: where they are, the rank there."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
+from types import SimpleNamespace
+from typing import Any, ClassVar, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from pySDC.core.hooks import Hooks
+from scipy.optimize import brentq, minimize_scalar
 
+from dae_sdc.control.adaptivity import AdaptivityDAE
+from dae_sdc.control.events import Curve
 from dae_sdc.dae.quasilinear import QuasilinearProblem
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import SingularMatrixError
+from dae_sdc.structure.determinants import SHARE, TINY, Deficiency, Determinants, null_rows
+from dae_sdc.symbolic.problem import ModelProblem
 
 FIRST_ORDER = ("daen1", "daeq1", "daeq2")
 """Types at whose singular points solutions branch: a method may follow any, and its error is small."""
 
+WAYS = ("stop", "pass")
+"""What a run may do at a singular point: end before it, or go on along the branch that the method takes."""
 
-class RefuseSingularPoints(Hooks):  # type: ignore[misc]
-    """Ends a run at a step that comes to a singular point, for methods that do not notice.
+CLOSE_TO_ZERO = 1e-6
+"""Determinant, relative to those at the ends of the step, that it must fall to where it changes its sign."""
 
-    There the matrix of the derivatives and multipliers has no inverse, and more than one solution may go on:
-    u^2 + u'^2 = 1 has sin t, and from t = pi/2 on also the constant 1.
+TOUCHING, AROUND = 1e-2, 0.05
+"""Determinant without a change of sign that counts as zero, relative to those at a small part of the step on
+both sides: beside a zero it grows with a power of the distance, while one that is only small by an exponential
+function does not."""
+
+TOUCHED = 1e-3
+"""Relative size of singular values that count as zero there: two may vanish at once."""
+
+SAMPLES = 33
+"""Places within a step at which a determinant is looked at for two changes of its sign."""
+
+AHEAD = 20
+"""Places ahead of a failed step at which determinants are looked at."""
+
+MOST_AHEAD = 50
+"""Determinants up to which one looks ahead."""
+
+RECENT = 30
+"""Steps that tell how far one looks ahead."""
+
+CREDIBLE = 0.3
+"""Relative error of a determinant behind, from which on nothing is said of one as far ahead."""
+
+COLLAPSED = 1e-3
+"""Size of a step, relative to recent ones or to the way to a singular point, that shows that steps creep."""
+
+HESITANT = 0.1
+"""Size of a step, relative to recent ones, at which one over the singular point ahead is tried."""
+
+MOST_LEAPS = 4
+"""Tries of such steps."""
+
+LEAP = 0.5
+"""Least size of such a step, relative to those before."""
+
+MOST_AT_START = 20
+"""Blocks whose rank is looked at at the start of a run, where nothing tells the sizes of determinants."""
+
+EXACT = 1e-12
+"""Relative size of singular values that count as zero at the start."""
+
+MOST_PLACES = 5
+"""Singular points that a message names."""
+
+_DETERMINANTS: WeakKeyDictionary[Any, dict[Any, Determinants]] = WeakKeyDictionary()
+
+
+class SingularPointError(SingularMatrixError):
+    """A run has come to a point at which the equations do not determine how their solution goes on."""
+
+
+class Place(NamedTuple):
+    """A time, the state there, and its derivative, of NaN where nobody needs it."""
+
+    t: float
+    u: Vector
+    du: Vector
+
+
+class Watched(Protocol):
+    """Determinants whose zeros are singular points of a problem, and what is known of them along a run."""
+
+    needs_derivatives: bool
+
+    def __len__(self) -> int:
+        """Number of determinants."""
+
+    def values(self, place: Place) -> Vector:
+        """The determinants, NaN where one has no value."""
+
+    def begin(self, place: Place) -> None:
+        """Begin a run."""
+
+    def follow(self, place: Place) -> int:
+        """Go on to the end of a step: 1 if a determinant has changed its sign, 2 if one may have been zero."""
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        """How a rank falls at a place; None where it does not."""
+
+
+class _OfModel:
+    """The determinants of the system Jacobian of a model."""
+
+    def __init__(self, problem: ModelProblem) -> None:
+        model, states = problem.origin.model, problem.form.states
+        known, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
+        if key not in known:
+            known[key] = Determinants(model, states)
+        self._problem, self._determinants = problem, known[key]
+        self._follower = self._determinants.follower() if len(self._determinants) else None
+        self.needs_derivatives = self._determinants.needs_derivatives
+
+    def __len__(self) -> int:
+        return len(self._determinants)
+
+    def values(self, place: Place) -> Vector:
+        assert self._follower is not None
+        return self._follower.values(*place, self._problem.packed_parameters)
+
+    def begin(self, place: Place) -> None:
+        assert self._follower is not None
+        self._follower.begin(*place, self._problem.packed_parameters)
+
+    def follow(self, place: Place) -> int:
+        assert self._follower is not None
+        return self._follower.follow(*place, self._problem.packed_parameters)
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
+
+
+class _OfSaddle:
+    """The determinant of the matrix of the derivatives and multipliers of quasilinear equations."""
+
+    needs_derivatives = False
+
+    def __init__(self, problem: QuasilinearProblem) -> None:
+        self._problem = problem
+        self._last: tuple[Place, float] | None = None
+
+    def __len__(self) -> int:
+        return 1
+
+    def _matrix(self, place: Place) -> Vector:
+        q, v, _ = self._problem.state_parts(place.u)
+        return self._problem.saddle_matrix(place.t, q, v)
+
+    def values(self, place: Place) -> Vector:
+        matrix = self._matrix(place)
+        return np.array([np.linalg.det(matrix) if np.isfinite(matrix).all() else np.nan])
+
+    def begin(self, place: Place) -> None:
+        self._last = place, float(self.values(place)[0])
+
+    def follow(self, place: Place) -> int:
+        assert self._last is not None
+        before, value = self._last
+        middle = Place(0.5 * (before.t + place.t), 0.5 * (before.u + place.u), place.du)
+        self._last = place, float(self.values(place)[0])
+        between = float(self.values(middle)[0])
+        return int(value * self._last[1] < 0.0 or value * between < 0.0)
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        matrix = self._matrix(place)
+        usual = sum((np.abs(self._matrix(other)) for other in others), np.abs(matrix))
+        null = null_rows(matrix, usual, least) if np.isfinite(usual).all() else None
+        if null is None:
+            return None
+        names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
+        first = size - len(names)
+        share = np.abs(null).max(axis=1)
+        rows = np.flatnonzero(share > SHARE * share.max()).tolist()
+        what = "the matrix of the derivatives"
+        if first and rows[0] >= first:
+            what, size = "the Jacobian of the constraints", len(names)
+        q, _, _ = self._problem.state_parts(place.u)
+        return Deficiency(
+            what,
+            size - nullity,
+            size,
+            tuple(f"equation {i}" if i < first else names[i - first] for i in rows),
+            tuple(zip(self._problem.names, q.tolist(), strict=False)),
+        )
+
+
+def watched(problem: Any) -> Watched | None:
+    """What to look at along a run of a problem; None where nothing can be singular, or is known.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Of a model, reduced or not, or quasilinear.
+    """
+    found: Watched | None = None
+    if isinstance(problem, ModelProblem):
+        found = _OfModel(problem)
+    elif isinstance(problem, QuasilinearProblem):
+        found = _OfSaddle(problem)
+    return found if found is not None and len(found) else None
+
+
+def default_way(problem: Any, on_manifold: bool) -> str | None:
+    """What is done at singular points where the user does not say: "stop", "pass", or None to not look.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    on_manifold : bool
+        Whether the method keeps the constraints, and notices singular points itself.
+    """
+    if on_manifold:
+        return "pass"
+    branches = isinstance(problem, QuasilinearProblem) and problem.kind in FIRST_ORDER
+    return "stop" if branches or isinstance(problem, ModelProblem) else None
+
+
+@dataclass(frozen=True)
+class Passage:
+    """A singular point: when, and how the rank falls there; None where only the step is known."""
+
+    t: float
+    deficiency: Deficiency | None
+
+    def __str__(self) -> str:
+        return f"near t={self.t:.6g}{f': {self.deficiency}' if self.deficiency else ''}"
+
+
+class _Step:
+    """An accepted step, and the states along it."""
+
+    def __init__(self, made: _Made, found: Watched, straight: bool) -> None:
+        self.start, self.end = _end(made.start, made.time, found), _end(made.end, made.time + made.dt, found)
+        self._made, self._straight = made, straight
+        self._curve: Curve | None = None
+
+    def at(self, theta: float) -> Place:
+        """A place along the step, theta from 0 to 1."""
+        t0, u0, du0 = self.start
+        t1, u1, du1 = self.end
+        t, du = t0 + theta * (t1 - t0), du0 + theta * (du1 - du0)
+        if self._straight or theta in (0.0, 1.0):
+            return Place(t, u0 + theta * (u1 - u0), du)
+        if self._curve is None:
+            made = self._made
+            parts = {"time": made.time, "dt": made.dt, "prob": made.level.prob, "sweep": made.level.sweep}
+            level = SimpleNamespace(**parts, u=[made.start], uend=made.end, f=[made.slope])
+            self._curve = Curve(level, made.n_slopes)
+        return Place(t, self._curve.state(theta).view(np.ndarray), du)
+
+
+class _Made(NamedTuple):
+    """What there was when a step had been accepted."""
+
+    level: Any
+    time: float
+    dt: float
+    start: Any
+    end: Any
+    slope: Any
+    n_slopes: int
+
+
+def _end(u: Any, t: float, found: Watched) -> Place:
+    """A state at the end of a step, with u' where it is needed."""
+    values = u.view(np.ndarray)
+    if found.needs_derivatives and u.polynomial is not None:
+        return Place(float(t), values, u.polynomial.derivative_at_end())
+    return Place(float(t), values, np.full(values.shape, np.nan) if found.needs_derivatives else values)
+
+
+class WatchSingularPoints(Hooks):  # type: ignore[misc]
+    """Looks for singular points on every accepted step; ends the run at one, or remembers it.
+
+    Determinants are calculated at the ends of steps and in the middle of the straight line between them. One
+    that changes its sign, or that seems to touch zero, is followed along the dense output of the step. It is
+    the zero of a continuous function that counts: a pole or a jump of the equations is no singular point.
+
+    Attributes
+    ----------
+    way : str
+        One of :data:`WAYS`.
+    n_slopes : int
+        Number of unknowns whose u' is as good as u.
+    straight : bool
+        Whether dense output is not to be used, as ranks that share the nodes of a step do not all have it.
+    passed : list of Passage
+        What was passed.
     """
 
-    def post_step(self, step: Any, level_number: int) -> None:
-        """Look at the end of an accepted step.
+    way: ClassVar[str]
+    n_slopes: ClassVar[int]
+    straight: ClassVar[bool]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.passed: list[Passage] = []
+        self._problem: Any = None
+        self._watched: Watched | None = None
+        self._recent: deque[_Made] = deque(maxlen=RECENT)
+        self._seen = self._leaps = 0
+        self._over = np.inf
+
+    def _take(self, problem: Any) -> Watched | None:
+        if self._problem is not problem:
+            self._problem, self._watched = problem, watched(problem)
+        return self._watched
+
+    def pre_run(self, step: Any, level_number: int) -> None:
+        """Look at the start.
 
         Raises
         ------
         SingularMatrixError
-            With the time, and which of the equations are dependent.
+            If the equations are singular there.
+        """
+        super().pre_run(step, level_number)
+        L = step.levels[0]
+        if not step.status.first or L.status.time is None:
+            return
+        found = self._take(L.prob)
+        if found is None or isinstance(found, _OfSaddle) or found.needs_derivatives:
+            return  # quasilinear problems check their starts themselves
+        start = _end(L.u[0], L.time, found)
+        for at in range(len(found)) if len(found) <= MOST_AT_START else ():
+            deficiency = found.deficiency(at, start, [], EXACT)
+            if deficiency is not None:
+                self._report(Passage(start.t, deficiency), "begins at")
+
+    def post_step(self, step: Any, level_number: int) -> None:
+        """Look at an accepted step.
+
+        Raises
+        ------
+        SingularMatrixError
+            If there is a singular point on it, and the run is to stop there.
         """
         super().post_step(step, level_number)
         L = step.levels[0]
-        problem = L.prob
-        if step.status.get("restart") or not watches(problem):
+        if step.status.get("restart") or getattr(L.sweep, "failure", None) is not None:
             return
-        place, _, _ = problem.state_parts(L.uend.view(np.ndarray))
-        problem.saddle_point(L.time + L.dt, place)
+        found = self._take(L.prob)
+        if found is None:
+            return
+        made = _Made(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes)
+        if hasattr(L.sweep, "passed"):
+            self._trust(made, found)
+            return
+        recent = self._recent
+        if not recent or not (made.start is recent[-1].end or np.array_equal(made.start, recent[-1].end)):
+            recent.clear()
+            found.begin(_end(made.start, made.time, found))
+        end = _end(made.end, made.time + made.dt, found)
+        if isinstance(found, _OfSaddle) and self.way == "stop":
+            # At a singular point itself its zero may be passed without a trace.
+            L.prob.saddle_point(end.t, L.prob.state_parts(end.u)[0])
+        marks = found.follow(end)
+        if marks:
+            self._look(found, made, bool(marks & 1), bool(marks & 2))
+        recent.append(made)
+
+    # Zeros of determinants
+
+    def _crossings(self, found: Watched, part: _Step, at: int) -> Iterator[Passage]:
+        """Singular points on a step where a determinant changes its sign."""
+
+        def value(theta: float) -> float:
+            return float(found.values(part.at(theta))[at])
+
+        thetas = np.linspace(0.0, 1.0, SAMPLES).tolist()
+        ends = value(0.0), value(1.0)
+        if ends[0] * ends[1] < 0.0:
+            thetas, values = [0.0, 1.0], list(ends)
+        else:
+            values = [value(theta) for theta in thetas]
+        for i, (one, other) in enumerate(pairwise(values)):
+            if one * other < 0.0:
+                theta = float(brentq(value, thetas[i], thetas[i + 1], xtol=1e-15, rtol=1e-14, maxiter=200))
+                size = max(map(abs, values))
+                if abs(value(theta)) > CLOSE_TO_ZERO * size:
+                    continue
+                place = part.at(theta)
+                deficiency = found.deficiency(at, place, [part.start, part.end], TINY)
+                if deficiency is not None:
+                    yield Passage(place.t, deficiency)
+
+    def _look(self, found: Watched, made: _Made, turned: bool, low: bool) -> None:
+        """Look at a step on which a determinant changes its sign, or may have been zero near its start."""
+        part = _Step(made, found, self.straight)
+        if turned:
+            values = [found.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
+            line = _Step(made, found, True)
+            values.append(found.values(line.at(0.5)))
+            for at in np.flatnonzero(np.ptp(np.sign(values), axis=0) > 1.0).tolist():
+                for point in self._crossings(found, part, at):
+                    self._report(point)
+        if low:
+            earlier = _Step(self._recent[-1], found, self.straight)
+            x, y, z = (np.abs(found.values(place)) for place in (earlier.start, part.start, part.end))
+            for at in np.flatnonzero((y <= x) & (y <= z)).tolist():
+                self._touches(found, earlier, part, at)
+
+    def _touches(self, found: Watched, earlier: _Step, part: _Step, at: int) -> None:
+        """Look for a zero without a change of sign on two steps."""
+        for one in (earlier, part):
+
+            def value(theta: float, one: _Step = one) -> float:
+                return float(found.values(one.at(theta))[at])
+
+            bottom = _touched(value, 0.0, 1.0)
+            if bottom is not None:
+                place = one.at(bottom)
+                deficiency = found.deficiency(at, place, [earlier.start, part.end], TOUCHED)
+                if deficiency is not None:
+                    self._report(Passage(place.t, deficiency))
+                    return
+
+    # What is said
+
+    def _trust(self, made: _Made, found: Watched) -> None:
+        """Tell where the singular points are that a method has noticed itself."""
+        passed = made.level.sweep.passed
+        new, self._seen = passed[self._seen :], len(passed)
+        if not new:
+            return
+        part = _Step(made, found, self.straight)
+        points = list(self._crossings(found, part, 0))
+        for point in points or [Passage(0.5 * (part.start.t + part.end.t), None)]:
+            self._report(point)
+
+    def _report(self, point: Passage, verb: str = "comes to") -> None:
+        if self.way == "stop":
+            raise SingularPointError(
+                f"the run {verb} a singular point of the equations {point}; go on along the branch that the "
+                f"method takes with singular='pass', or end before"
+            )
+        self.passed.append(point)
+
+    def message(self) -> str:
+        """What to say of the points that were passed; nothing where there are none."""
+        if not self.passed:
+            return ""
+        places = "; ".join(str(point) for point in self.passed[:MOST_PLACES])
+        more = f"; and {len(self.passed) - MOST_PLACES} more" if len(self.passed) > MOST_PLACES else ""
+        return f"passed singular points of the equations {places}{more}"
+
+    def diagnosis(self) -> str:
+        """Why a run has failed: the singular point it was near; nothing where there is none."""
+        last = self._tip()
+        near = None if last is None else self._ahead(last)
+        point = None if near is None or last is None else self._passage(last, *near)
+        return "" if point is None else f"; the equations are singular {point}"
+
+    def guide(self, control: Any) -> None:
+        """Take part in the choice of step sizes, where there is one."""
+        if isinstance(control, AdaptivityDAE):
+            control.second_opinion = self.judge
+
+    def judge(self, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
+        """Look at a step that is to be rejected; whether it is to be accepted all the same.
+
+        Before a singular point error estimates of multipliers make steps small that would be good enough for
+        everything else. A run that passes steps over such a point with a step that is not judged by them.
+
+        Raises
+        ------
+        SingularPointError
+            If steps become too small to reach the singular point ahead, and the run is to stop there.
+        """
+        last = self._tip()
+        if last is None or self._watched is None:
+            return False
+        if self._leaps:
+            beyond = solved and L.time + L.dt > self._over
+            self._leaps = 0 if beyond else self._leaps - 1
+            if beyond:
+                control.sizes.forget()
+                control.sizes.rejections = 0
+                control.want(L.dt)
+            elif self._leaps:
+                control.want(1.5 * L.dt)
+            return beyond
+        near = self._ahead(last)
+        if near is None or L.u[0] is not self._recent[-1].end:
+            return False
+        distance = near[0].t - last.t
+        largest = self._longest()
+        if self.way == "stop" and L.dt < COLLAPSED * max(distance, largest):
+            point = self._passage(last, *near)
+            if point is not None:
+                self._report(point)
+        if self.way == "pass" and L.dt < HESITANT * largest:
+            self._leaps, self._over = MOST_LEAPS, near[0].t
+            control.want(max(2.0 * distance, LEAP * largest))
+        return False
+
+    def _tip(self) -> Place | None:
+        """The end of the last accepted step, with u'; None where nothing is watched."""
+        if self._watched is None or not self._recent:
+            return None
+        made = self._recent[-1]
+        slopes = np.nan_to_num(made.end.polynomial.derivative_at_end())
+        return Place(made.time + made.dt, np.array(made.end), slopes)
+
+    def _passage(self, last: Place, place: Place, at: int, least: float) -> Passage | None:
+        assert self._watched is not None
+        deficiency = self._watched.deficiency(at, place, [last], least)
+        return None if deficiency is None else Passage(place.t, deficiency)
+
+    def _longest(self) -> float:
+        """Size of the longest of the last steps."""
+        return max(made.dt for made in self._recent)
+
+    def _ahead(self, last: Place) -> tuple[Place, int, float] | None:
+        """Where a determinant vanishes a little ahead, on the parabola that the last steps lie on."""
+        found, longest = self._watched, self._longest()
+        assert found is not None
+        if len(found) > MOST_AHEAD:
+            return None
+        early = next(
+            made for made in reversed(self._recent) if made.time + 0.5 * made.dt < last.t - 0.25 * longest
+        )
+        reach, began = 2.0 * longest, early.time + early.dt
+        slopes, change = last.du, np.zeros(last.du.shape)
+        if began < last.t:
+            change = (slopes - np.nan_to_num(early.end.polynomial.derivative_at_end())) / (last.t - began)
+
+        def place(s: float) -> Place:
+            return Place(last.t + s, last.u + s * (slopes + 0.5 * s * change), slopes + s * change)
+
+        def value(s: float, at: int) -> float:
+            return float(found.values(place(s))[at])
+
+        def is_credible(s: float, at: int) -> bool:
+            """Whether the parabola passes through what was as far behind."""
+            for made in reversed(self._recent):
+                if made.time <= last.t - s:
+                    known = float(found.values(_end(made.start, made.time, found))[at])
+                    return abs(value(made.time - last.t, at) - known) <= CREDIBLE * abs(known)
+            return False
+
+        distances = np.concatenate([[0.0], reach * 3.0 ** np.arange(1.0 - AHEAD, 1.0)])
+        values = np.array([found.values(place(s)) for s in distances.tolist()])
+        for k in range(1, len(distances) - 1):
+            before, here, behind = values[k - 1 : k + 2]
+            a, b, c = distances[k - 1 : k + 2].tolist()
+            for at in np.flatnonzero(before * here < 0.0).tolist():
+                root = float(brentq(value, a, b, args=(at,), xtol=1e-15 * b, rtol=1e-14, maxiter=200))
+                if is_credible(root, at):
+                    return place(root), at, TINY
+            size = np.abs(here)
+            low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
+            for at in np.flatnonzero(low).tolist():
+                bottom = _touched(partial(value, at=at), a, c)
+                if bottom is not None and is_credible(bottom, at):
+                    return place(bottom), at, TOUCHED
+        return None
 
 
-def watches(problem: Any) -> bool:
-    """Whether solutions of a problem may branch."""
-    return isinstance(problem, QuasilinearProblem) and problem.kind in FIRST_ORDER
+def _touched(value: Callable[[float], float], a: float, b: float) -> float | None:
+    """Where between a and b a function touches zero, or goes a little beyond; None where it does not."""
+    sign = np.sign(value(a)) or np.sign(value(b))
+    found = minimize_scalar(
+        lambda x: sign * value(x), bounds=(a, b), method="bounded", options={"xatol": 1e-9 * (b - a)}
+    )
+    aside = AROUND * (b - a)
+    around = min(sign * value(found.x - aside), sign * value(found.x + aside))
+    return float(found.x) if abs(found.fun) <= TOUCHING * around else None

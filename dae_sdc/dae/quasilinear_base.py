@@ -317,6 +317,26 @@ class QuasilinearProblem(QuasilinearParts):
         found = solve_saddle(A, B, G, rhs, self.constraint_names, self._what(t))
         return found[:n], found[n:]
 
+    def saddle_matrix(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
+        """The matrix [A B; G 0], [A; G] where there are no multipliers, of :meth:`saddle_point`.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        q, v : ndarray, shape (n_u,)
+            Functions u, and for equations of second order their derivatives.
+
+        Returns
+        -------
+        ndarray, shape (k, k)
+            The rows of the constraints are the last.
+        """
+        A, G = self._at("A", t, q, v), self._at("dg", t, q, v)
+        if "B" not in self._has():
+            return np.vstack([A, G])
+        return np.block([[A, self._at("B", t, q, v)], [G, np.zeros((len(G), len(G)))]])
+
     def _vector(self, name: str, values: Any, count: int | None = None) -> Vector:
         """What a user gave for some functions as a new array."""
         count = self._size if count is None else count

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,9 @@ PATIENCE = 30
 SPREADS = (0.3, 1.0, 3.0)
 """Distances of random starts, in units of the sizes of the values."""
 
+RANK_LOST = 1e-7
+"""Singular value of derivatives, in units of their sizes at a general point, that counts as 0."""
+
 REWEIGHTED = 12
 """Least-squares problems by which violations are brought to few equations."""
 
@@ -68,6 +71,101 @@ class Violation:
     equation: str
     residual: float
     scale: float
+
+
+@dataclass(frozen=True)
+class SolvedBlock:
+    """A block of equations, for all of whose solutions was looked.
+
+    Parameters
+    ----------
+    stage : int
+        k of the block :math:`B_k` of the solution scheme that it belongs to.
+    equations, values : tuple of str
+        Names of equations, and of what they were solved for.
+    chosen : tuple of str
+        Guesses that were taken as they are, and which the equations contain.
+    kind : str
+        "linear"; "polynomial", solved by homotopy continuation for all isolated solutions; or "newton",
+        solved from random starts, which may miss some.
+    reason : str
+        Why a block is no polynomial.
+    times : int
+        Number of solutions of the blocks before for which it was solved.
+    paths, complex, real, singular, lost : int
+        Paths of the homotopy, solutions that are not real, real ones, real ones at which the Jacobian has no
+        inverse, and paths that were lost; for all times together.
+    """
+
+    stage: int
+    equations: tuple[str, ...]
+    values: tuple[str, ...]
+    chosen: tuple[str, ...]
+    kind: str
+    reason: str
+    times: int
+    paths: int
+    complex: int
+    real: int
+    singular: int
+    lost: int
+
+    def and_again(self, other: SolvedBlock) -> SolvedBlock:
+        """The block after it has been solved once more."""
+        counts = {
+            name: getattr(self, name) + getattr(other, name)
+            for name in ("times", "paths", "complex", "real", "singular", "lost")
+        }
+        kind, reason = (other.kind, other.reason) if other.kind == "newton" else (self.kind, self.reason)
+        return replace(self, kind=kind, reason=reason, **counts)
+
+    def __str__(self) -> str:
+        given = f" with {_brief(self.chosen)} as guessed" if self.chosen else ""
+        parts = [self.kind + (f" ({self.reason})" if self.reason else "")]
+        if self.times > 1:
+            parts.append(f"{self.times} times")
+        if self.kind == "polynomial":
+            parts += [f"{self.paths} paths", f"{self.complex} complex"]
+        parts.append(f"{self.real} real")
+        parts += [f"{self.singular} of them singular"] if self.singular else []
+        parts += [f"{self.lost} paths lost"] if self.lost else []
+        return f"B_{self.stage}: {_brief(self.equations)} -> {_brief(self.values)}{given}: {', '.join(parts)}"
+
+
+@dataclass(frozen=True)
+class SingularStart:
+    """Values at which the equations of a block have not their full rank.
+
+    Parameters
+    ----------
+    stage : int
+        k of the block :math:`B_k`.
+    equations : tuple of str
+        Its equations.
+    rank, size : int
+        Rank of their derivatives with respect to the values of the block, and number of equations.
+    values : mapping of str to float
+        The values in them, as far as they are known.
+    ended : str
+        Why there is no start with these values; empty if there is one, in which derivatives of the
+        values above may not be determined.
+    """
+
+    stage: int
+    equations: tuple[str, ...]
+    rank: int
+    size: int
+    values: Mapping[str, float]
+    ended: str = ""
+
+    def __str__(self) -> str:
+        shown = ", ".join(f"{name} = {value:.10g}" for name, value in list(self.values.items())[:8])
+        end = f"; {self.ended}" if self.ended else ""
+        return f"B_{self.stage} ({_brief(self.equations)}): rank {self.rank} of {self.size} at {shown}{end}"
+
+
+def _brief(names: Sequence[str], most: int = 4) -> str:
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +198,10 @@ class Initial:
         All solutions found with the same free values, the one above first.
     remarks : tuple of str
         What else there is to know.
+    blocks : tuple of SolvedBlock
+        Where every solution was looked for: what was solved one after the other.
+    singular : tuple of SingularStart
+        The same: values at which a block has not its full rank.
     """
 
     title: str
@@ -116,6 +218,8 @@ class Initial:
     guessed: tuple[str, ...] = ()
     solutions: tuple[Mapping[str, float], ...] = field(repr=False, default=())
     remarks: tuple[str, ...] = ()
+    blocks: tuple[SolvedBlock, ...] = ()
+    singular: tuple[SingularStart, ...] = ()
 
     def __str__(self) -> str:
         before = {change.name: change.before for change in self.changed}
@@ -149,10 +253,19 @@ class Initial:
         if len(self.solutions) > 1:
             lines.append(f"{len(self.solutions)} solutions with the same free values:")
             first = self.solutions[0]
-            for number, one in enumerate(self.solutions, start=1):
-                told = [name for name in one if _differs(name, self.solutions)]
+            told = [name for name in first if _differs(name, self.solutions)]
+            for number, one in enumerate(self.solutions[:MOST_LINES], start=1):
                 shown = ", ".join(f"{name} = {one[name]:.10g}" for name in told[:8])
                 lines.append(f"  {number}: {shown}{' (this one)' if one is first else ''}")
+            lines += _more(len(self.solutions), "solutions")
+        if self.blocks:
+            lines.append("blocks, one after the other:")
+            lines += [f"  {block}" for block in self.blocks[:MOST_LINES]]
+            lines += _more(len(self.blocks), "blocks")
+        if self.singular:
+            lines.append("singular:")
+            lines += [f"  {start}" for start in self.singular[:MOST_LINES]]
+            lines += _more(len(self.singular), "singular values")
         return "\n".join([*lines, *(f"remark: {text}" for text in self.remarks)])
 
 
@@ -338,11 +451,11 @@ class Solver:
         matrix = sparse.csr_matrix(self.system.jacobian(x))[clashing]
         entered = np.asarray(abs(matrix).sum(axis=0)).ravel() > 0.0
         held = [self.system.jet_names[j] for j in np.flatnonzero(entered & self.given.fixed)]
-        equations = _listed([names[i] for i in clashing])
+        equations = listed([names[i] for i in clashing])
         left = f"'{names[int(rows[worst])]}' is left with {found.after[worst]:.2g}"
         if held:
             raise InconsistentStateError(
-                f"the fixed values {_listed(held)} of {self.system.title} contradict {equations} at "
+                f"the fixed values {listed(held)} of {self.system.title} contradict {equations} at "
                 f"t={self.system.t:.6g}: {left}; leave one of them free"
             )
         raise InconsistentStateError(
@@ -478,6 +591,7 @@ def _fewest(matrix: Any, values: Vector, rows: Vector) -> Vector:
     return change
 
 
-def _listed(names: Sequence[str], most: int = 6) -> str:
+def listed(names: Sequence[str], most: int = 6) -> str:
+    """Names in quotation marks, the first ones if there are many."""
     shown = ", ".join(f"'{name}'" for name in names[:most])
     return shown + (f" and {len(names) - most} more" if len(names) > most else "")

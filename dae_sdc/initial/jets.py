@@ -131,6 +131,10 @@ class ModelJets:
         Of the equations, after repair.
     repairs : tuple of str
         What had to be changed for their structure to be right.
+    place : dict of (int, int) to int
+        Number of each value, by unknown and order.
+    roots : list of int
+        The node of each equation in the graph of ``model``.
     """
 
     tolerance = 1e-9
@@ -150,25 +154,27 @@ class ModelJets:
         self.jet_names = tuple(name_of(model.names[j], k) for j, k in jets)
         self.row_names = tuple(row_name(model.equation_names[i], k) for i, k in rows)
         graph = model.graph
-        self._roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
-        self._place = {jet: number for number, jet in enumerate(jets)}
-        self.usually_free = tuple(self._place[jet] for jet in found.free)
+        self.roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
+        self.place = {jet: number for number, jet in enumerate(jets)}
+        self.usually_free = tuple(self.place[jet] for jet in found.free)
         self._known = {
             "t": np.array([t]),
             "p": np.array([entry.required(model.name) for entry in model.parameters_by_name.values()]),
         }
         self._programs: dict[tuple[str, int | None], Any] = {}
 
-    def _given(self, leaf: Leaf) -> Input:
+    def input_of(self, leaf: Leaf) -> Input:
+        """What a leaf is to a program that :meth:`run` evaluates."""
         if leaf.kind == "u":
             # A derivative beyond the last is written, but cancels.
-            return Input("u", self._place.get((leaf.index, leaf.order), len(self.jets)))
+            return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
         return Input(leaf.kind, leaf.index)
 
     def _rows(self, stage: int | None) -> list[int]:
-        return self._roots if stage is None else [self._roots[i] for i in self.stages[stage].rows]
+        return self.roots if stage is None else [self.roots[i] for i in self.stages[stage].rows]
 
-    def _run(self, program: Program, x: Vector) -> Vector:
+    def run(self, program: Program, x: Vector) -> Vector:
+        """Outputs of a program at values x of shape (jets,)."""
         known = {**self._known, "u": np.append(x, 0.0)}
         found: Vector = program.evaluate([known[entry.kind][entry.index] for entry in program.inputs])
         return found
@@ -177,8 +183,8 @@ class ModelJets:
         """See :class:`JetSystem`."""
         key = "values", stage
         if key not in self._programs:
-            self._programs[key] = self.model.graph.program(self._rows(stage), self._given)
-        return self._run(self._programs[key], x)
+            self._programs[key] = self.model.graph.program(self._rows(stage), self.input_of)
+        return self.run(self._programs[key], x)
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         """See :class:`JetSystem`."""
@@ -187,7 +193,7 @@ class ModelJets:
             self._programs[key] = self._differentiated(stage)
         rows, cols, program = self._programs[key]
         shape = (len(self._rows(stage)), len(self.jets))
-        return sparse.csc_matrix((self._run(program, x), (rows, cols)), shape=shape)
+        return sparse.csc_matrix((self.run(program, x), (rows, cols)), shape=shape)
 
     def _differentiated(self, stage: int | None) -> tuple[list[int], list[int], Program]:
         graph = self.model.graph
@@ -197,8 +203,8 @@ class ModelJets:
         for i, root in enumerate(self._rows(stage)):
             for leaf, slope in graph.gradient(root, veils=True).items():
                 kind, j, k = graph.leaves[leaf]
-                if kind == "u" and (j, k) in self._place:
+                if kind == "u" and (j, k) in self.place:
                     rows.append(i)
-                    cols.append(self._place[j, k])
+                    cols.append(self.place[j, k])
                     nodes.append(slope)
-        return rows, cols, graph.program(nodes, self._given)
+        return rows, cols, graph.program(nodes, self.input_of)

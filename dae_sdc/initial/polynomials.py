@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,37 @@ class PolynomialSystem:
     def jacobian(self, points: npt.ArrayLike) -> Complexes:
         """Jacobians at points of shape (p, n), shape (p, k, n)."""
         return self.both(points)[1]
+
+    @cached_property
+    def _without_signs(self) -> PolynomialSystem:
+        return PolynomialSystem(np.abs(self.coefficients), self.exponents)
+
+    def relative(self, points: npt.ArrayLike) -> tuple[Complexes, Complexes]:
+        """Values and Jacobians in units of what they would be if no terms cancelled.
+
+        Parameters
+        ----------
+        points : array_like, shape (p, n)
+            Points of norm 1; coordinates below 0.1 count as 0.1 in the units.
+
+        Returns
+        -------
+        values : ndarray, shape (p, k)
+            Values of the polynomials.
+        jacobians : ndarray, shape (p, k, n)
+            Their derivatives, with one unit for all derivatives of a polynomial.
+        """
+        values, jacobians = self.both(points)
+        units, gradients = self._without_signs.both(np.maximum(np.abs(np.asarray(points)), 0.1))
+        lengths = np.linalg.norm(gradients, axis=2)
+        tiny = np.finfo(float).tiny
+        return values / np.maximum(units.real, tiny), jacobians / np.maximum(lengths, tiny)[:, :, None]
+
+    def derivative(self, variable: int) -> PolynomialSystem:
+        """Derivatives with respect to the variable in this column, as a system."""
+        lowered = self.exponents.copy()
+        lowered[:, variable] = np.maximum(lowered[:, variable] - 1, 0)
+        return PolynomialSystem(self.coefficients * self.exponents[:, variable], lowered)
 
     def homogenized(self) -> PolynomialSystem:
         r"""The homogeneous system :math:`x_0^{d_i} F_i(x / x_0)`, with :math:`x_0` as the first variable."""

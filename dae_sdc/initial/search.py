@@ -11,8 +11,9 @@ import numpy.typing as npt
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.initial.consistent import Given, Initial, Solver
+from dae_sdc.initial.consistent import Given, Initial, Solver, listed
 from dae_sdc.initial.differentiated import ProblemJets
+from dae_sdc.initial.every import EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets
 from dae_sdc.registry import unknown
 
@@ -68,12 +69,11 @@ def _solved(
     else:
         remarks.append("too many values for a look at other solutions")
         free = np.array(sorted(system.usually_free), dtype=np.int64)
-    place = {name: number for number, name in enumerate(system.jet_names)}
-    u = np.array([x[place[name]] if name in place else np.nan for name in names])
-    du = np.array([x[place[rate]] if rate in place else np.nan for rate in map(_rate, names)])
+    u, du = _state(system, x, names)
     left = [j for j in free.tolist() if not given.fixed[j]]
     if whole:
         # Derivatives that are not determined would be so if the equations were differentiated once more.
+        place = {name: number for number, name in enumerate(system.jet_names)}
         du[[not solver.determined(x, place[_rate(name)]) for name in names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
     guessed = tuple(system.jet_names[j] for j in left if not given.known[j])
@@ -97,6 +97,60 @@ def _solved(
     )
 
 
+def _state(system: JetSystem, x: Vector, names: tuple[str, ...]) -> tuple[Vector, Vector]:
+    """State and its derivative, NaN where nothing determines it."""
+    place = {name: number for number, name in enumerate(system.jet_names)}
+    u = np.array([x[place[name]] if name in place else np.nan for name in names])
+    du = np.array([x[place[rate]] if rate in place else np.nan for rate in map(_rate, names)])
+    return u, du
+
+
+def _every(
+    system: ModelJets,
+    given: Given,
+    names: tuple[str, ...],
+    units: tuple[str, ...],
+    remarks: list[str],
+    search: EveryStart,
+) -> Initial:
+    """All solutions, the one nearest to what was given first."""
+    starts = search.solve()
+    x = starts[0].x
+    solver = Solver(system, given, restarts=0)
+    u, du = _state(system, x, names)
+    chosen = sorted(starts[0].chosen)
+    guessed = tuple(system.jet_names[j] for j in chosen if not given.known[j])
+    if guessed:
+        remarks.append(f"nothing was given for what is free: {', '.join(guessed[:6])}")
+    newton = [block for block in search.blocks if block.kind == "newton"]
+    if newton:
+        remarks.append(
+            f"no polynomials, so that solutions may be missing: {listed([b.equations[0] for b in newton])}"
+        )
+    lost = sum(block.lost for block in search.blocks)
+    if lost:
+        remarks.append(f"solutions may be missing: {lost} paths were lost; try another seed")
+    told = [*(one for start in starts for one in start.singular), *search.singular]
+    return Initial(
+        title=system.title,
+        t=system.t,
+        names=names,
+        units=units,
+        u=u,
+        du=du,
+        values=dict(zip(system.jet_names, x.tolist(), strict=True)),
+        fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
+        changed=tuple(solver.changes(x)),
+        violated=tuple(solver.violations(x)),
+        free=tuple(system.jet_names[j] for j in chosen),
+        guessed=guessed,
+        solutions=tuple(dict(zip(system.jet_names, one.x.tolist(), strict=True)) for one in starts),
+        remarks=(*remarks, *search.remarks),
+        blocks=search.blocks,
+        singular=tuple({id(one): one for one in told}.values()),
+    )
+
+
 def _rate(name: str) -> str:
     """Name of the derivative of an unknown or of one of its derivatives."""
     if not name.startswith("der("):
@@ -114,6 +168,9 @@ def initial_of_model(
     t0: float | None = None,
     seed: int = 0,
     restarts: int | None = None,
+    every: bool = False,
+    workers: int = 1,
+    comm: Any = None,
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`.
 
@@ -121,7 +178,7 @@ def initial_of_model(
     ----------
     model : Model
         Equations; its start values are guesses, or fixed where it says so.
-    fixed, guesses, t0, seed, restarts
+    fixed, guesses, t0, seed, restarts, every, workers, comm
         See there.
     """
     time = float(model.interval[0]) if t0 is None else require_number("t0", t0)
@@ -134,9 +191,11 @@ def initial_of_model(
     }
     values, names = _split(fixed)
     index = {name: j for j, name in enumerate(own.names)}
+    wanted: list[tuple[int, int]] = []
     for name, value in _numbers("guess", guesses).items():
         base, order = model.unknown(name)
         known[index[base], order] = value, False
+        wanted.append((index[base], order))
     for name, value in values.items():
         base, order = model.unknown(name)
         known[index[base], order] = value, True
@@ -161,6 +220,11 @@ def initial_of_model(
     given = Given(point, has, held, np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0)))
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
+    if every:
+        first = [place[jet] for jet in (*wanted, *known) if jet in place]
+        wish = dict.fromkeys([*first, *system.usually_free, *range(count)])
+        search = EveryStart(system, given, list(wish), seed, restarts, workers, comm)
+        return _every(system, given, form.names, form.units, remarks, search)
     return _solved(system, given, form.names, form.units, remarks, seed, restarts)
 
 

@@ -36,7 +36,8 @@ def linear(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
     result : Result
         Of kind "solution".
     unknowns : sequence of str, optional
-        Names to draw; without it, up to :data:`MOST` of each group and unit.
+        Names to draw, of unknowns that were eliminated from a simplified model too; without it, up to
+        :data:`MOST` of each group and unit of the state.
 
     Returns
     -------
@@ -59,7 +60,11 @@ def linear(result: Result, unknowns: Sequence[str] | None = None) -> Figure:
         )
     values = result.data["u"].astype(float).reshape(len(time), -1)
     names, units, n_diff = _unknowns(result, values.shape[1])
-    panels = _panels(units, n_diff, _select(names, unknowns), everything=unknowns is not None)
+    more, more_units, columns = _eliminated(result, len(time))
+    n = len(names)
+    names, units, values = [*names, *more], [*units, *more_units], np.hstack([values, columns])
+    chosen = list(range(n)) if unknowns is None else _select(names, unknowns)
+    panels = _panels(units, n_diff, n, chosen, everything=unknowns is not None)
     rows = [min(len(panel.drawn), _LEGEND_ROWS) for panel in panels]
     heights = [max(1.6, 0.3 + 0.175 * count) for count in rows]
     with style.styled():
@@ -130,10 +135,22 @@ def _unknowns(result: Result, n: int) -> tuple[list[str], list[str], int]:
     return [str(name) for name in names or ()], [unit or "" for unit in units], n_diff
 
 
-def _select(names: list[str], unknowns: Sequence[str] | None) -> list[int]:
+def _eliminated(result: Result, rows: int) -> tuple[list[str], list[str], NDArray[np.float64]]:
+    """Names, units and values of the unknowns that were eliminated from a simplified model."""
+    names, units = (result.parameters.get(key, []) for key in ("others", "other_units"))
+    if not names:
+        return [], [], np.zeros((rows, 0))
+    lists = isinstance(names, list) and isinstance(units, list) and len(units) == len(names)
+    column = result.data["others"] if "others" in (result.data.dtype.names or ()) else np.zeros(0)
+    if not lists or column.shape != (rows, len(names)) or column.dtype.kind != "f":
+        raise ResultFileError(
+            "the eliminated unknowns of the result have other values than names; save it again"
+        )
+    return [str(name) for name in names], [str(unit) for unit in units], column.astype(float)
+
+
+def _select(names: list[str], unknowns: Sequence[str]) -> list[int]:
     """Columns of the names that were asked for, in the order of the solution."""
-    if unknowns is None:
-        return list(range(len(names)))
     for name in unknowns:
         if name not in names:
             near = get_close_matches(name, names, n=1)
@@ -146,10 +163,10 @@ def _select(names: list[str], unknowns: Sequence[str] | None) -> list[int]:
     return [column for column, name in enumerate(names) if name in set(unknowns)]
 
 
-def _panels(units: list[str], n_diff: int, columns: list[int], *, everything: bool) -> list[_Panel]:
+def _panels(units: list[str], n_diff: int, n: int, columns: list[int], *, everything: bool) -> list[_Panel]:
     found: dict[tuple[str, str], list[int]] = {}
     for column in columns:
-        group = "differential" if column < n_diff else "algebraic"
+        group = "differential" if column < n_diff else "algebraic" if column < n else "eliminated"
         found.setdefault((group, units[column]), []).append(column)
     most = len(units) if everything else MOST
     return [_Panel(*key, all_[:most], max(0, len(all_) - most)) for key, all_ in found.items()]

@@ -16,7 +16,7 @@ from dae_sdc.reduction.stages import Selection
 from dae_sdc.reduction.switch import Switch
 from dae_sdc.symbolic.codegen import Compiled
 from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.problem import ModelProblem
+from dae_sdc.symbolic.problem import ModelProblem, Origin
 
 __all__ = ["ReducedProblem"]
 
@@ -37,6 +37,10 @@ class Source(Protocol):
     @property
     def name(self) -> str:
         """Name of the model."""
+
+    @property
+    def source(self) -> Any:
+        """The model."""
 
     def assembled(self, dense: bool | None = None) -> Assembled:
         """The programs of the reduced system."""
@@ -86,6 +90,7 @@ class ReducedProblem(ModelProblem):
         settings.setdefault("index", reduction.index)
         self.reduction = reduction
         super().__init__(reduction, dense=dense, **settings)
+        self.origin = Origin(reduction.source)
         assembled = reduction.assembled(dense)
         self._assembled = assembled
         self._bound = FADED

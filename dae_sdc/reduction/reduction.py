@@ -340,7 +340,7 @@ class Reduction:
 
 
 _OF_THE_MODEL = frozenset(
-    ("title", "interval", "dt", "reference", "variables_by_name", "parameters_by_name", "units")
+    ("title", "interval", "dt", "reference", "variables_by_name", "parameters_by_name", "units", "conditions")
 )
 _COSTS = ("functions", "multiplications", "additions", "divisions")
 

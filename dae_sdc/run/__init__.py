@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from dae_sdc.run.pendulum_study import pendulum_study as pendulum_study
     from dae_sdc.run.playground import playground as playground
     from dae_sdc.run.reduce import reduce as reduce
+    from dae_sdc.run.simplify import simplify as simplify
     from dae_sdc.run.solve import solve as solve
     from dae_sdc.run.structure import structure as structure
     from dae_sdc.run.sundials import sundials as sundials

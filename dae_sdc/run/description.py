@@ -20,6 +20,7 @@ from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
+from dae_sdc.run.models import is_file
 from dae_sdc.sweepers.collocation import determines_multiplier, expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
@@ -145,7 +146,7 @@ def named(problem: ProblemLike) -> ProblemLike:
     """The model that a name stands for where it is none of a problem, everything else as it is."""
     if not isinstance(problem, str) or problem in PROBLEMS:
         return problem
-    return _model(problem) if problem in MODELS or ".py" in problem else problem
+    return _model(problem) if problem in MODELS or is_file(problem) else problem
 
 
 def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:

@@ -17,7 +17,7 @@ from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.description import make_problem
-from dae_sdc.run.models import make_model
+from dae_sdc.run.models import is_file, make_model
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.model import Model
@@ -33,6 +33,9 @@ def initial(
     seed: int = 0,
     restarts: int | None = None,
     params: Mapping[str, Any] | None = None,
+    every: bool = False,
+    workers: int = 1,
+    comm: Any = None,
 ) -> Initial:
     r"""Values at which the equations of a DAE hold, and all that follows from them by differentiation.
 
@@ -43,6 +46,11 @@ def initial(
     with the offsets c of the structural analysis, stage by stage: values bound by equations that are
     differentiated less come first, and are not changed by the stages after, unless there is no solution else.
     Where a solution exists with the given values as they are, none is changed, and a fixed one never is.
+
+    With ``every``, a model is solved block by block for all its solutions: polynomials, with sines and
+    cosines as pairs, by homotopy continuation; linear blocks directly; others by Newton's method from random
+    starts. The blocks have more values than equations. Fixed values are put in, and of the guesses as many,
+    as they are, as it takes for the rest to follow: those given here first, in their order.
 
     Parameters
     ----------
@@ -60,23 +68,31 @@ def initial(
     t0 : float, optional
         Time; the start of the interval if not given.
     seed : int
-        Of the random starts from which other solutions are looked for.
+        Of the random starts from which other solutions are looked for, and of homotopies.
     restarts : int, optional
-        Number of these; 12, and 0 where there are more than 800 values, if not given.
+        Number of these; 12, and 0 where there are more than 800 values, if not given. With ``every`` those of
+        a block that is no polynomial; 40 if not given.
     params : mapping, optional
         Parameters of the model or problem.
+    every : bool
+        Whether all solutions are looked for, of a model only.
+    workers : int
+        With ``every``: number of processes that follow the paths of homotopies.
+    comm : mpi4py.MPI.Comm, optional
+        The same with MPI: all its processes call this, and all get the result.
 
     Returns
     -------
     Initial
         State ``u`` and derivative ``du`` for :func:`dae_sdc.run.solve.solve`, all ``values``, what was
-        ``changed`` and ``violated``, what is ``free``, and other ``solutions``; ``print`` shows it.
+        ``changed`` and ``violated``, what is ``free``, and other ``solutions``; ``print`` shows it. With
+        ``every`` also the ``blocks``, and where they are ``singular``.
 
     Raises
     ------
     InconsistentStateError
         If there are no such values: with the names of the fixed values and equations that contradict each
-        other.
+        other, or the number of complex solutions.
     InputError
         If something given cannot be used.
 
@@ -97,16 +113,23 @@ def initial(
         "seed": seed,
         "restarts": restarts,
     }
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers must be an integer, at least 1; got {workers!r}")
     if _is_problem(equations):
+        if every:
+            raise InputError(
+                "every solution is looked for of a model only; a problem has no equations to read"
+            )
         return initial_of_problem(make_problem(equations, params), u0=u0, **settings)
     if u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
-    return initial_of_model(make_model(equations, params), **settings)
+    model = make_model(equations, params)
+    return initial_of_model(model, **settings, every=every, workers=workers, comm=comm)
 
 
 def _is_problem(equations: Any) -> bool:
     if isinstance(equations, str):
-        if equations in MODELS or ".py" in equations:
+        if equations in MODELS or is_file(equations):
             return False
         if equations in PROBLEMS:
             return True
@@ -131,6 +154,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--restarts", type=int, help="random starts for other solutions (12)")
     options.add(parser, "param")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (0)")
+    parser.add_argument("--every", action="store_true", help="look for all solutions, block by block")
+    parser.add_argument(
+        "--workers", type=int, default=1, help="processes that follow paths, with --every (1)"
+    )
 
 
 def _values(option: str, pairs: list[str]) -> dict[str, float]:
@@ -157,6 +184,8 @@ def main(args: argparse.Namespace) -> int:
         seed=args.seed,
         restarts=args.restarts,
         params=options.parameters(args.param),
+        every=args.every,
+        workers=args.workers,
     )
     print(found)
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -15,13 +16,18 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.modulator import RingModulator
+from dae_sdc.run.device_cases import CASES as DEVICES
 from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
+from dae_sdc.run.mechanism_cases import CASES as MECHANISMS
 from dae_sdc.run.model_cases import Case, Check, Flight, exactly
 from dae_sdc.run.models import make_model
+from dae_sdc.run.preparation import is_modelica
 from dae_sdc.run.repeated import Table, check_names, table
 from dae_sdc.run.results import Result, check_target, command_line
+from dae_sdc.run.simplify import simplify
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
+from dae_sdc.run.unknowns import Unknowns
 
 if TYPE_CHECKING:
     from dae_sdc.reduction.problem import ReducedProblem
@@ -36,16 +42,19 @@ DRAWN = 400
 LENGTH = 1e-12
 """Largest error of the length of a pendulum."""
 
+TIMES = ("time_read", "time_simplify", "time_structure", "time_reduction", "time_initial", "time")
+
 COLUMNS = [
-    *(("model", "U40"), ("equations", "i8"), ("index", "i8"), ("true_index", "i8"), ("dof", "i8")),
+    *(("model", "U40"), ("written", "i8"), ("equations", "i8")),
+    *(("index", "i8"), ("true_index", "i8"), ("dof", "i8")),
     *(("reduction", "U24"), ("n", "i8"), ("operations", "i8"), ("veils", "i8")),
-    *((name, "f8") for name in ("time_structure", "time_reduction", "time_initial", "time")),
+    *((name, "f8") for name in TIMES),
     *(("sweeper", "U32"), ("rtol", "f8"), ("dt", "f8"), ("t_end", "f8"), ("steps", "i8")),
     *(("reselections", "i8"), ("changed", "i8"), ("drift_before", "f8"), ("drift", "f8")),
     *(("check", "U64"), ("error", "f8"), ("allowed", "f8"), ("passed", "i8"), ("message", "U160")),
 ]
 
-UNITS = {name: "s" for name in ("time_structure", "time_reduction", "time_initial", "time")}
+UNITS = dict.fromkeys(TIMES, "s")
 
 
 # --- checks ---------------------------------------------------------------------------------------
@@ -287,6 +296,8 @@ CASES: tuple[Case, ...] = (
     Case("index-6", (exactly(_index_six, 1e-10),)),
     Case("reissig", (exactly(_reissig, 1e-7),)),
     Case("gear-petzold", (exactly(_gear_petzold, 1e-8),)),
+    *MECHANISMS,
+    *DEVICES,
 )
 """All models of the library."""
 
@@ -322,10 +333,11 @@ def models(
     Returns
     -------
     Result
-        Of kind "bench" with the parameter ``study`` "models", a row for each check of each model: size,
-        structural ``index``, differentiation index ``true_index`` and degrees of freedom ``dof``; method of
-        ``reduction``, size ``n``, ``operations`` and ``veils`` of the reduced system; times (s) of structure,
-        reduction, start and simulation; ``drift_before`` and ``drift``, largest invariant before and after
+        Of kind "bench" with the parameter ``study`` "models", a row for each check of each model: numbers of
+        equations as ``written`` and, of models that tools have written, after they are simplified; structural
+        ``index``, differentiation index ``true_index`` and degrees of freedom ``dof``; method of
+        ``reduction``, size ``n``, ``operations`` and ``veils`` of the reduced system; times (s) of reading,
+        simplification, structure, reduction, start and simulation; ``drift_before`` and ``drift``, largest invariant before and after
         projection; and the ``error`` of a ``check`` with what is ``allowed``.
 
     Raises
@@ -365,7 +377,12 @@ def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) ->
     from dae_sdc.reduction.reduction import reduce_index
     from dae_sdc.structure.analysis import structure
 
-    model, times = make_model(case.model, case.params), [perf_counter()]
+    times = [perf_counter()]
+    written = make_model(case.model, case.params)
+    times.append(perf_counter())
+    simplified = simplify(written) if is_modelica(case.model) else None
+    model = written if simplified is None else simplified.model
+    times.append(perf_counter())
     found: Structure = structure(model)
     times.append(perf_counter())
     reduced = reduce_index(model)
@@ -379,10 +396,14 @@ def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) ->
         rows.put(model=case.label, message=str(error))
         return
     times.append(perf_counter())
+    if simplified is not None:
+        values = {name: p.required(written.name) for name, p in written.parameters_by_name.items()}
+        solution = replace(solution, unknowns=Unknowns(simplified, values))
     stats = solution.stats
     spent = dict(zip(UNITS, np.diff(times), strict=True))
     about: dict[str, Any] = {
-        **{"model": case.label, "equations": len(model.names), "index": found.index, "dof": found.true_dof},
+        **{"model": case.label, "written": len(written.names), "equations": len(model.names)},
+        **{"index": found.index, "dof": found.true_dof},
         **{"true_index": -1 if found.differentiation_index is None else found.differentiation_index},
         **{"reduction": reduced.method, "n": problem.n, "veils": len(reduced.veils), "changed": changed},
         **{"operations": sum(reduced.cost.shared), "sweeper": str(solution.parameters["sweeper"])},
@@ -401,7 +422,7 @@ def _measure(rows: Table, case: Case, time_limit: float, folder: Path | None) ->
         rows.put(**about)
         return
     for check in case.checks:
-        found_error = check.error(Flight(model, solution))
+        found_error = check.error(Flight(written, solution))
         passed = int(found_error <= check.allowed)
         rows.put(**about, check=check.what, error=found_error, allowed=check.allowed, passed=passed)
     if folder is not None and case.model == "torus-particle":
@@ -484,22 +505,23 @@ def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solut
 def report(result: Result) -> str:
     """The table of a result of :func:`models`, as text."""
     lines = [
-        "index: structural / true; size: equations / unknowns after reduction; operations of the reduced",
-        "system; s: structure, reduction, start, simulation; invariants: before / after projection",
-        f"{'model':<22} {'index':>9} {'dof':>4} {'size':>9} {'reduction':<13} {'operations':>10} "
-        f"{'s':>24} {'steps':>6} {'invariants':>15}  check",
+        "index: structural / true; size: equations as written / simplified / unknowns after reduction;",
+        "operations of the reduced system; s: reading, simplification, structure, reduction, start,",
+        "simulation; invariants: before / after projection",
+        f"{'model':<24} {'index':>9} {'dof':>4} {'size':>14} {'reduction':<13} {'operations':>10} "
+        f"{'s':>36} {'steps':>6} {'invariants':>15}  check",
     ]
     failed, before = [], ""
     for row in result.data:
         if not row["check"]:
-            lines.append(f"{row['model']:<22} {row['message']}")
+            lines.append(f"{row['model']:<24} {row['message']}")
             failed.append(str(row["model"]))
             continue
         times = " ".join(f"{row[name]:5.2f}" for name in UNITS)
         head = (
-            f"{row['model']:<22} {row['index']:>4} /{row['true_index']:>3} {row['dof']:>4} "
-            f"{row['equations']:>3} /{row['n']:>4} {row['reduction']:<13} {row['operations']:>10} "
-            f"{times:>24} "
+            f"{row['model']:<24} {row['index']:>4} /{row['true_index']:>3} {row['dof']:>4} "
+            f"{row['written']:>3} /{row['equations']:>3} /{row['n']:>4} {row['reduction']:<13} "
+            f"{row['operations']:>10} {times:>36} "
             f"{row['steps']:>6} {row['drift_before']:>6.0e} /{row['drift']:>6.0e}"
         )
         head = " " * len(head) if row["model"] == before else head

@@ -22,7 +22,7 @@ class Flight:
     Parameters
     ----------
     model : Model
-        The equations.
+        The equations, as they were written.
     solution : Solution
         Of the reduced system.
     """
@@ -36,8 +36,8 @@ class Flight:
         return self.solution.t
 
     def __call__(self, name: str) -> Vector:
-        """An unknown at these times, shape (K,)."""
-        return self.solution.u[:, self.solution.names.index(name)]
+        """An unknown at these times, shape (K,); of a model that was simplified, any of those before too."""
+        return self.solution.values(name)
 
     def value(self, parameter: str) -> float:
         """A parameter of the model."""

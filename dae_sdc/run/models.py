@@ -17,7 +17,13 @@ if TYPE_CHECKING:
     from dae_sdc.symbolic.model import Model
 
 ModelLike: TypeAlias = "str | Path | Model | Callable[..., Model]"
-"""A name in the library, ``file.py`` or ``file.py:name``, a model, or a function that returns one."""
+"""A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, or a
+function that returns one."""
+
+
+def is_file(text: str) -> bool:
+    """Whether a text names a file with a model, and not a model of the library."""
+    return text.partition(":")[0].endswith((".py", ".mo"))
 
 
 def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Model:
@@ -27,7 +33,8 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
     ----------
     model : str, Path, Model or callable
         See :data:`ModelLike`. A file of Python is run; what it calls ``model``, or by the name behind the
-        colon, is a model or a function that returns one.
+        colon, is a model or a function that returns one. Of a file of Modelica it is the last class, or that
+        behind the colon.
     params : mapping, optional
         Arguments of the function, or values of parameters of the model.
 
@@ -47,12 +54,16 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
     found: Any = model
     if isinstance(model, str | Path):
         path, _, name = str(model).partition(":")
+        if path.endswith(".mo"):
+            from dae_sdc.symbolic.modelica import read_modelica
+
+            return read_modelica(path, name=name or None, parameters=given)
         found = _from_file(path, name) if path.endswith(".py") else MODELS[str(model)]
     if callable(found) and not isinstance(found, Model):
         found = _called(found, given)
     if not isinstance(found, Model):
         raise InputError(
-            f"a model is a name in the library, a file.py:name, a Model or a function that returns one; "
+            f"a model is a name, a file.mo, a file.py:name, a Model or a function that returns one; "
             f"got {found!r}"
         )
     for name, value in given.items():
@@ -65,7 +76,8 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
 def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
     """Call a function with those of the arguments that it has, which are taken out of them."""
     known = inspect.signature(function).parameters
-    own = {name: given.pop(name) for name in list(given) if name in known}
+    every = any(p.kind is p.VAR_KEYWORD for p in known.values())
+    own = {name: given.pop(name) for name in list(given) if every or name in known}
     missing = [p.name for p in known.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     missing = [name for name in missing if name not in own]
     if missing:

@@ -127,6 +127,11 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "action": argparse.BooleanOptionalAction,
         "help": "move the end of each step to the invariants of the problem, or only tell the drift",
     },
+    "singular": {
+        "choices": ("stop", "pass"),
+        "help": "at a singular point of the equations: end the run, or go on along the branch that the "
+        "method takes (stop; methods on manifolds: pass)",
+    },
     "parallel": {"help": "what the ranks of mpirun share: nodes, steps or both"},
     "param": {
         "action": "append",

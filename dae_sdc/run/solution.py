@@ -19,7 +19,9 @@ from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_withi
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result, check_target, command_line, load, replacing
+from dae_sdc.run.unknowns import SavedUnknowns, Unknowns, jet_name, name_and_order
 
 DENSE_LIMIT = 10_000
 """Number of unknowns up to which what u(t) between the steps needs is kept unasked."""
@@ -57,6 +59,8 @@ class Solution:
         What u(t) is computed from between the steps.
     saves_dense : bool
         Whether :meth:`save` writes that too.
+    unknowns : Unknowns or SavedUnknowns, optional
+        What the unknowns are that were eliminated from a simplified model, see :meth:`values`.
     """
 
     t: NDArray[np.float64]
@@ -74,6 +78,7 @@ class Solution:
     switches: tuple[EventRecord, ...] = field(repr=False, default=())
     dense: DenseOutput | None = field(repr=False, default=None)
     saves_dense: bool = field(repr=False, default=False)
+    unknowns: Unknowns | SavedUnknowns | None = field(repr=False, default=None)
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
         """u between the steps, by the collocation polynomials or by Hermite polynomials.
@@ -124,6 +129,43 @@ class Solution:
             )
         return self.dense
 
+    def values(self, name: str) -> NDArray[np.float64]:
+        """An unknown at the times :attr:`t`, by its name.
+
+        Parameters
+        ----------
+        name : str
+            Name of an unknown, "der(x)" for a derivative. Of a model that was simplified these are the
+            unknowns of the original one, those too that were eliminated.
+
+        Returns
+        -------
+        ndarray, shape (K,)
+            The values. Derivatives that the state does not hold follow from the equations of a simplified
+            model; else they are those of the solution.
+
+        Raises
+        ------
+        InputError
+            If there is no such unknown, or nothing tells it.
+        """
+        if name in self.names:
+            return self.u[:, self.names.index(name)].copy()
+        if isinstance(self.unknowns, Unknowns):
+            return self.unknowns.values(name, self.t, self.u, self.du, self.names)
+        jets = [name_and_order(entry) for entry in self.names]
+        rates = [jet_name(base, order + 1) for base, order in jets]
+        if name in rates:
+            return self.du[:, rates.index(name)].copy()
+        if self.unknowns is not None:
+            return self.unknowns.values(name, self.t, self.names)
+        raise InputError(unknown("unknown", name, self.names))
+
+    @property
+    def all_names(self) -> tuple[str, ...]:
+        """Names of the state, and of the unknowns that were eliminated from a simplified model."""
+        return self.names if self.unknowns is None else (*self.names, *self.unknowns.removed)
+
     def at(self, times: NDArray[np.float64]) -> Solution:
         """The same run with ``times`` for rows, as many of them as were reached.
 
@@ -160,10 +202,17 @@ class Solution:
             ("residual", "f8"),
         ]
         columns += [(name, "i8") for name in ("sweeps", *COUNTERS)]
+        others = () if self.unknowns is None else self.unknowns.removed
+        if others:
+            columns.append(("others", "f8", (len(others),)))
         data = np.zeros(len(self.t), dtype=columns)
         data["t"], data["u"], data["du"] = self.t, self.u, self.du
         for name, values in self.per_step.items():
             data[name] = values
+        for at, name in enumerate(others):
+            data["others"][:, at] = np.nan
+            with suppress(InputError):  # nothing tells it; the rest is worth saving
+                data["others"][:, at] = self.values(name)
         time_unit = self.parameters.get("time_unit", "s")
         parameters = {
             **self.parameters,
@@ -173,6 +222,8 @@ class Solution:
             "events": [record.plain() for record in self.events],
             "switches": [record.plain() for record in self.switches],
         }
+        if self.unknowns is not None and others:
+            parameters |= {"others": list(others), "other_units": list(self.unknowns.units_of_removed)}
         return Result("solution", data, {"t": time_unit}, parameters, command_line())
 
     def save(self, path: str | Path) -> Path:
@@ -239,6 +290,10 @@ class Solution:
         source = Path(path)
         beside = _beside(source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy"))
         dense = _load_dense(beside, result) if beside.exists() else None
+        others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
+        if len(others) != len(units) or (others and data.dtype.names and "others" not in data.dtype.names):
+            raise ResultFileError(f"{path} lacks the values of eliminated unknowns; solve again")
+        unknowns = SavedUnknowns(others, units, data["t"].copy(), data["others"].copy()) if others else None
         return cls(
             data["t"].copy(),
             data["u"].copy(),
@@ -254,6 +309,7 @@ class Solution:
             parameters=parameters,
             dense=dense,
             saves_dense=dense is not None,
+            unknowns=unknowns,
         )
 
 

@@ -31,7 +31,7 @@ from dae_sdc.control.hooks import (
     StepRecord,
 )
 from dae_sdc.control.invariants import Invariants, require_invariants
-from dae_sdc.control.singular import RefuseSingularPoints, watches
+from dae_sdc.control.singular import WAYS, SingularPointError, WatchSingularPoints, default_way
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
@@ -66,10 +66,13 @@ from dae_sdc.run.description import (
     parameters_of,
     poor_choice,
 )
+from dae_sdc.run.models import is_file, make_model
+from dae_sdc.run.preparation import prepare
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_root, ranks
 from dae_sdc.run.results import check_target
 from dae_sdc.run.resume import Saving, one_at_a_time
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
+from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.tolerance import Tolerance
 
@@ -83,9 +86,6 @@ PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
 
 MOST_TAGGED = 99
 """Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
-
-MOST_PLACES = 5
-"""Singular points that a message names."""
 
 SETTINGS_OF_PROBLEMS = {"problem_params", "newton_tol", "linear_solver"}
 """Settings that say nothing about the method."""
@@ -114,10 +114,13 @@ def solve(
     t_end: float | None = None,
     t0: float | None = None,
     u0: Any = None,
+    simplify: bool | None = None,
+    reduce: bool = False,
     t_eval: Any = None,
     dense: bool | None = None,
     events: Any = (),
     project: bool | None = None,
+    singular: str | None = None,
     steps: int | None = None,
     parallel: str | None = None,
     comm: Any = None,
@@ -134,8 +137,8 @@ def solve(
 
     Parameters
     ----------
-    problem : str, type or ProblemDAE
-        Name in the library, class or instance.
+    problem : str, type, ProblemDAE or Model
+        Name in the library, class or instance; a model, its name, ``file.mo`` or ``file.py:name``.
     sweeper : str or type, optional
         Name or class of the sweeper. If not given, "fully-implicit" with a fixed step size, and with ``rtol``
         a Radau IIA method of as many nodes as pay at the tolerance, see
@@ -157,8 +160,16 @@ def solve(
         With ``rtol``: largest step, and seconds after which the run is given up.
     max_order : int, optional
         With "ida" and "cvode": highest order of their formulas.
-    u0 : array_like, shape (n,), optional
-        Initial value, consistent with the equations; the problem's own if not given.
+    u0 : array_like, shape (n,), or mapping of str to float, optional
+        Initial value, consistent with the equations, of a model also by names; the problem's own if not
+        given. Of models that are simplified or come from Modelica files it is found, from the start values of
+        the model, see :func:`dae_sdc.run.initial.initial`; the message says what was changed.
+    simplify : bool, optional
+        Whether trivial equations of a model are removed first, see :func:`dae_sdc.run.simplify.simplify`;
+        those of Modelica files if not given. The state has the unknowns that are left;
+        :meth:`Solution.values` gives all of the original ones, by their names.
+    reduce : bool
+        Whether the index of a model is reduced, see :func:`dae_sdc.run.reduce.reduce`.
     t_eval : array_like, shape (K,), optional
         Increasing times within the interval at which the solution is given instead of at the ends of the
         steps, which stay as they are.
@@ -174,6 +185,11 @@ def solve(
         have their constraints for them. ``stats`` then has ``drift``, the largest invariant at the ends of
         steps, ``drift_before_projection``, ``projections`` and ``projection_iterations``, and ``log`` the
         first two for every step. False: ``drift`` alone. Not even that if not given.
+    singular : {"stop", "pass"}, optional
+        What is done where the equations no longer determine their solution, see
+        :class:`dae_sdc.control.singular.WatchSingularPoints`: the run ends before such a point, or goes on
+        along the branch that the method takes; the message has time, place and rank. "pass" for methods on
+        manifolds, "stop" for models and other quasilinear equations of first order, if not given.
     steps : int, optional
         Number of time steps that iterate together (multi-step SDC, PFASST with ``coarse_nodes``): 1, and in
         parallel as many as the ranks allow.
@@ -211,13 +227,20 @@ def solve(
     InputError
         If something given cannot be used.
     """
+    made = prepare(problem, simplify, reduce, u0, t0, settings)
+    problem, u0, settings = made.problem, made.u0, made.settings
     if isinstance(sweeper, str) and sweeper not in SWEEPERS:
         from dae_sdc.run.sundials import SOLVERS, sundials
 
         if sweeper in SOLVERS:
             others = {"events": events, "steps": steps, "parallel": parallel, "comm": comm, "hooks": hooks}
             others |= {"controller_params": controller_params, "checkpoint": checkpoint, "every": every}
-            others |= {"resume": resume, "project": True if project is not None else None} | settings
+            others |= {
+                "resume": resume,
+                "project": True if project is not None else None,
+                "singular": singular,
+            }
+            others |= settings
             params = others.pop("problem_params", None)
             unset = [name for name, value in others.items() if value is None or value is False or value == ()]
             useless = [name for name in others if name not in unset]
@@ -225,7 +248,7 @@ def solve(
                 raise InputError(f"these options have no effect on '{sweeper}': {', '.join(useless)}")
             if rtol is None:
                 raise InputError(f"'{sweeper}' chooses its steps by a tolerance; give rtol")
-            return sundials(
+            solution = sundials(
                 problem,
                 sweeper,
                 rtol=rtol,
@@ -244,6 +267,12 @@ def solve(
                 out=out,
                 progress=progress,
             )
+            if made.unknowns is None:
+                return solution
+            solution = replace(solution, unknowns=made.unknowns, message=solution.message or made.remark)
+            if out is not None:
+                solution.save(out)
+            return solution
     if max_order is not None:
         raise InputError("max_order belongs to the sweepers 'ida' and 'cvode'; leave it out")
     everyone(parallel, comm)  # what is wrong on one rank alone must end the others too
@@ -283,6 +312,8 @@ def solve(
     limits = Limits.checked(dt=dt if rtol is not None else None, dt_max=dt_max, time_limit=time_limit)
     size = own.dt if dt is None else require_number("dt", dt)
     times = None if t_eval is None else output_times(t_eval, start, end)
+    if singular is not None and singular not in WAYS:
+        raise InputError(unknown("way at singular points", singular, WAYS))
     if dense not in (None, True, False):
         raise InputError(f"dense must be True, False or None; got {dense!r}")
     if not isinstance(hooks, Sequence) or not all(isinstance(hook, type) for hook in hooks):
@@ -339,7 +370,8 @@ def solve(
         with tqdm(total=count, unit="step", disable=None if show else True, leave=False) as bar:
             run = _Run(setup, first, start, end, count, team, out if team.root else None, times, dense)
             run.chosen, run.rtol = chosen, rtol
-            run.locates, run.saving = locates, saving
+            run.unknowns, run.started = made.unknowns, made.remark
+            run.locates, run.saving, run.singular = locates, saving, singular
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
 
 
@@ -414,7 +446,10 @@ class _Run:
     pause: float = PAUSE
     chosen: str = ""
     rtol: float | None = None
+    singular: str | None = None
     remark: str = ""
+    unknowns: Unknowns | None = None
+    started: str = ""
     drift: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -456,8 +491,8 @@ class _Run:
             description["convergence_controllers"][ShareBlock] = {}
         if max(steps, team.steps_at_once) > 1:
             own_hooks.append(MarkProvisionalStarts)
-        elif watches(setup.problem) and not hasattr(setup.sweeper_class, "on_manifold"):
-            own_hooks.append(RefuseSingularPoints)
+        else:
+            own_hooks[:0] = self.watching()
         params = {**CONTROLLER, **controller_params, "hook_class": own_hooks}
         with _logging_kept():
             with warnings.catch_warnings():
@@ -471,6 +506,9 @@ class _Run:
                 else:
                     controller = controller_MPI(params, description, team.steps)
             record = next(hook for hook in controller.hooks if isinstance(hook, Record))
+            watch = next((hook for hook in controller.hooks if isinstance(hook, WatchSingularPoints)), None)
+            if watch is not None and isinstance(controller, SteppingController):
+                watch.guide(controller.adaptivity)
             sweepers = [level.sweep for step in controller.steps for level in step.levels]
             for one in sweepers:
                 one.keeps_interior = Record.dense
@@ -487,6 +525,8 @@ class _Run:
                 if not self.check_in(GRACE):
                     raise
                 message = str(error)
+                if watch is not None and not isinstance(error, SingularPointError):
+                    message += watch.diagnosis()
             except BaseException as error:
                 # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
                 if self.out is not None and record.rows:
@@ -499,7 +539,8 @@ class _Run:
         total = dict(zip(COUNTERS, map(int, team.total(work, team.comm)), strict=True))
         if hasattr(sweepers[0], "charts"):
             total["charts"] = sweepers[0].charts
-            self.remark = _singular_points(sweepers[0].passed)
+        if watch is not None:
+            self.remark = watch.message()
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
@@ -508,6 +549,22 @@ class _Run:
         if self.out is not None:
             solution.save(self.out)
         return solution
+
+    def watching(self) -> list[type[Any]]:
+        """The hook that looks for singular points, where one is wanted."""
+        setup = self.setup
+        if isinstance(setup.description["sweeper_class"], list):
+            return []
+        chosen = self.singular or default_way(setup.problem, hasattr(setup.sweeper_class, "on_manifold"))
+        if chosen is None:
+            return []
+
+        class Watch(WatchSingularPoints):
+            way = chosen
+            n_slopes = _number_of_slopes(setup)
+            straight = self.team.nodes is not None
+
+        return [Watch]
 
     def check_in(self, patience: float = float("inf")) -> bool:
         """Whether all ranks have come to the end of the run."""
@@ -560,6 +617,7 @@ class _Run:
             between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
         if located is not None:
             located.settle(between)
+        remarks = "" if located is None else located.message, self.remark, self.started
         solution = Solution(
             t=t,
             u=u,
@@ -567,7 +625,7 @@ class _Run:
             names=problem.names,
             units=problem.units,
             success=not message,
-            message=message or ("" if located is None else located.message) or self.remark,
+            message=message or "; ".join(part for part in remarks if part),
             stats={
                 "steps": len(rows),
                 "rejected": record.rejected,
@@ -599,19 +657,13 @@ class _Run:
             switches=() if located is None else located.records(located.switches),
             dense=between,
             saves_dense=bool(self.dense),
+            unknowns=self.unknowns,
         )
         if self.t_eval is not None:
             solution = solution.at(self.t_eval)
             if getattr(setup.sweeper_class, "on_manifold", False):
                 solution = _on_manifold(problem, solution)
         return solution if self.keeps else replace(solution, dense=None)
-
-
-def _singular_points(passed: Sequence[tuple[float, float]]) -> str:
-    """What to say of the singular points that a run has passed; nothing where there are none."""
-    places = "; ".join(f"{start:.6g} and {end:.6g}" for start, end in passed[:MOST_PLACES])
-    more = f" and {len(passed) - MOST_PLACES} more" if len(passed) > MOST_PLACES else ""
-    return f"passed singular points of the equations between t={places}{more}" if passed else ""
 
 
 def _on_manifold(problem: QuasilinearProblem, solution: Solution) -> Solution:
@@ -652,15 +704,21 @@ def _number_of_slopes(setup: Setup) -> int:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc solve``."""
     parser.add_argument(
-        "problem", help="name of a problem or model, or FILE.py:NAME; 'dae-sdc list' shows all"
+        "problem", help="name of a problem or model, FILE.mo or FILE.py:NAME; 'dae-sdc list' shows all"
     )
     parser.add_argument("--reduce", action="store_true", help="reduce the index of a model first")
+    parser.add_argument(
+        "--simplify",
+        action=argparse.BooleanOptionalAction,
+        help="remove the trivial equations of a model first (those of FILE.mo)",
+    )
     options.add(
         parser,
         "sweeper-of-run nodes quad qdelta dt t-end rtol atol dt-max longest-run max-order restol newton-tol",
         "maxiter",
         "nsweeps initial-guess residual-type backend linear-solver points",
-        "steps coarse-nodes coarse-qdelta coarsen match-sweep corrector start project parallel param seed",
+        "steps coarse-nodes coarse-qdelta coarsen match-sweep corrector start project singular parallel",
+        "param seed",
         "out checkpoint every resume",
     )
 
@@ -671,7 +729,10 @@ def _points(args: argparse.Namespace) -> Vector | None:
         return None
     if args.points < 2:
         raise InputError(f"--points must be at least 2, the start and the end; got {args.points}")
-    start, end = make_problem(args.problem, options.parameters(args.param)).interval
+    if is_file(args.problem):
+        start, end = make_model(args.problem, options.parameters(args.param)).interval
+    else:
+        start, end = make_problem(args.problem, options.parameters(args.param)).interval
     return np.linspace(start, end if args.t_end is None else args.t_end, args.points)
 
 
@@ -688,13 +749,10 @@ def _told(stats: Mapping[str, Any]) -> str:
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc solve``."""
     given = options.settings(args)
-    problem: Any = args.problem
-    if args.reduce:
-        from dae_sdc.run.reduce import reduce  # SymPy takes half a second
-
-        problem = reduce(args.problem, params=given.pop("problem_params", None)).problem()
     solution = solve(
-        problem,
+        args.problem,
+        simplify=args.simplify,
+        reduce=args.reduce,
         rtol=args.rtol,
         atol=args.atol,
         dt=args.dt,
@@ -704,6 +762,7 @@ def main(args: argparse.Namespace) -> int:
         t_end=args.t_end,
         t_eval=_points(args),
         project=args.project,
+        singular=args.singular,
         steps=args.steps,
         parallel=args.parallel,
         out=args.out,
@@ -729,6 +788,8 @@ def main(args: argparse.Namespace) -> int:
         print(f"  by {solution.parameters['sweeper']}, for {solution.parameters['chosen_for']}")
     for name, unit, value in zip(solution.names, solution.units, solution.u[-1], strict=True):
         print(f"  {name:<12} {value: .15e}  {unit}")
+    if solution.unknowns is not None:
+        print(f"  and {len(solution.unknowns.removed)} unknowns that they tell")
     if args.out:
         print(f"written to {args.out}")
     if solution.success and solution.message:

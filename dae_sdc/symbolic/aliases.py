@@ -5,35 +5,46 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
-import sympy
 
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.symbolic.dag import MOVING
+from dae_sdc.registry import unknown as unknown_name
+from dae_sdc.symbolic.dag import MOVING, Leaf
+from dae_sdc.symbolic.elimination import (
+    Condition,
+    Constants,
+    LinearElimination,
+    Start,
+    agree,
+    linear_form,
+    sum_of,
+)
 from dae_sdc.symbolic.model import Model
 from dae_sdc.symbolic.symbols import Unknown, derivative, name_of
 
-__all__ = ["Removed", "Simplified", "simplify"]
+__all__ = ["KINDS", "LEVELS", "Level", "Removed", "Simplified", "simplify"]
 
-KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b")
+KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
 """What a removed unknown can be, see :attr:`Removed.kind`."""
 
-_SAME: Final = 1e-9
+Level = Literal["trivial", "linear", "explicit"]
+LEVELS: Final[tuple[Level, ...]] = get_args(Level)
+"""How much :func:`simplify` removes."""
+
 _NOWHERE: Final = -1
 
 
 class Relation(NamedTuple):
-    """An unknown as ``factor`` times derivative ``order`` of unknown ``of``, plus the node ``offset``.
+    """An unknown as ``factor`` times derivative ``order`` of unknown ``of``, plus ``offset``.
 
-    A factor of 0 is that of a constant, which is of no other unknown.
+    Factor and offset are nodes; a factor of 0 is that of a constant, which is of no other unknown.
     """
 
     of: int
-    factor: Fraction
+    factor: int
     order: int
     offset: int
 
@@ -46,41 +57,15 @@ class Removed:
     ----------
     name : str
         Its name.
-    kept : str or None
-        The unknown of the simplified model that tells it; None for a constant.
-    order : int
-        Which derivative of ``kept``.
-    factor : Fraction
-        What the derivative is multiplied by.
-    offset : sympy.Expr
-        What is added: numbers and parameters.
+    expression : sympy.Expr
+        What it is, of unknowns that are kept, their derivatives, parameters, time and numbers.
+    kind : str
+        One of :data:`KINDS`.
     """
 
     name: str
-    kept: str | None
-    order: int
-    factor: Fraction
-    offset: Any
-
-    @property
-    def expression(self) -> Any:
-        """The unknown in terms of those that are kept, as an expression of SymPy."""
-        if self.kept is None:
-            return self.offset
-        factor = sympy.Rational(self.factor.numerator, self.factor.denominator)
-        return factor * Unknown(self.kept, self.order) + self.offset
-
-    @property
-    def kind(self) -> str:
-        """One of :data:`KINDS`."""
-        plain = self.offset == 0
-        if self.kept is None:
-            return "v = 0" if plain else "u = const"
-        if self.order:
-            return "w = der(z)"
-        if plain and abs(self.factor) == 1:
-            return "u = v" if self.factor > 0 else "u = -v"
-        return "u = a v + b"
+    expression: Any
+    kind: str
 
     def __str__(self) -> str:
         return f"{self.name} = {self.expression}"
@@ -89,21 +74,24 @@ class Removed:
 class Simplified:
     """A model without trivial equations, and what became of the unknowns that went with them.
 
-    Parameters
+    Made by :func:`simplify`.
+
+    Attributes
     ----------
     original : Model
         The model before.
     model : Model
         The model after; its unknowns and equations have the names that they had.
-    removed : mapping of str to Removed
-        What every removed unknown is.
-    removed_equations : tuple of str
-        Names of the equations that are used up, one for every removed unknown.
-
-    Attributes
-    ----------
     map : dict of str to Removed
         What every removed unknown is, by its name.
+    removed_equations : tuple of str
+        Names of the equations that are used up, one for every removed unknown.
+    conditions : tuple of Condition
+        What parameters must fulfil.
+    level : str
+        How much was removed.
+    folded : bool
+        Whether the numbers of the parameters are in the equations.
     """
 
     def __init__(
@@ -111,12 +99,20 @@ class Simplified:
         original: Model,
         model: Model,
         removed: Mapping[str, Removed],
+        nodes: Mapping[str, int],
         removed_equations: tuple[str, ...],
+        conditions: tuple[Condition, ...],
+        level: Level,
+        folded: bool,
     ) -> None:
         self.original = original
         self.model = model
         self.map = dict(removed)
         self.removed_equations = removed_equations
+        self.conditions = conditions
+        self.level: Level = level
+        self.folded = folded
+        self._nodes = dict(nodes)
 
     def expression(self, unknown: Any) -> Any:
         """An unknown of the original model, or a derivative of it, in terms of the unknowns that are kept.
@@ -129,12 +125,91 @@ class Simplified:
         Returns
         -------
         sympy.Expr
-            Of unknowns of the simplified model, their derivatives, parameters and numbers.
+            Of unknowns of the simplified model, their derivatives, parameters, time and numbers.
         """
         name, order = self.original.unknown(unknown)
         if name in self.map:
             return derivative(self.map[name].expression, order)
         return Unknown(name, order)
+
+    def _node(self, unknown: Any) -> int:
+        name, order = self.original.unknown(unknown)
+        return self.original.graph.total_derivative(self._nodes[name], order)
+
+    def needed(self, unknown: Any) -> set[tuple[str, int]]:
+        """Unknowns that are kept, and orders of their derivatives, that tell an unknown or a derivative."""
+        leaves = self.original.graph.leaves_of(self._node(unknown))
+        return {(self.original.names[leaf.index], leaf.order) for leaf in leaves if leaf.kind == "u"}
+
+    def evaluate(
+        self,
+        unknown: Any,
+        values: Callable[[str, int], npt.ArrayLike],
+        t: npt.ArrayLike | None = None,
+        parameters: Mapping[str, float] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """An unknown of the original model, or a derivative of it, from values of those that are kept.
+
+        Parameters
+        ----------
+        unknown : sympy.Symbol or str
+            ``x`` or ``der(x)``, or their names.
+        values : callable
+            Value of a derivative of an unknown of the simplified model, by name and order; or many of them.
+        t : array_like, optional
+            Time; needed where it is in an expression.
+        parameters : mapping of str to float, optional
+            Values of parameters that the run had in place of those of the model.
+
+        Returns
+        -------
+        ndarray
+            The values.
+        """
+        return self._evaluated(unknown, values, t, self._numbers(parameters))
+
+    def _numbers(self, given: Mapping[str, float] | None) -> dict[str, float | None]:
+        known = self.original.parameters_by_name
+        numbers = {name: parameter.value for name, parameter in known.items()}
+        for name, value in (given or {}).items():
+            if name not in numbers:
+                raise InputError(f"model {self.model.name} has no parameter {name}")
+            if self.folded and value != numbers[name]:
+                raise InputError(
+                    f"{name}={value:g} comes too late: the parameters of model {self.model.name} are in its "
+                    f"equations as numbers; set it before simplify, or leave fold out"
+                )
+            numbers[name] = require_number(name, value)
+        if given:
+            for condition in self.conditions:
+                if all(numbers[symbol.name] is not None for symbol in condition.expression.free_symbols):
+                    condition({name: value for name, value in numbers.items() if value is not None})
+        return numbers
+
+    def _evaluated(
+        self,
+        unknown: Any,
+        values: Callable[[str, int], npt.ArrayLike],
+        t: npt.ArrayLike | None,
+        numbers: Mapping[str, float | None],
+    ) -> npt.NDArray[np.float64]:
+        original = self.original
+        names, parameters = original.names, original.parameter_names
+
+        def value(leaf: Leaf) -> npt.ArrayLike:
+            if leaf.kind == "u":
+                return values(names[leaf.index], leaf.order)
+            if leaf.kind == "t":
+                if t is None:
+                    raise InputError(f"{unknown} of model {original.name} depends on time; give t")
+                return t
+            number = numbers[parameters[leaf.index]]
+            if number is None:
+                name = parameters[leaf.index]
+                raise InputError(f"parameter {name} of model {original.name} has no value; give it one")
+            return number
+
+        return np.asarray(original.graph.numeric([self._node(unknown)], value)[0])
 
     def values(
         self,
@@ -142,6 +217,7 @@ class Simplified:
         u: npt.ArrayLike,
         du: npt.ArrayLike | None = None,
         parameters: Mapping[str, float] | None = None,
+        t: npt.ArrayLike | None = None,
     ) -> dict[str, npt.NDArray[np.float64]]:
         """All unknowns of the original model from states of the simplified one.
 
@@ -155,11 +231,14 @@ class Simplified:
             Its derivative; needed where an unknown was a derivative that is not in the state.
         parameters : mapping of str to float, optional
             Values of parameters that the run had in place of those of the model.
+        t : array_like, shape (...), optional
+            Time; needed where an unknown depends on it.
 
         Returns
         -------
         dict of str to ndarray, shape (...)
-            The values, in the order of the original unknowns.
+            The values, in the order of the original unknowns. A :class:`~dae_sdc.run.solution.Solution` of a
+            model that was solved with ``simplify=True`` gives them, and derivatives that no state tells.
 
         Raises
         ------
@@ -180,24 +259,17 @@ class Simplified:
                 name, order = self.model.unknown(entry)
                 found[name, order + shift] = state[..., at]
         shape = np.shape(u)[:-1]
-        numbers = {name: p.value for name, p in self.model.parameters_by_name.items()}
-        for name, value in (parameters or {}).items():
-            if name not in numbers:
-                raise InputError(f"model {self.model.name} has no parameter {name}")
-            numbers[name] = require_number(name, value)
+        numbers = self._numbers(parameters)
         values: dict[str, npt.NDArray[np.float64]] = {}
         for name in self.original.names:
-            removed = self.map.get(name)
-            key = (name, 0) if removed is None else (removed.kept or "", removed.order)
-            if key not in found and key[0]:
-                what = name if removed is None else f"{name} = {removed.expression}"
-                raise InputError(f"the state does not tell {what}: {name_of(*key)} is not in it; give du")
-            if removed is None:
-                values[name] = found[key]
-                continue
-            offset = _number(removed.offset, numbers, self.model.name)
-            part = float(removed.factor) * found[key] if removed.kept else np.zeros(shape)
-            values[name] = part + offset
+            missing = sorted(self.needed(name) - found.keys())
+            if missing:
+                what = str(self.map.get(name, name))
+                raise InputError(
+                    f"the state does not tell {what}: {name_of(*missing[0])} is not in it; give du"
+                )
+            told = self._evaluated(name, lambda *key: found[key], t, numbers)
+            values[name] = np.broadcast_to(told, shape).copy()
         return values
 
     def counts(self) -> dict[str, int]:
@@ -205,12 +277,19 @@ class Simplified:
         kinds = [removed.kind for removed in self.map.values()]
         return {kind: kinds.count(kind) for kind in KINDS}
 
-    def report(self) -> str:
-        """A table of the model before and after, and of what was removed."""
+    def report(self, more: Sequence[tuple[str, str, str]] = ()) -> str:
+        """A table of the model before and after, and of what was removed.
+
+        Parameters
+        ----------
+        more : sequence of (str, str, str)
+            Further rows: what, before, after.
+        """
         before, after = self.original, self.model
         rows = [("", "before", "after")]
         rows.append(("unknowns", str(len(before.names)), str(len(after.names))))
         rows.append(("equations", str(len(before.roots)), str(len(after.roots))))
+        rows += more
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
         lines = [f"model {before.name}"]
         lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
@@ -222,24 +301,40 @@ class Simplified:
         return "\n".join([self.report(), *(f"    {removed}" for removed in self.map.values())])
 
 
-def simplify(model: Model, *, derivatives: bool = True) -> Simplified:
+def simplify(
+    model: Model, *, level: Level = "linear", derivatives: bool = True, fold: bool = False
+) -> Simplified:
     r"""Remove trivial equations from a model, and the unknowns that they tell.
 
-    Trivial are equations :math:`u = a\, v^{(k)} + b` with a number a and a constant b, of numbers and
-    parameters: v = 0, u = const, u = v, u = -v, w = der(z). An equation that becomes trivial as others are
-    used is removed too. Of unknowns that tell each other one is kept: one that is differentiated before one
-    that is not, then one with a fixed start, with a start, with a shorter name, the first. Start values and
-    bounds move to it; bounds of a derivative and of a constant are left behind.
+    Trivial are equations :math:`a\, u + b\, v^{(k)} + c = 0` with constants a, b, c of numbers and
+    parameters, a not 0: v = 0, u = const, u = v, u = -v, w = der(z). An equation that becomes trivial as
+    others are used is removed too. Of unknowns that tell each other one is kept: one that is differentiated
+    before one that is not, then one with a fixed start, with a start, with a shorter name, the first. Start
+    values and bounds move to it; bounds of a derivative and of a constant are left behind.
 
-    Degrees of freedom do not change. Nor does the index, but for w = der(z) with a constrained z: the
-    equation that asked for the derivative is gone, and with it the differentiation that it took.
+    Then come linear equations :math:`a\, u + \sum_l b_l\, v_l^{(k_l)} + c(t) = 0`, as long as the equations
+    that are left have no more entries than before, see
+    :class:`~dae_sdc.symbolic.elimination.LinearElimination`.
+
+    A coefficient that is 0 with the present values of the parameters counts as 0, and one of parameters
+    without values is not divided by. The parameters stay in the equations; values with which a coefficient
+    becomes 0, or is 0 no longer, are refused.
+
+    Degrees of freedom do not change. The index never rises. It can fall: where w = der(z) with a constrained
+    z, the equation that asked for the derivative is gone, and with it the differentiation that it took.
 
     Parameters
     ----------
     model : Model
         The model; it is not changed.
+    level : {"trivial", "linear", "explicit"}
+        Trivial equations alone, linear ones too, or all in which an unknown occurs once, with a constant
+        coefficient, whatever the other terms are.
     derivatives : bool
-        Whether w = der(z) counts as trivial. If not, the index never changes, and states tell all unknowns.
+        Whether w = der(z) counts as trivial. If not, only trivial equations without derivatives are used; the
+        index never changes, and states tell all unknowns.
+    fold : bool
+        Whether the numbers of all parameters are put into the equations first; the result then has none.
 
     Returns
     -------
@@ -260,19 +355,22 @@ def simplify(model: Model, *, derivatives: bool = True) -> Simplified:
     >>> found.model.names, found.expression("der(out)")
     (('x',), -der(x))
     """
-    return _Elimination(model, derivatives).result()
+    if level not in LEVELS:
+        raise InputError(unknown_name("level of simplification", str(level), LEVELS))
+    return _Elimination(model, level if derivatives else "trivial", derivatives, fold).result()
 
 
 class _Elimination:
     """Union-find of unknowns, fed by equations as they turn out to be trivial."""
 
-    def __init__(self, model: Model, derivatives: bool) -> None:
-        self.model, self.graph = model, model.graph
+    def __init__(self, model: Model, level: Level, derivatives: bool, fold: bool) -> None:
+        self.model, self.graph, self.level, self.fold = model, model.graph, level, fold
         graph, n = self.graph, len(model.names)
-        self.roots = list(model.roots)
+        self.constants = Constants(model)
+        self.roots = self._folded() if fold else list(model.roots)
         self.live = [True] * len(self.roots)
         # Every unknown is told by one further up; one that is told by itself is the top of its class.
-        self.up = [Relation(j, Fraction(1), 0, graph.zero) for j in range(n)]
+        self.up = [Relation(j, graph.one, 0, graph.zero) for j in range(n)]
         self.known: dict[int, int] = {}  # tops that are constants
         self.members: list[list[int]] = [[] for _ in range(n)]  # equations in which a class occurs
         self.written: list[list[int]] = []
@@ -284,7 +382,7 @@ class _Elimination:
                 self.orders[leaf.index] = max(leaf.order, self.orders[leaf.index])
             for j in self.written[i]:
                 self.members[j].append(i)
-        self.forms = [self._linear(root) for root in self.roots]
+        self.forms = [linear_form(graph, root) for root in self.roots]
         self.queue = deque(range(len(self.roots)))
         self.touched: set[int] = set()
         self.used: dict[int, bool] = {}  # removed equations, in order, and whether they tell a constant
@@ -302,36 +400,25 @@ class _Elimination:
 
     # Equations
 
-    def _linear(self, root: int) -> tuple[dict[tuple[int, int], Fraction], int] | None:
-        """Factors of unknowns and what is left without them; None if an equation is not that simple."""
-        graph = self.graph
-        leaves = {graph.leaf(leaf): leaf for leaf in graph.leaves_of(root) if leaf.kind == "u"}
-        factors: dict[tuple[int, int], Fraction] = {}
-        slopes = graph.gradient(root)
-        for node, leaf in leaves.items():
-            slope = graph.numbers.get(slopes.get(node, graph.zero))
-            if not isinstance(slope, Fraction):
-                return None
-            if slope:
-                factors[leaf.index, leaf.order] = slope
+    def _folded(self) -> list[int]:
+        """The equations with numbers for all parameters."""
+        model = self.model
+        for parameter in model.parameters_by_name.values():
+            parameter.required(model.name)
         try:
-            rest = graph.substitute([root], dict.fromkeys(leaves, graph.zero))[0]
-        except InputError:  # not defined where all unknowns are 0
-            return None
-        # Steps and choices have slopes that are numbers too, and are not linear.
-        again = self._sum(((factor, graph.variable(*key)) for key, factor in factors.items()), rest)
-        return (factors, rest) if again == root else None
+            return self.graph.substitute(model.roots, self.constants.exact)
+        except InputError as error:
+            raise InputError(f"model {model.name}, with the numbers of its parameters: {error}") from None
 
-    def _sum(self, terms: Iterable[tuple[Fraction, int]], offset: int) -> int:
-        graph = self.graph
-        return graph.add(*(graph.mul(graph.constant(factor), node) for factor, node in terms), offset)
+    def _sum(self, terms: Iterable[tuple[int, int]], offset: int) -> int:
+        return sum_of(self.graph, terms, offset)
 
     def _look_again(self) -> None:
         """Put what is known into the equations that were not linear."""
         touched, self.touched = self.touched, set()
         for i in sorted(touched):
             self.roots[i] = self._put(i, self._told)
-            self.forms[i] = self._linear(self.roots[i])
+            self.forms[i] = linear_form(self.graph, self.roots[i])
             if self.forms[i] is not None:
                 self.queue.append(i)
 
@@ -342,7 +429,8 @@ class _Elimination:
         for leaf in graph.leaves_of(root):
             if leaf.kind == "u":
                 top, factor, order, offset = told(leaf.index)
-                terms = [(factor, graph.variable(top, order + leaf.order))] if factor else []
+                live = factor != graph.zero
+                terms = [(factor, graph.variable(top, order + leaf.order))] if live else []
                 replaced[graph.leaf(leaf)] = self._sum(terms, graph.zero if leaf.order else offset)
         try:
             return graph.substitute([root], replaced)[0]
@@ -355,35 +443,38 @@ class _Elimination:
         form, graph = self.forms[i], self.graph
         if not self.live[i] or form is None:
             return
-        terms: dict[tuple[int, int], Fraction] = {}
+        terms: dict[tuple[int, int], int] = {}
         rest = form[1]
         for (j, shift), factor in form[0].items():
             top, scale, order, offset = self._told(j)
-            if scale:
+            if scale != graph.zero:
                 key = top, order + shift
-                terms[key] = terms.get(key, Fraction(0)) + factor * scale
+                terms[key] = graph.add(terms.get(key, graph.zero), graph.mul(factor, scale))
             if not shift:
                 rest = self._sum([(factor, offset)], rest)
-        terms = {key: factor for key, factor in terms.items() if factor}
+        constants = self.constants
+        absent = [factor for factor in terms.values() if constants.is_zero(factor)]
+        terms = {key: factor for key, factor in terms.items() if not constants.is_zero(factor)}
         if not terms:
             raise self._refused(i, graph.is_zero(rest))
         if len(terms) > 2 or graph.mark[rest] & MOVING:
             return
-        plain = [top for top, order in terms if order == 0]
+        plain = [top for (top, order), factor in terms.items() if order == 0 and constants.divides(factor)]
         if not plain or len({top for top, _ in terms}) < len(terms):
             return
-        if len(plain) < len(terms) and not derivatives:
+        if any(order for _, order in terms) and not derivatives:
             self.later[i] = None
             return
         self.live[i] = False
         self.used[i] = len(terms) == 1
-        goes = min(plain, key=lambda top: len(self.members[top]))
+        constants.take_for_zero(factor for factor in absent if factor != graph.zero)
+        goes = min(plain, key=lambda top: (terms[top, 0] not in graph.numbers, len(self.members[top])))
         factor = terms.pop((goes, 0))
-        offset = graph.mul(graph.constant(-1 / factor), rest)
+        offset = constants.ratio(rest, factor)
         changed = self.members[goes]
         if terms:
             ((stays, order), other), *_ = terms.items()
-            self.up[goes] = Relation(stays, -other / factor, order, offset)
+            self.up[goes] = Relation(stays, constants.ratio(other, factor), order, offset)
             self.members[stays].extend(changed)
             self.members[goes] = []
         else:
@@ -412,13 +503,14 @@ class _Elimination:
         offset = first.offset
         if first.order == 0:
             offset = self._sum([(first.factor, second.offset)], offset)
-        return Relation(second.of, first.factor * second.factor, first.order + second.order, offset)
+        factor = self.graph.mul(first.factor, second.factor)
+        return Relation(second.of, factor, first.order + second.order, offset)
 
     def _told(self, j: int) -> Relation:
         """An unknown by the top of its class, or as a constant."""
         found = self._top(j)
         if found.of in self.known:
-            constant = Relation(found.of, Fraction(0), 0, self.known[found.of])
+            constant = Relation(found.of, self.graph.zero, 0, self.known[found.of])
             return self._chained(found, constant)._replace(order=0)
         return found
 
@@ -456,7 +548,7 @@ class _Elimination:
             for j in self._ends(k):
                 at.setdefault(j, []).append(k)
         goals = list(unknowns)
-        if any(not self._told(j).factor for j in unknowns):
+        if any(self._told(j).factor == self.graph.zero for j in unknowns):
             goals.insert(0, _NOWHERE)
         came: dict[int, tuple[int, int] | None] = {}
         for goal in goals:
@@ -495,65 +587,105 @@ class _Elimination:
             return not self.orders[j], not v.fixed, not v.start, len(v.name), j
 
         for j, (top, factor, order, _) in enumerate(found):
-            if factor and not order and (top not in best or rank(j) < rank(best[top])):
+            # What tells the others must be divided by its factor.
+            fits = self.constants.divides(factor) and not order
+            if fits and (top not in best or rank(j) < rank(best[top])):
                 best[top] = j
         final = []
         for relation in found:
-            if relation.factor:
+            if relation.factor != self.graph.zero and best[relation.of] != relation.of:
                 kept = best[relation.of]
                 scale, shift = found[kept].factor, found[kept].offset
-                back = Relation(kept, 1 / scale, 0, self._sum([(-1 / scale, shift)], self.graph.zero))
+                inverse = self.graph.neg(self.constants.ratio(self.graph.one, scale))
+                back = Relation(kept, inverse, 0, self.constants.ratio(shift, scale))
                 relation = self._chained(relation, back)
             final.append(relation)
         return final
 
     def result(self) -> Simplified:
-        model, final = self.model, self._final()
+        """The model that is left."""
+        model, graph, final = self.model, self.graph, self._final()
+        moved = _Starts(model, final, self.constants)
+        rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
+        told: dict[int, int] = {}
+        used: set[int] = {i for i, alive in enumerate(self.live) if not alive}
+        if self.level != "trivial":
+            further = LinearElimination(self.constants, rows, moved.found, self.level == "explicit")
+            rows, told = further.roots, further.told()
+            used.update(further.used)
+        nodes = [self._node(relation, told) for relation in final]
         made = Model(
             model.name, title=model.title, interval=model.interval, dt=model.dt, reference=model.reference
         )
-        starts = _Starts(model, final)
         for j, variable in enumerate(model.variables_by_name.values()):
-            if final[j].of == j and final[j].factor:
-                low, high = starts.bounds(j)
+            if nodes[j] == graph.variable(j):
+                low, high = moved.bounds(j)
                 made.variable(variable.name, unit=variable.unit, minimum=low, maximum=high)
-                for order, (value, fixed) in sorted(starts.of(j).items()):
-                    made.start(Unknown(variable.name, order), value, fixed=fixed)
-        for parameter in model.parameters_by_name.values():
-            made.parameter(parameter.name, parameter.value, unit=parameter.unit)
-        for i in (i for i, alive in enumerate(self.live) if alive):
-            root = self._put(i, final.__getitem__)
+                for order, start in sorted(moved.found.get(j, {}).items()):
+                    made.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
+        if not self.fold:
+            for parameter in model.parameters_by_name.values():
+                made.parameter(parameter.name, parameter.value, unit=parameter.unit)
+        for i, root in rows.items():
             same = root == model.roots[i]
             expression = model.expressions[i] if same else model.sympy([root])[0]
             made.equation(expression, name=model.equation_names[i])
-        offsets = model.sympy([relation.offset for relation in final])
-        removed = {}
-        for j, (name, relation) in enumerate(zip(model.names, final, strict=True)):
-            if not relation.factor:
-                removed[name] = Removed(name, None, 0, Fraction(0), offsets[j])
-            elif relation.of != j:
-                kept = model.names[relation.of]
-                removed[name] = Removed(name, kept, relation.order, relation.factor, offsets[j])
-        gone = [name for name, alive in zip(model.equation_names, self.live, strict=True) if not alive]
-        return Simplified(model, made, removed, tuple(gone))
+        gone = [j for j, node in enumerate(nodes) if node != graph.variable(j)]
+        removed = {
+            model.names[j]: Removed(model.names[j], expression, self._kind(nodes[j]))
+            for j, expression in zip(gone, model.sympy([nodes[j] for j in gone]), strict=True)
+        }
+        conditions = () if self.fold else self.constants.conditions()
+        made.conditions = conditions
+        return Simplified(
+            model,
+            made,
+            removed,
+            dict(zip(model.names, nodes, strict=True)),
+            tuple(name for i, name in enumerate(model.equation_names) if i in used),
+            conditions,
+            self.level,
+            self.fold,
+        )
+
+    def _node(self, relation: Relation, told: Mapping[int, int]) -> int:
+        """An unknown as an expression of those that are kept."""
+        graph = self.graph
+        if relation.factor == graph.zero:
+            return relation.offset
+        kept = told.get(relation.of, graph.variable(relation.of))
+        return self._sum([(relation.factor, graph.total_derivative(kept, relation.order))], relation.offset)
+
+    def _kind(self, node: int) -> str:
+        """One of :data:`KINDS`."""
+        graph = self.graph
+        form = linear_form(graph, node)
+        if form is None or len(form[0]) > 1 or graph.mark[form[1]] & MOVING:
+            return "u = expression"
+        factors, rest = form
+        plain = rest == graph.zero
+        if not factors:
+            return "v = 0" if plain else "u = const"
+        (((_, order), factor),) = factors.items()
+        if order:
+            return "w = der(z)"
+        if plain and graph.numbers.get(factor) in (1, -1):
+            return "u = v" if factor == graph.one else "u = -v"
+        return "u = a v + b"
 
 
 class _Starts:
     """Start values and bounds of unknowns, moved to the unknowns that are kept."""
 
-    def __init__(self, model: Model, final: Sequence[Relation]) -> None:
-        self.model, self.final = model, final
-        self.found: dict[int, dict[int, tuple[float, bool, str]]] = {}
+    def __init__(self, model: Model, final: Sequence[Relation], constants: Constants) -> None:
+        self.model, self.final, self.constants = model, final, constants
+        self.found: dict[int, dict[int, Start]] = {}
         self.limits: dict[int, tuple[tuple[float, str] | None, tuple[float, str] | None]] = {}
         for j, relation in enumerate(final):
             self._move(j, relation)
         for j, relation in enumerate(final):
-            if relation.factor and not relation.order:
+            if relation.factor != model.graph.zero and not relation.order:
                 self._bound(j, relation)
-
-    def of(self, j: int) -> dict[int, tuple[float, bool]]:
-        """Values by the orders of derivatives, and whether they are fixed."""
-        return {order: (value, fixed) for order, (value, fixed, _) in self.found.get(j, {}).items()}
 
     def bounds(self, j: int) -> tuple[float | None, float | None]:
         """Lower and upper bound."""
@@ -564,35 +696,36 @@ class _Starts:
         variable = self._variable(j)
         for order, value in variable.start.items():
             fixed, name = order in variable.fixed, name_of(variable.name, order)
-            offset = 0.0 if order else self._offset(relation.offset, fixed)
-            if offset is None:
+            offset = 0.0 if order else self._constant(relation.offset, fixed)
+            scale = self._constant(relation.factor, fixed)
+            if offset is None or scale is None:
                 continue
-            if not relation.factor:
-                if fixed and not _agree(value, offset):
+            if relation.factor == self.model.graph.zero:
+                if fixed and not agree(value, offset):
                     raise InputError(
                         f"model {self.model.name} fixes the start of {name} at {value:.10g}, but its "
                         f"equations say {name} = {offset:.10g}; drop fixed or correct the start"
                     )
                 continue
-            here = (value - offset) / float(relation.factor), fixed, name
+            here = Start((value - offset) / scale, fixed, name)
             self._enter(relation.of, order + relation.order, here, own=relation.of == j)
 
-    def _enter(self, kept: int, order: int, new: tuple[float, bool, str], own: bool) -> None:
+    def _enter(self, kept: int, order: int, new: Start, own: bool) -> None:
         column = self.found.setdefault(kept, {})
         old = column.get(order)
-        if old is not None and old[1] and new[1] and not _agree(old[0], new[0]):
+        if old is not None and old.fixed and new.fixed and not agree(old.value, new.value):
             what = name_of(self.model.names[kept], order)
             raise InputError(
-                f"model {self.model.name} fixes the starts of {old[2]} and {new[2]}, which contradict each "
-                f"other: {what} = {old[0]:.10g} and {new[0]:.10g}; drop fixed for one"
+                f"model {self.model.name} fixes the starts of {old.name} and {new.name}, which contradict "
+                f"each other: {what} = {old.value:.10g} and {new.value:.10g}; drop fixed for one"
             )
-        if old is None or (new[1], own) > (old[1], False):
+        if old is None or (new.fixed, own) > (old.fixed, False):
             column[order] = new
 
     def _bound(self, j: int, relation: Relation) -> None:
-        variable, scale = self._variable(j), float(relation.factor)
-        offset = self._offset(relation.offset, False)
-        if offset is None:
+        variable = self._variable(j)
+        offset, scale = self._constant(relation.offset, False), self._constant(relation.factor, False)
+        if offset is None or scale is None:
             return
         ends = (variable.minimum, variable.maximum)
         moved = [None if end is None else ((end - offset) / scale, variable.name) for end in ends]
@@ -612,25 +745,6 @@ class _Starts:
     def _variable(self, j: int) -> Any:
         return self.model.variables_by_name[self.model.names[j]]
 
-    def _offset(self, node: int, needed: bool) -> float | None:
+    def _constant(self, node: int, needed: bool) -> float | None:
         """The value of a constant; None if it has parameters without values, and is not needed."""
-        graph, model = self.model.graph, self.model
-        parameters = list(model.parameters_by_name.values())
-        if not needed and any(parameters[leaf.index].value is None for leaf in graph.leaves_of(node)):
-            return None
-        return float(graph.numeric([node], lambda leaf: parameters[leaf.index].required(model.name))[0])
-
-
-def _agree(a: float, b: float) -> bool:
-    return abs(a - b) <= _SAME * max(1.0, abs(a), abs(b))
-
-
-def _number(expression: Any, numbers: Mapping[str, float | None], model: str) -> float:
-    """The value of an expression of parameters."""
-    given = {}
-    for symbol in expression.free_symbols:
-        value = numbers[symbol.name]
-        if value is None:
-            raise InputError(f"parameter {symbol.name} of model {model} has no value; give it one")
-        given[symbol] = value
-    return float(expression.subs(given))
+        return self.constants.required(node) if needed else self.constants.value(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,6 +88,8 @@ class Equations:
         Unknown j is ``graph.variable(j)``, parameter i is ``graph.parameter(i)``.
     roots : list of int
         The node of every equation.
+    conditions : tuple of callable
+        Called with the values of all parameters by name, raise :class:`InputError` where they do not fit.
     """
 
     def __init__(self, name: str, interval: tuple[float, float]) -> None:
@@ -97,6 +99,7 @@ class Equations:
         self.parameters_by_name: dict[str, Parameter] = {}
         self.graph = Graph()
         self.roots: list[int] = []
+        self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
         self._expressions: list[Any] = []
         self._equation_names: dict[str, int] = {}
         self._unknowns: list[Variable] = []

@@ -161,6 +161,22 @@ def _unit(unit: str, order: int) -> str:
     return f"{unit}/s" if order == 1 else f"{unit}/s^{order}"
 
 
+class Origin:
+    """What a problem was made from, which its copies share.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __deepcopy__(self, memo: Any) -> Origin:
+        return self  # nothing in it changes
+
+
 class ModelProblem(ProblemDAE):
     """A model that is solved.
 
@@ -184,6 +200,8 @@ class ModelProblem(ProblemDAE):
         Name of the model.
     form : Form
         Which entry of the state is which unknown of the model.
+    origin : Origin
+        The model, before a reduction of its index.
     values : mapping of str to float
         Values of the parameters.
     start_values : ndarray, shape (n,)
@@ -209,6 +227,7 @@ class ModelProblem(ProblemDAE):
         form = model.form(dense)
         super().__init__(form.n_diff, len(form.states) - form.n_diff, **own)
         self.form = form
+        self.origin = Origin(model)
         self.model_name: str = model.name
         self.values = values
         self.names, self.units, self.equation_names = form.names, form.units, form.equation_names
@@ -319,10 +338,13 @@ def _values(model: Any, given: Mapping[str, Any]) -> dict[str, float]:
     if strange:
         names = ", ".join([*known, *_SETTINGS, "index", "dense"])
         raise InputError(f"model {model.name} has no parameter {', '.join(strange)}; it has {names}")
-    return {
+    values = {
         name: require_number(name, given[name]) if name in given else parameter.required(model.name)
         for name, parameter in known.items()
     }
+    for condition in model.conditions:
+        condition(values)
+    return values
 
 
 def _start(model: Any, j: int, k: int) -> float:

@@ -1,0 +1,624 @@
+"""All consistent initial values of a model: block by block, each for all of its solutions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+from scipy.sparse.csgraph import maximum_bipartite_matching
+from scipy.sparse.linalg import spsolve
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InconsistentStateError
+from dae_sdc.initial.consistent import (
+    APART,
+    LARGEST,
+    RANK_LOST,
+    SPREADS,
+    Given,
+    SingularStart,
+    SolvedBlock,
+    listed,
+)
+from dae_sdc.initial.homotopy import solve_polynomials
+from dae_sdc.initial.jets import Integers, ModelJets
+from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
+from dae_sdc.initial.projection import MOST_ITERATIONS, project
+from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle
+from dae_sdc.structure.blocks import find_blocks, strong_components
+from dae_sdc.symbolic.dag import Leaf
+
+MOST_STARTS = 128
+"""Number of solutions that are carried on from block to block; those nearest to the guesses are kept."""
+
+MOST_PATHS = 4000
+"""Paths of the polynomials of one block; where there are more, Newton's method has random starts."""
+
+NEWTON_STARTS = 40
+"""Random starts of a block that is no polynomial."""
+
+MOST_FOUND = 24
+"""Solutions of such a block."""
+
+AROUND = 0.1
+"""Distance, in units of the sizes of values, of points at which derivatives have their usual size."""
+
+PIVOTS = (1e-3, 1e-6, 1e-10)
+"""Sizes of what a value adds to those before it, in units of its equations, for which it is solved."""
+
+NEARLY = 1e-5
+"""Residual of the solution of a polynomial in the equations as they were written, where it is theirs."""
+
+POLISHED = 8
+"""Steps of Newton's method after the homotopy."""
+
+
+@dataclass(eq=False)
+class _Block:
+    """Equations for as many values, or for those that are left."""
+
+    part: Part
+    cols: Integers
+    linear: bool
+    known: dict[bytes, list[Vector]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Start:
+    """Values that fulfil the blocks up to one, what was chosen among them, and where they are singular."""
+
+    x: Vector
+    chosen: tuple[int, ...] = ()
+    singular: tuple[SingularStart, ...] = ()
+
+
+class EveryStart:
+    """Finds all values at which the equations of a model and what is hidden in them hold.
+
+    Parameters
+    ----------
+    system : ModelJets
+        The equations.
+    given : Given
+        What is known.
+    wish : sequence of int
+        All values, in the order in which they are given rather than solved for.
+    seed : int
+        Of homotopies and random starts.
+    starts : int, optional
+        Random starts of a block that is no polynomial.
+    workers : int
+        Processes that follow paths.
+    comm : mpi4py.MPI.Comm, optional
+        Communicator whose processes follow paths, all of which must call this.
+
+    Attributes
+    ----------
+    singular : list of SingularStart
+        What is singular of starts that end where a block has no solution because of it.
+    remarks : list of str
+        What there is to tell.
+    """
+
+    def __init__(
+        self,
+        system: ModelJets,
+        given: Given,
+        wish: Sequence[int],
+        seed: int = 0,
+        starts: int | None = None,
+        workers: int = 1,
+        comm: Any = None,
+    ) -> None:
+        self.system, self.given, self.seed = system, given, seed
+        self.workers, self.comm = workers, comm
+        self.starts = NEWTON_STARTS if starts is None else starts
+        self._random = np.random.default_rng(seed)
+        self._rank_in_wish = np.empty(len(system.jets), dtype=np.int64)
+        self._rank_in_wish[list(wish)] = np.arange(len(system.jets))
+        self._generic: Vector = given.point + given.sizes * self._random.standard_normal(given.point.size)
+        self._directions = self._random.standard_normal((3, given.point.size))
+        self._records: dict[tuple[tuple[int, ...], tuple[int, ...]], SolvedBlock] = {}
+        self._parts: dict[tuple[int, ...], Part] = {}
+        self._blocks: dict[tuple[int, ...], tuple[list[_Block], list[int]]] = {}
+        self._failures: list[tuple[int, str]] = []
+        self.singular: list[SingularStart] = []
+        self.remarks: list[str] = []
+
+    # --- the plan -------------------------------------------------------------------------------------------
+
+    def _part(self, rows: Sequence[int]) -> Part:
+        key = tuple(rows)
+        if key not in self._parts:
+            self._parts[key] = Part(self.system, rows)
+        return self._parts[key]
+
+    def groups(self) -> list[Group]:
+        """The parts of the stages, joined where too many values of one are fixed."""
+        found = groups_of(self.system)
+        at = 0
+        while at < len(found):
+            with_slack = self._lender(found, at)
+            if with_slack is None:
+                at += 1
+            else:
+                found = self._joined(found, at, with_slack)
+                at = 0
+        return found
+
+    def _open(self, group: Group) -> list[int]:
+        return [j for j in sorted(group.jets) if not self.given.fixed[j]]
+
+    def _lender(self, groups: list[Group], at: int) -> int | None:
+        """The last group before one with too few values left that has more values left than it needs."""
+        group = groups[at]
+        lacking = self._unmatched(group.rows, self._open(group))[0]
+        if not lacking:
+            return None
+        wanted = set(self._part(lacking).depends.tolist())
+        for other in range(at - 1, -1, -1):
+            lender = groups[other]
+            if len(self._open(lender)) > len(lender.rows) and wanted.intersection(self._open(lender)):
+                return other
+        return None
+
+    def _joined(self, groups: list[Group], one: int, other: int) -> list[Group]:
+        """The groups with two of them as one, and all that then depend on each other."""
+        owner = np.full(len(self.system.jets), -1, dtype=np.int64)
+        for number, group in enumerate(groups):
+            owner[group.jets] = number
+        edges = [(one, other), (other, one)]
+        for number, group in enumerate(groups):
+            before = {int(owner[j]) for i in group.rows for j in self._part([i]).depends}
+            edges += [(source, number) for source in before if source >= 0]
+        source, goal = np.array(edges, dtype=np.int64).T
+        labels = strong_components(len(groups), source, goal)
+        made: list[Group] = []
+        for label in range(int(labels.max()) + 1):
+            members = [groups[number] for number in np.flatnonzero(labels == label)]
+            made.append(
+                Group(
+                    [i for member in members for i in member.rows],
+                    [j for member in members for j in member.jets],
+                    max(member.stage for member in members),
+                )
+            )
+        return made
+
+    def _unmatched(self, rows: Sequence[int], cols: Sequence[int]) -> tuple[list[int], Integers]:
+        """Equations that no value is left for, and for every equation the position of its value, or -1."""
+        if not rows or not cols:
+            return list(rows), np.full(len(rows), -1, dtype=np.int64)
+        place = {j: at for at, j in enumerate(cols)}
+        pattern = [(i, place[j]) for i, j in self._part(rows).pattern if j in place]
+        if not pattern:
+            return list(rows), np.full(len(rows), -1, dtype=np.int64)
+        at, of = np.array(pattern, dtype=np.int64).T
+        graph = sparse.csr_matrix((np.ones(at.size), (at, of)), shape=(len(rows), len(cols)))
+        matched = np.asarray(maximum_bipartite_matching(graph, perm_type="column"), dtype=np.int64)
+        return [row for row, at in zip(rows, matched, strict=True) if at < 0], matched
+
+    # --- all of them ----------------------------------------------------------------------------------------
+
+    def solve(self) -> list[_Start]:
+        """All values, those nearest to the given ones first.
+
+        Raises
+        ------
+        InconsistentStateError
+            If there are none, with the number of complex ones.
+        """
+        starts = [_Start(self.given.point.copy())]
+        for group in self.groups():
+            self._failures = []
+            found = [new for start in starts for new in self._expand(group, start)]
+            if not found:
+                self._refuse()
+            starts = self._kept(found)
+        return starts
+
+    @property
+    def blocks(self) -> tuple[SolvedBlock, ...]:
+        """What was solved, in this order."""
+        return tuple(self._records.values())
+
+    def distance(self, x: Vector) -> float:
+        """How far values are from those given."""
+        return float(np.linalg.norm(self.given.weights * (x - self.given.point)))
+
+    def _kept(self, starts: list[_Start]) -> list[_Start]:
+        ordered = sorted(starts, key=lambda start: self.distance(start.x))
+        if len(ordered) > MOST_STARTS:
+            text = f"more than {MOST_STARTS} starts; those nearest to the guesses were kept"
+            if text not in self.remarks:
+                self.remarks.append(text)
+        return ordered[:MOST_STARTS]
+
+    def _expand(self, group: Group, start: _Start) -> list[_Start]:
+        own = self._open(group)
+        if not group.rows:
+            return [_Start(start.x, (*start.chosen, *own), start.singular)]
+        part = self._part(group.rows)
+        rank = self._rank(part, group.jets, start.x) if part.is_linear(group.jets) else len(group.rows)
+        if rank < len(group.rows):
+            return self._singular_linear(group, part, own, start, rank)
+        cols = self._solved_for(part, own, start.x)
+        blocks, checks = self._split(group, cols)
+        solved = {int(j) for block in blocks for j in block.cols}
+        chosen = tuple(j for j in own if j not in solved)
+        found = [_Start(start.x, (*start.chosen, *chosen), start.singular)]
+        for block in blocks:
+            new = [
+                _Start(x, one.chosen, one.singular)
+                for one in found
+                for x in self._solutions(block, one.x, group, chosen)
+            ]
+            found = self._kept(new)
+        if checks:
+            found = [one for one in found if self._holds(self._part(checks), one.x)]
+        return [self._examined(group, part, one) for one in found]
+
+    def _examined(self, group: Group, part: Part, start: _Start) -> _Start:
+        rank = self._rank(part, group.jets, start.x)
+        if rank == len(group.rows):
+            return start
+        told = self._told(group, start.x, rank, "")
+        return _Start(start.x, start.chosen, (*start.singular, told))
+
+    def _told(self, group: Group, x: Vector, rank: int, ended: str) -> SingularStart:
+        names = self.system.jet_names
+        wanted = set(self._part(group.rows).depends.tolist())
+        wanted = wanted - set(group.jets) if ended else wanted | set(group.jets)
+        return SingularStart(
+            stage=group.stage,
+            equations=tuple(self.system.row_names[i] for i in group.rows),
+            rank=rank,
+            size=len(group.rows),
+            values={names[j]: float(x[j]) for j in sorted(wanted)},
+            ended=ended,
+        )
+
+    def _holds(self, part: Part, x: Vector) -> bool:
+        if part.violation(x) <= 10.0 * self.system.tolerance:
+            return True
+        held = [self.system.jet_names[j] for j in part.depends if self.given.fixed[j]]
+        found = part.values(x)
+        worst = int(np.argmax(np.abs(found))) if np.isfinite(found).all() else 0
+        name = self.system.row_names[part.rows[worst]]
+        left = f"'{name}' is left with {found[worst]:.2g}"
+        what = listed([self.system.row_names[i] for i in part.rows])
+        self._failures.append(
+            (
+                2,
+                f"the fixed values {listed(held)} of {self.system.title} contradict {what} at "
+                f"t={self.system.t:.6g}: {left}; leave one of them free"
+                if held
+                else f"{what} of {self.system.title} cannot hold at t={self.system.t:.6g} with what the "
+                f"other equations say: {left}; check the equations",
+            )
+        )
+        return False
+
+    def _refuse(self) -> None:
+        if self._failures:
+            raise InconsistentStateError(max(self._failures, key=lambda failure: failure[0])[1])
+        raise InconsistentStateError(
+            f"found no values at which the equations of {self.system.title} hold at t={self.system.t:.6g}; "
+            f"give other guesses, or check the equations"
+        )
+
+    # --- what is solved for what ----------------------------------------------------------------------------
+
+    def _scaled(self, part: Part, cols: Sequence[int], x: Vector) -> npt.NDArray[np.float64]:
+        """Derivatives with respect to some values, in units of their sizes at points around x."""
+        columns = list(cols)
+        near = (x + AROUND * (self.given.sizes + np.abs(x)) * direction for direction in self._directions)
+        sizes = [np.abs(np.asarray(part.jacobian(point)[:, columns].toarray())) for point in near]
+        usual = np.min(np.where(np.isfinite(sizes), sizes, np.inf), axis=0)
+        usual[~np.isfinite(usual)] = 0.0
+        # Rows first, in units of the values, then columns: what is small everywhere is no loss of rank.
+        rows = (usual * self.given.sizes[columns]).max(axis=1, initial=0.0)
+        rows[rows == 0.0] = 1.0
+        width = (usual / rows[:, None]).max(axis=0, initial=0.0)
+        width[width == 0.0] = 1.0
+        found: npt.NDArray[np.float64] = (
+            np.asarray(part.jacobian(x)[:, columns].toarray()) / rows[:, None] / width
+        )
+        return found
+
+    def _rank(self, part: Part, cols: Sequence[int], x: Vector) -> int:
+        """Rank of the derivatives with respect to some values, in units of those at a general point."""
+        if len(part.rows) > LARGEST:
+            return len(part.rows)
+        matrix = self._scaled(part, cols, x)
+        if not np.isfinite(matrix).all():
+            return len(part.rows)
+        return int((np.linalg.svd(matrix, compute_uv=False) > RANK_LOST).sum())
+
+    def _solved_for(self, part: Part, own: list[int], x: Vector) -> list[int]:
+        """Values that the equations are solved for: as many as equations, the least wanted ones."""
+        k = len(part.rows)
+        if len(own) <= k:
+            return own
+        order = sorted(own, key=lambda j: -int(self._rank_in_wish[j]))
+        near, general = x.copy(), x.copy()
+        general[own] = self._generic[own]
+        blank = [j for j in own if not self.given.known[j]]
+        near[blank] = self._generic[blank]
+        found: list[int] = []
+        for point in (near, general):
+            matrix = np.asarray(part.jacobian(point)[:, order].toarray()) * self.given.sizes[order]
+            if not np.isfinite(matrix).all():
+                continue
+            sizes = np.linalg.norm(matrix, axis=1)
+            found = _pivots(matrix / np.where(sizes > 0.0, sizes, 1.0)[:, None])
+            if len(found) == k:
+                break
+        return sorted(order[at] for at in found)
+
+    def _split(self, group: Group, cols: list[int]) -> tuple[list[_Block], list[int]]:
+        """Blocks that are solved one after the other, and equations that must hold then."""
+        key = (*group.rows, -1, *cols)
+        if key in self._blocks:
+            return self._blocks[key]
+        checks, matched = self._unmatched(group.rows, cols)
+        rows = [i for i, at in zip(group.rows, matched, strict=True) if at >= 0]
+        own = [cols[int(at)] for at in matched if at >= 0]
+        blocks: list[_Block] = []
+        if rows:
+            place = {j: at for at, j in enumerate(own)}
+            whole = self._part(rows)
+            pattern = [(i, place[j]) for i, j in whole.pattern + whole.switches if j in place]
+            at, of = np.array(pattern, dtype=np.int64).T
+            for block in find_blocks(at, of, np.arange(len(rows))):
+                part = self._part([rows[i] for i in block.rows])
+                columns = np.array([own[j] for j in block.cols], dtype=np.int64)
+                blocks.append(_Block(part, columns, part.is_linear(columns.tolist())))
+        self._blocks[key] = blocks, checks
+        return self._blocks[key]
+
+    # --- one block ------------------------------------------------------------------------------------------
+
+    def _solutions(self, block: _Block, x: Vector, group: Group, chosen: Sequence[int]) -> list[Vector]:
+        """All values x with those of a block replaced by a solution of it."""
+        known = np.setdiff1d(block.part.depends, block.cols)
+        key = x[known].tobytes()
+        if key not in block.known:
+            entered = [self.system.jet_names[j] for j in chosen if j in set(known.tolist())]
+            block.known[key] = self._solve(block, x, group.stage, entered)
+        found = []
+        for values in block.known[key]:
+            new = x.copy()
+            new[block.cols] = values
+            found.append(new)
+        return found
+
+    def _solve(self, block: _Block, x: Vector, stage: int, chosen: list[str]) -> list[Vector]:
+        names = self.system.row_names
+        kind, reason, counts = "linear", "", {"paths": 0, "complex": 0, "lost": 0}
+        found: list[Vector] = []
+        if block.linear:
+            found = self._linear(block, x)
+        else:
+            try:
+                kind = "polynomial"
+                found = self._by_homotopy(block, x, counts)
+            except NotPolynomialError as why:
+                kind, reason = "newton", str(why)
+                found = self._by_newton(block, x)
+        singular = 0 if block.linear else sum(self._is_singular(block, x, values) for values in found)
+        key = tuple(block.part.rows), tuple(block.cols.tolist())
+        before = self._records.get(key)
+        made = SolvedBlock(
+            stage=stage,
+            equations=tuple(names[i] for i in block.part.rows),
+            values=tuple(self.system.jet_names[j] for j in block.cols),
+            chosen=tuple(chosen),
+            kind=kind,
+            reason=reason,
+            times=1,
+            real=len(found),
+            singular=singular,
+            **counts,
+        )
+        self._records[key] = made if before is None else before.and_again(made)
+        if not found:
+            self._failures.append((1, self._nothing_real(block, x, counts["complex"], kind)))
+        return found
+
+    def _is_singular(self, block: _Block, x: Vector, values: Vector) -> bool:
+        whole = x.copy()
+        whole[block.cols] = values
+        return self._rank(block.part, block.cols.tolist(), whole) < len(block.part.rows)
+
+    def _nothing_real(self, block: _Block, x: Vector, count: int, kind: str) -> str:
+        what = listed([self.system.row_names[i] for i in block.part.rows])
+        known = [j for j in np.setdiff1d(block.part.depends, block.cols).tolist()]
+        held = [j for j in known if self.given.fixed[j]]
+        shown = [f"{self.system.jet_names[j]} = {x[j]:.6g}" for j in (held or known)[:4]]
+        at = f" with {', '.join(shown)}" if shown else ""
+        many = {0: "and no complex one", 1: "but a complex one"}.get(count, f"but {count} complex ones")
+        if kind != "polynomial":
+            many = "from random starts" if kind == "newton" else "as it is singular"
+        advice = "fix other values" if held else "give other guesses"
+        return (
+            f"{what} of {self.system.title}: no real solution at t={self.system.t:.6g}{at}, {many}; "
+            f"{advice}, or check the equations"
+        )
+
+    def _linear(self, block: _Block, x: Vector) -> list[Vector]:
+        """The solution of a linear block, polished as round-off demands."""
+        whole = x.copy()
+        for _ in range(2):
+            matrix = block.part.jacobian(whole)[:, block.cols]
+            rhs = -block.part.values(whole)
+            if not (np.isfinite(rhs).all() and np.isfinite(matrix.data).all()):
+                return []
+            if len(rhs) > LARGEST:
+                change = spsolve(matrix, rhs)
+            else:
+                rows = np.asarray(abs(matrix).max(axis=1).toarray()).ravel()
+                rows[rows == 0.0] = 1.0
+                dense = np.asarray(matrix.toarray()) / rows[:, None]
+                columns = np.abs(dense).max(axis=0, initial=0.0)
+                columns[columns == 0.0] = 1.0
+                change = np.linalg.lstsq(dense / columns, rhs / rows, rcond=1e-13)[0] / columns
+            whole[block.cols] += change
+        fits = block.part.violation(whole) <= 10.0 * self.system.tolerance
+        return [whole[block.cols]] if fits else []
+
+    def _singular_linear(
+        self, group: Group, part: Part, own: list[int], start: _Start, rank: int
+    ) -> list[_Start]:
+        """What a linear group of too low a rank leaves: fewer values follow from it, or none can."""
+        whole = start.x.copy()
+        order = sorted(own, key=lambda j: -int(self._rank_in_wish[j]))
+        matrix, rhs = self._scaled(part, order, whole), -part.values(whole)
+        cols: list[int] = []
+        if np.isfinite(matrix).all() and np.isfinite(rhs).all():
+            cols = [order[at] for at in _pivots(matrix, (PIVOTS[0], RANK_LOST))]
+            matrix = np.asarray(part.jacobian(whole)[:, cols].toarray()) * self.given.sizes[cols]
+            whole[cols] += np.linalg.lstsq(matrix, rhs, rcond=None)[0] * self.given.sizes[cols]
+        fits = part.violation(whole) <= NEARLY
+        told = self._told(group, whole, rank, "" if fits else "no solution there")
+        if fits:
+            chosen = [j for j in own if j not in cols]
+            return [_Start(whole, (*start.chosen, *chosen), (*start.singular, told))]
+        self.singular += [*start.singular, told]
+        what = listed(told.equations)
+        self._failures.append(
+            (
+                1,
+                f"{what} of {self.system.title} have rank {rank} of {told.size} at t={self.system.t:.6g}, "
+                "and no solution with the values found before; give other values",
+            )
+        )
+        return []
+
+    def _reader(self, block: _Block, x: Vector) -> Reader:
+        system = self.system
+        jets = [system.jets[j] for j in block.cols]
+        return Reader(
+            system.model.graph,
+            block.part.roots,
+            [Leaf("u", j, k) for j, k in jets],
+            [system.jet_names[j] for j in block.cols],
+            leaf_values(system, x),
+        )
+
+    def _by_homotopy(self, block: _Block, x: Vector, counts: dict[str, int]) -> list[Vector]:
+        near = x[block.cols]
+        branches = list(self._reader(block, x).branches())
+        paths = sum(branch.paths for branch in branches if branch.constant is None)
+        if paths > MOST_PATHS:
+            raise NotPolynomialError(f"{paths} paths")
+        found: list[Vector] = []
+        doubtful = False
+        for branch in branches:
+            if branch.constant is not None:
+                continue
+            roots = solve_polynomials(branch.system, seed=self.seed, workers=self.workers, comm=self.comm)
+            defined = branch.defined(roots.solutions)
+            real = defined & roots.is_real
+            counts["paths"] += roots.paths
+            counts["lost"] += roots.failed
+            counts["complex"] += int((defined & ~real).sum())
+            doubtful |= bool(roots.singular.any())
+            for values in branch.unknowns(roots.solutions[real].real, near):
+                polished = self._polished(block, x, values)
+                if polished is not None:
+                    self._add(found, polished, block.cols)
+        if not found and doubtful:
+            # Solutions that fill a curve: any real point of it will do.
+            found = self._by_newton(block, x, starts=0)
+        return found
+
+    def _add(self, found: list[Vector], values: Vector, cols: Integers) -> bool:
+        size = self.given.sizes[cols] + np.abs(values)
+        new = all(float(np.max(np.abs(values - one) / size, initial=0.0)) > APART for one in found)
+        if new:
+            found.append(values)
+        return new
+
+    def _polished(self, block: _Block, x: Vector, values: Vector) -> Vector | None:
+        """A solution of the equations as they are written near one of the polynomials, or None."""
+        part, whole = block.part, x.copy()
+        whole[block.cols] = values
+        best, least = values, part.violation(whole)
+        if least > NEARLY:
+            return None
+        with np.errstate(all="ignore"):
+            for _ in range(POLISHED):
+                matrix = np.asarray(part.jacobian(whole)[:, block.cols].toarray())
+                rhs = -part.values(whole)
+                if not (np.isfinite(matrix).all() and np.isfinite(rhs).all()):
+                    break
+                whole[block.cols] += np.linalg.lstsq(matrix, rhs, rcond=1e-12)[0]
+                size = self.given.sizes[block.cols] + np.abs(values)
+                moved = float(np.max(np.abs(whole[block.cols] - values) / size, initial=0.0))
+                left = part.violation(whole)
+                if moved > APART or left >= least:
+                    break
+                best, least = whole[block.cols].copy(), left
+        return best if least <= 10.0 * self.system.tolerance else None
+
+    def _by_newton(self, block: _Block, x: Vector, starts: int | None = None) -> list[Vector]:
+        part, cols, whole = block.part, block.cols, x.copy()
+        units = self._reader(block, x).angles()
+        sizes = self.given.sizes[cols]
+
+        def equations(y: Vector) -> Vector:
+            whole[cols] = y
+            return part.values(whole)
+
+        def jacobian(y: Vector) -> Any:
+            whole[cols] = y
+            return part.jacobian(whole)[:, cols]
+
+        found: list[Vector] = []
+        for attempt in range(1 + (self.starts if starts is None else starts)):
+            y = x[cols].copy()
+            if attempt:
+                spread = SPREADS[int(self._random.integers(len(SPREADS)))]
+                y += spread * sizes * self._random.standard_normal(y.size)
+            result = project(
+                y,
+                equations,
+                jacobian,
+                weights=1.0 / sizes,
+                tolerance=self.system.tolerance,
+                most_iterations=MOST_ITERATIONS,
+            )
+            if not result.converged:
+                continue
+            values = result.x.copy()
+            for j, unit in units.items():
+                values[j] = float(nearest_angle(values[j], float(x[cols][j]), unit))
+            if attempt == 0 or not self._is_singular(block, x, values):
+                self._add(found, values, cols)
+            if len(found) == MOST_FOUND:
+                break
+        return found
+
+
+def _pivots(matrix: npt.NDArray[np.float64], least: Sequence[float] = PIVOTS) -> list[int]:
+    """Columns, the first ones as far as possible, that are a basis of all."""
+    basis = np.zeros((0, matrix.shape[0]))
+    found: list[int] = []
+    for size in least:
+        for at in range(matrix.shape[1]):
+            if len(found) == matrix.shape[0]:
+                return found
+            if at in found:
+                continue
+            rest = matrix[:, at] - basis.T @ (basis @ matrix[:, at])
+            rest -= basis.T @ (basis @ rest)
+            left = float(np.linalg.norm(rest))
+            if left > size:
+                basis = np.vstack([basis, rest / left])
+                found.append(at)
+    return found

@@ -1,0 +1,178 @@
+"""Solution sets of the blocks of a model with nothing chosen: curves, surfaces, and their singular points."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.initial.jets import ModelJets
+from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
+from dae_sdc.initial.singular_points import SingularPoints, singular_points
+from dae_sdc.initial.systems import NotPolynomialError, Polynomials, Reader
+from dae_sdc.initial.witness import Decomposition, decompose
+from dae_sdc.symbolic.dag import Leaf
+
+MOST_VARIABLES = 12
+"""Variables of a block up to which its solution set is decomposed."""
+
+MOST_PATHS = 2000
+"""Product of the degrees of its polynomials up to which it is."""
+
+_SHOWN = 20
+"""Points that are printed."""
+
+
+@dataclass(frozen=True, eq=False)
+class SolutionSet:
+    """All complex solutions of a nonlinear block, with its free values left free.
+
+    Parameters
+    ----------
+    stage : int
+        k of the block :math:`B_k` of the solution scheme.
+    equations : tuple of str
+        Its equations, and those that bind what it takes from other blocks.
+    variables : tuple of str
+        Variables of the polynomials; of an angle x these are cos(x) and sin(x).
+    reason : str
+        Why there is nothing more; empty if there is.
+    decomposition : Decomposition, optional
+        The irreducible components, in these variables.
+    singular : SingularPoints, optional
+        Isolated points where the rank of the Jacobian of the polynomials is lower than around them.
+    points : tuple of mapping of str to float
+        The real ones of these, by the names of variables and angles.
+    ranks : tuple of int
+        The rank at each of ``points``.
+    """
+
+    stage: int
+    equations: tuple[str, ...]
+    variables: tuple[str, ...]
+    reason: str = ""
+    decomposition: Decomposition | None = None
+    singular: SingularPoints | None = None
+    points: tuple[Mapping[str, float], ...] = ()
+    ranks: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [f"B_{self.stage}: {', '.join(self.equations)}"]
+        if self.reason or self.decomposition is None or self.singular is None:
+            return f"{lines[0]}\n  not decomposed: {self.reason}"
+        lines.append(f"  {len(self.equations)} equations in {', '.join(self.variables)}")
+        lines += [f"  {line}" for line in str(self.decomposition).splitlines()]
+        count, real = len(self.singular.points), len(self.points)
+        lines.append(
+            f"  {count} singular {'point' if count == 1 else 'points'}, {real} real; "
+            f"the rank elsewhere is {self.singular.generic_rank}"
+        )
+        for point, rank in list(zip(self.points, self.ranks, strict=True))[:_SHOWN]:
+            shown = ", ".join(f"{name} = {value:.6g}" for name, value in point.items())
+            lines.append(f"    rank {rank} at {shown}")
+        return "\n".join(lines)
+
+
+def _needed(groups: Sequence[Group], group: Group, parts: Sequence[Part], known: Sequence[int]) -> list[int]:
+    """Equations of a group and of those before that bind what it takes from them."""
+    owner = {j: number for number, one in enumerate(groups) for j in one.jets}
+    wanted, seen = list(group.rows), {id(group)}
+    stack = [group]
+    while stack:
+        current = stack.pop()
+        taken = {owner[int(j)] for i in current.rows for j in parts[i].depends if int(j) not in known}
+        for number in taken:
+            other = groups[number]
+            if id(other) not in seen:
+                seen.add(id(other))
+                stack.append(other)
+                wanted += other.rows
+    return sorted(wanted)
+
+
+def solution_sets(
+    system: ModelJets, fixed: Mapping[int, float], seed: int = 0, workers: int = 1
+) -> tuple[SolutionSet, ...]:
+    """The solution sets of all blocks that are not linear.
+
+    Parameters
+    ----------
+    system : ModelJets
+        The equations.
+    fixed : mapping of int to float
+        Numbers of values that are put in.
+    seed : int
+        Of the homotopies.
+    workers : int
+        Processes that follow paths.
+    """
+    groups = groups_of(system)
+    parts = [Part(system, [i]) for i in range(len(system.roots))]
+    x = np.zeros(len(system.jets))
+    x[list(fixed)] = list(fixed.values())
+    found: list[SolutionSet] = []
+    for group in groups:
+        own = [j for j in group.jets if j not in fixed]
+        if not group.rows or all(parts[i].is_linear(own) for i in group.rows):
+            continue
+        rows = _needed(groups, group, parts, list(fixed))
+        cols = sorted({int(j) for i in rows for j in parts[i].depends} - set(fixed))
+        found += _sets(system, group, rows, cols, x, seed, workers)
+    return tuple(found)
+
+
+def _sets(
+    system: ModelJets, group: Group, rows: list[int], cols: list[int], x: Vector, seed: int, workers: int
+) -> list[SolutionSet]:
+    names = tuple(system.jet_names[j] for j in cols)
+    said: dict[str, Any] = {
+        "stage": group.stage,
+        "equations": tuple(system.row_names[i] for i in rows),
+        "variables": names,
+    }
+    jets = [system.jets[j] for j in cols]
+    reader = Reader(
+        system.model.graph,
+        [system.roots[i] for i in rows],
+        [Leaf("u", j, k) for j, k in jets],
+        names,
+        leaf_values(system, x),
+    )
+    try:
+        branches = list(reader.branches())
+    except NotPolynomialError as why:
+        return [SolutionSet(**said, reason=f"no polynomials: {why}")]
+    return [_decomposed(branch, names, said, seed, workers) for branch in branches if branch.constant is None]
+
+
+def _decomposed(
+    branch: Polynomials, names: tuple[str, ...], said: Mapping[str, Any], seed: int, workers: int
+) -> SolutionSet:
+    said = {**said, "variables": branch.names}
+    if branch.system.variables > MOST_VARIABLES:
+        many = branch.system.variables
+        return SolutionSet(**said, reason=f"{many} variables, where {MOST_VARIABLES} are the most")
+    if branch.paths > MOST_PATHS:
+        return SolutionSet(**said, reason=f"{branch.paths} paths, where {MOST_PATHS} are the most")
+    parts = decompose(branch.system, seed=seed, workers=workers)
+    singular = singular_points(branch.system, seed=seed)
+    real = np.asarray(singular.real, dtype=np.float64).reshape(-1, branch.system.variables)
+    values = branch.unknowns(real, np.zeros(len(names)))
+    points = []
+    for point, own in zip(real, values, strict=True):
+        told = dict(zip(branch.names, point.tolist(), strict=True))
+        told |= {names[j]: float(own[j]) for j in [*branch.units, *branch.sums]}
+        points.append(told)
+    ranks = [_rank_at(singular, point) for point in real]
+    return SolutionSet(
+        **said, decomposition=parts, singular=singular, points=tuple(points), ranks=tuple(ranks)
+    )
+
+
+def _rank_at(singular: SingularPoints, point: Vector) -> int:
+    """The rank at the singular point nearest to a real one."""
+    nearest = int(np.argmin(np.abs(singular.points - point).max(axis=1)))
+    return int(singular.ranks[nearest])

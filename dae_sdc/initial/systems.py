@@ -1,0 +1,626 @@
+"""Equations of a graph as polynomials: sine and cosine become pairs, choices become branches."""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError
+from dae_sdc.initial.polynomials import Complexes, PolynomialSystem
+from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.operations import NUMPY, Op
+
+MOST_BRANCHES = 64
+"""Combinations of the branches of choices up to which all are looked at."""
+
+MOST_TERMS = 5000
+"""Terms of a polynomial beyond which equations are not multiplied out."""
+
+LARGEST_MULTIPLE = 12
+"""Largest multiple of an angle, and largest denominator of a ratio of two of them."""
+
+CANCELLED = 1e-14
+"""Size of a sum, relative to its terms, that is round-off."""
+
+Monomial = tuple[tuple[int, int], ...]
+Polynomial = dict[Monomial, complex]
+
+_TRIGONOMETRIC = frozenset({Op.SIN, Op.COS, Op.TAN})
+_ARITHMETIC = frozenset({Op.ADD, Op.MUL, Op.NEG, Op.DIV, Op.INPUT})
+_UNIT: Polynomial = {(): 1.0}
+
+
+class NotPolynomialError(DAEError):
+    """Equations cannot be written as polynomials; caught where they are solved in another way."""
+
+
+class _UndecidedError(DAEError):
+    """A choice has to be made before equations can be read on."""
+
+    def __init__(self, node: int, options: Sequence[int]) -> None:
+        super().__init__(f"node {node}")
+        self.node, self.options = node, options
+
+
+@dataclass(frozen=True, eq=False)
+class Polynomials:
+    """Equations as polynomials, for one branch of every choice in them.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The equations times their denominators, with the equations of pairs and roots.
+    names : tuple of str
+        What the variables of the system are, in the names of the unknowns.
+    places : tuple of (str, int)
+        The same as "value", "cos", "sin" or "root", and the number of the unknown or of the root.
+    units : mapping of int to float
+        For every angle the factor u with which the pair is cos(u x), sin(u x).
+    denominators : PolynomialSystem or None
+        Polynomials that must not vanish.
+    constant : int or None
+        An equation that has become a number other than 0, which nothing can fulfil.
+    sums : mapping of int to (mapping of int to float, float)
+        Unknowns that are sums of multiples of others and a number, and so no variables of the system.
+    """
+
+    system: PolynomialSystem
+    names: tuple[str, ...]
+    places: tuple[tuple[str, int], ...]
+    units: Mapping[int, float]
+    denominators: PolynomialSystem | None
+    constant: int | None = None
+    sums: Mapping[int, tuple[Mapping[int, float], float]] = field(default_factory=dict)
+
+    @property
+    def paths(self) -> int:
+        """Product of the degrees of the polynomials: number of paths of the homotopy."""
+        return math.prod(self.system.degrees.tolist())
+
+    def defined(self, points: Complexes) -> npt.NDArray[np.bool_]:
+        """Whether no denominator vanishes at points of shape (p, variables)."""
+        if self.denominators is None:
+            return np.ones(len(points), dtype=np.bool_)
+        sizes = 1.0 + np.abs(points).max(axis=1, initial=0.0)
+        high = sizes[:, None] ** self.denominators.degrees
+        found: npt.NDArray[np.bool_] = (np.abs(self.denominators.values(points)) > 1e-9 * high).all(axis=1)
+        return found
+
+    def unknowns(self, points: npt.ArrayLike, near: Vector) -> Vector:
+        """Values of the unknowns, shape (p, unknowns), at real points; angles are the nearest ones.
+
+        Parameters
+        ----------
+        points : array_like, shape (p, variables)
+            Real values of the variables.
+        near : ndarray, shape (unknowns,)
+            Near which angles are wanted.
+        """
+        x = np.asarray(points, dtype=np.float64)
+        found = np.tile(near, (len(x), 1))
+        columns = {place: column for column, place in enumerate(self.places)}
+        for (kind, j), column in columns.items():
+            if kind == "value":
+                found[:, j] = x[:, column]
+            elif kind == "cos":
+                angle = np.arctan2(x[:, columns["sin", j]], x[:, column]) / self.units[j]
+                found[:, j] = nearest_angle(angle, near[j], self.units[j])
+        for j, (slopes, constant) in self.sums.items():
+            found[:, j] = constant + sum(slope * found[:, i] for i, slope in slopes.items())
+        return found
+
+
+def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
+    """The angle nearest to another one with the same sine and cosine of ``unit`` times the angle."""
+    period = 2.0 * math.pi / abs(unit)
+    given = np.asarray(angle, dtype=np.float64)
+    found: Vector = given + period * np.round((near - given) / period)
+    return found
+
+
+def _accumulate(total: Polynomial, monomial: Monomial, value: complex) -> None:
+    before = total.get(monomial, 0.0)
+    after = before + value
+    if abs(after) <= CANCELLED * max(abs(before), abs(value)):
+        total.pop(monomial, None)
+    else:
+        total[monomial] = after
+
+
+def _plus(a: Mapping[Monomial, complex], b: Mapping[Monomial, complex], factor: complex = 1.0) -> Polynomial:
+    total = dict(a)
+    for monomial, value in b.items():
+        _accumulate(total, monomial, factor * value)
+    return total
+
+
+@dataclass(frozen=True, eq=False)
+class _Quotient:
+    """A polynomial over a product of factors, which are given by number and power."""
+
+    over: Polynomial
+    under: Mapping[int, int]
+
+
+class Reader:
+    """Reads equations as polynomials in some of the leaves of a graph.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph.
+    roots : sequence of int
+        The nodes of the equations.
+    unknowns : sequence of Leaf
+        Leaves that are unknown.
+    names : sequence of str
+        Their names.
+    values : callable
+        Value of any other leaf.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        roots: Sequence[int],
+        unknowns: Sequence[Leaf],
+        names: Sequence[str],
+        values: Callable[[Leaf], float],
+    ) -> None:
+        self.graph, self.roots, self.names = graph, list(roots), tuple(names)
+        self._number = {leaf: j for j, leaf in enumerate(unknowns)}
+        order = graph.below(roots, veils=True)
+        self._depends: set[int] = set()
+        for node in order:
+            if self._number.get(graph.leaves.get(node, Leaf("t"))) is not None or any(
+                arg in self._depends for arg in self._below(node)
+            ):
+                self._depends.add(node)
+        border = {arg for node in self._depends for arg in self._below(node) if arg not in self._depends}
+        edge = sorted(border | {root for root in roots if root not in self._depends})
+        self._known = dict(zip(edge, graph.numeric(edge, values).tolist(), strict=True))
+        self._order = [node for node in order if node in self._depends]
+        self._choices: dict[int, int] = {}
+        self._units: dict[int, float] = {}
+        self._turns: dict[int, tuple[Mapping[int, float], float]] = {}
+        self._read: dict[int, _Quotient] = {}
+        self._factors: list[Polynomial] = []
+        self._roots_of: list[tuple[int, Polynomial, Polynomial]] = []
+        self._sums: dict[int, tuple[dict[int, float], float]] = {}
+
+    def _below(self, node: int) -> tuple[int, ...]:
+        leaf = self.graph.leaves.get(node)
+        if leaf is not None and leaf.kind == "v":
+            return (self.graph.veils[leaf.index],)
+        return self.graph.operands(node)
+
+    # --- angles ---------------------------------------------------------------------------------------------
+
+    def angles(self) -> dict[int, float]:
+        """Unknowns that occur in sines, cosines and tangents only, with the factors of their pairs."""
+        outside = self._outside()
+        try:
+            units = self._find_units()
+        except (NotPolynomialError, _UndecidedError):
+            return {}
+        return {j: unit for j, unit in units.items() if j not in outside}
+
+    def _outside(self) -> set[int]:
+        """Unknowns that occur outside of the arguments of sine, cosine and tangent."""
+        graph, found = self.graph, set()
+        stack = [root for root in self.roots if root in self._depends]
+        seen = set(stack)
+        while stack:
+            node = stack.pop()
+            leaf = graph.leaves.get(node)
+            if leaf is not None and leaf in self._number:
+                found.add(self._number[leaf])
+            if graph.op[node] in _TRIGONOMETRIC:
+                continue
+            for arg in self._below(node):
+                if arg in self._depends and arg not in seen:
+                    seen.add(arg)
+                    stack.append(arg)
+        return found
+
+    def _find_units(self) -> dict[int, float]:
+        """The largest factors of which all factors of an unknown in sines and cosines are multiples."""
+        graph = self.graph
+        factors: dict[int, list[float]] = {}
+        self._turns = {}
+        self._reset()
+        for node in self._order:
+            if graph.op[node] not in _TRIGONOMETRIC:
+                continue
+            arg = graph.args[node][0]
+            slopes, constant = self._affine(arg)
+            self._turns[node] = slopes, constant
+            for j, slope in slopes.items():
+                factors.setdefault(j, []).append(slope)
+        return {j: _common_unit(found) for j, found in factors.items()}
+
+    def _affine(self, node: int) -> tuple[dict[int, float], float]:
+        inner = [below for below in self.graph.below([node], veils=True) if below in self._depends]
+        if any(self.graph.op[below] in _TRIGONOMETRIC for below in inner):
+            raise NotPolynomialError("a sine or cosine of a sine or cosine")
+        found = self._as_sum(self._at(node))
+        if found is None:
+            raise NotPolynomialError("a sine or cosine of more than a sum of angles")
+        return found
+
+    def _as_sum(self, given: _Quotient) -> tuple[dict[int, float], float] | None:
+        """Factors of unknowns and the number, if an expression is a sum of such; else None."""
+        slopes: dict[int, float] = {}
+        for monomial, value in given.over.items():
+            if monomial and (len(monomial) > 1 or monomial[0][1] > 1 or monomial[0][0] >= len(self.names)):
+                return None
+            if monomial:
+                slopes[monomial[0][0]] = value.real
+        return None if given.under else (slopes, given.over.get((), 0.0).real)
+
+    def _eliminate(self) -> set[int]:
+        """Equations that say that an angle is a sum of other unknowns, which is put in its place."""
+        graph, used = self.graph, set()
+        self._sums = {}
+        angles = {
+            self._number[graph.leaves[below]]
+            for node in self._order
+            if graph.op[node] in _TRIGONOMETRIC
+            for below in graph.below([graph.args[node][0]], veils=True)
+            if below in graph.leaves and graph.leaves[below] in self._number
+        }
+        for i, root in enumerate(self.roots):
+            inner = [below for below in graph.below([root], veils=True) if below in self._depends]
+            if not angles or not inner or any(graph.op[below] not in _ARITHMETIC for below in inner):
+                continue
+            self._reset()
+            found = self._as_sum(self._at(root))
+            if found is None or len(found[0]) < 2 or not angles & set(found[0]):
+                continue
+            slopes, constant = found
+            pivot = min(slopes, key=lambda j: (abs(slopes[j]), j))
+            factor = -1.0 / slopes.pop(pivot)
+            new = {j: factor * slope for j, slope in slopes.items()}, factor * constant
+            for j, (inside, number) in self._sums.items():
+                share = inside.pop(pivot, 0.0)
+                for other, slope in new[0].items():
+                    inside[other] = inside.get(other, 0.0) + share * slope
+                self._sums[j] = {k: v for k, v in inside.items() if v}, number + share * new[1]
+            self._sums[pivot] = new
+            used.add(i)
+        return used
+
+    # --- reading --------------------------------------------------------------------------------------------
+
+    def branches(self) -> Iterator[Polynomials]:
+        """The equations as polynomials, once for each combination of branches.
+
+        Raises
+        ------
+        NotPolynomialError
+            If they cannot be written so, with the reason; or there are more than :data:`MOST_BRANCHES`.
+        """
+        count = 0
+        open_choices: list[dict[int, int]] = [{}]
+        while open_choices:
+            self._choices = open_choices.pop()
+            try:
+                found = self._polynomials()
+            except _UndecidedError as undecided:
+                open_choices += [
+                    {**self._choices, undecided.node: option} for option in reversed(undecided.options)
+                ]
+                if count + len(open_choices) > MOST_BRANCHES:
+                    raise NotPolynomialError(f"more than {MOST_BRANCHES} branches") from None
+                continue
+            count += 1
+            yield found
+
+    def _reset(self) -> None:
+        self._read, self._factors, self._roots_of = {}, [], []
+
+    def _polynomials(self) -> Polynomials:
+        gone = self._eliminate()
+        self._units = self._find_units()
+        self._reset()
+        rows: list[Polynomial] = []
+        constant = None
+        for root in (root for i, root in enumerate(self.roots) if i not in gone):
+            over = self._at(root).over
+            if not over:
+                raise NotPolynomialError("an equation that holds whatever the unknowns are")
+            if set(over) == {()}:
+                constant = len(rows)
+            rows.append(over)
+        for k, (q, over, under) in enumerate(self._roots_of):
+            rows.append(_plus(self._times(under, {((self._root(k), q),): 1.0}), over, -1.0))
+        used = {variable for row in rows for monomial in row for variable, _ in monomial}
+        for j in self._units:
+            cosine, sine = self._pair(j)
+            rows.append({((cosine, 2),): 1.0, ((sine, 2),): 1.0, (): -1.0})
+            if cosine in used or sine in used:
+                used |= {cosine, sine}
+        n = len(self.names)
+        places: list[tuple[str, int]] = []
+        for j in sorted(set(range(n)) - set(self._sums)):
+            places += [("cos", j), ("sin", j)] if j in self._units else [("value", j)]
+        places += [("root", k) for k in range(len(self._roots_of))]
+        columns = {self._variable(*place): column for column, place in enumerate(places)}
+        names = tuple(self._name(*place) for place in places)
+        astray = [j for j in self._units if j in used]
+        if astray:
+            raise NotPolynomialError(
+                f"the angle {self.names[astray[0]]} occurs outside of sine and cosine too"
+            )
+        for variable, column in columns.items():
+            if variable not in used:
+                raise NotPolynomialError(f"nothing depends on {names[column]}")
+        denominators = _system(self._factors, columns) if self._factors else None
+        return Polynomials(
+            _system(rows, columns),
+            names,
+            tuple(places),
+            dict(self._units),
+            denominators,
+            constant,
+            dict(self._sums),
+        )
+
+    def _pair(self, j: int) -> tuple[int, int]:
+        n = len(self.names)
+        return n + 2 * j, n + 2 * j + 1
+
+    def _root(self, k: int) -> int:
+        return 3 * len(self.names) + k
+
+    def _variable(self, kind: str, j: int) -> int:
+        if kind == "value":
+            return j
+        return self._root(j) if kind == "root" else self._pair(j)[kind == "sin"]
+
+    def _name(self, kind: str, j: int) -> str:
+        if kind == "value":
+            return self.names[j]
+        if kind == "root":
+            return f"root {j + 1}"
+        unit = self._units[j]
+        return f"{kind}({self.names[j] if unit == 1.0 else f'{unit:.6g} {self.names[j]}'})"
+
+    def _times(self, a: Mapping[Monomial, complex], b: Mapping[Monomial, complex]) -> Polynomial:
+        """The product, with the square of a sine replaced by 1 less that of the cosine."""
+        total: Polynomial = {}
+        if len(a) > len(b):
+            a, b = b, a
+        for monomial, value in a.items():
+            for other, factor in b.items():
+                self._add_product(total, monomial, other, value * factor)
+        if len(total) > MOST_TERMS:
+            raise NotPolynomialError(f"a polynomial with more than {MOST_TERMS} terms")
+        return total
+
+    def _add_product(self, total: Polynomial, a: Monomial, b: Monomial, value: complex) -> None:
+        powers = dict(a)
+        for variable, power in b:
+            powers[variable] = powers.get(variable, 0) + power
+        n = len(self.names)
+        for variable, power in powers.items():
+            if power >= 2 and n <= variable < 3 * n and (variable - n) % 2:
+                lower = {**powers, variable: power - 2}
+                rest = tuple(sorted((v, p) for v, p in lower.items() if p))
+                self._add_product(total, rest, (), value)
+                self._add_product(total, rest, ((variable - 1, 2),), -value)
+                return
+        _accumulate(total, tuple(sorted(powers.items())), value)
+
+    def _power(self, base: Polynomial, exponent: int) -> Polynomial:
+        found: Polynomial = dict(_UNIT)
+        for _ in range(exponent):
+            found = self._times(found, base)
+        return found
+
+    def _sum(self, a: _Quotient, b: _Quotient) -> _Quotient:
+        under = {k: max(a.under.get(k, 0), b.under.get(k, 0)) for k in {*a.under, *b.under}}
+        return _Quotient(_plus(self._extended(a, under), self._extended(b, under)), under)
+
+    def _extended(self, part: _Quotient, under: Mapping[int, int]) -> Polynomial:
+        over = part.over
+        for k, power in under.items():
+            lacking = power - part.under.get(k, 0)
+            if lacking:
+                over = self._times(over, self._power(self._factors[k], lacking))
+        return over
+
+    def _product(self, a: _Quotient, b: _Quotient) -> _Quotient:
+        under = {k: a.under.get(k, 0) + b.under.get(k, 0) for k in {*a.under, *b.under}}
+        return _Quotient(self._times(a.over, b.over), under)
+
+    def _inverse(self, a: _Quotient) -> _Quotient:
+        if not a.over:
+            raise NotPolynomialError("a division by 0")
+        over: Polynomial = dict(_UNIT)
+        for k, power in a.under.items():
+            over = self._times(over, self._power(self._factors[k], power))
+        if set(a.over) == {()}:
+            return _Quotient({monomial: value / a.over[()] for monomial, value in over.items()}, {})
+        # The same divisor up to a factor is one divisor.
+        first = min(a.over)
+        scale = a.over[first]
+        factor = {monomial: value / scale for monomial, value in a.over.items()}
+        over = {monomial: value / scale for monomial, value in over.items()}
+        for k, known in enumerate(self._factors):
+            if known.keys() == factor.keys() and all(
+                abs(known[key] - factor[key]) <= 1e-12 * abs(factor[key]) for key in factor
+            ):
+                return _Quotient(over, {k: 1})
+        self._factors.append(factor)
+        return _Quotient(over, {len(self._factors) - 1: 1})
+
+    def _at(self, node: int) -> _Quotient:
+        if node not in self._depends:
+            value = self._known[node] if node in self._known else math.nan
+            if not math.isfinite(value):
+                raise NotPolynomialError("a term that is not defined at the values found before")
+            return _Quotient({(): value} if value else {}, {})
+        stack = [node]
+        while stack:
+            top = stack[-1]
+            missing = [arg for arg in self._needed(top) if arg in self._depends and arg not in self._read]
+            if missing:
+                stack.extend(missing)
+                continue
+            stack.pop()
+            if top not in self._read:
+                self._read[top] = self._made(top)
+        return self._read[node]
+
+    def _needed(self, node: int) -> tuple[int, ...]:
+        """Operands that are read before a node is; of a choice those that it takes."""
+        op, args = self.graph.op[node], self.graph.args[node]
+        if op in _TRIGONOMETRIC:
+            return ()
+        if op in (Op.LT, Op.LE):
+            self._chosen(node, (1, 0))
+            return ()
+        if op in (Op.MIN, Op.MAX):
+            return (args[self._chosen(node, (0, 1))],)
+        if op is Op.SIGN:
+            self._chosen(node, (1, -1, 0))
+            return ()
+        if op is Op.SELECT:
+            if args[0] in self._depends and args[0] not in self._read:
+                return (args[0],)
+            return (self._selected(node),)
+        return self._below(node)
+
+    def _chosen(self, node: int, options: Sequence[int]) -> int:
+        if node not in self._choices:
+            raise _UndecidedError(node, options)
+        return self._choices[node]
+
+    def _selected(self, node: int) -> int:
+        condition, first, second = self.graph.args[node]
+        value = self._at(condition)
+        if value.under or not set(value.over) <= {()}:
+            raise NotPolynomialError("a condition that is no comparison")
+        return first if value.over.get((), 0.0) != 0.0 else second
+
+    def _made(self, node: int) -> _Quotient:
+        graph = self.graph
+        op, args = graph.op[node], graph.args[node]
+        leaf = graph.leaves.get(node)
+        if leaf is not None:
+            if leaf in self._number:
+                return self._leaf(self._number[leaf])
+            return self._at(graph.veils[leaf.index])
+        if op in _TRIGONOMETRIC:
+            return self._turned(node)
+        if op in (Op.LT, Op.LE, Op.SIGN):
+            value = self._choices[node]
+            return _Quotient({(): float(value)} if value else {}, {})
+        if op in (Op.MIN, Op.MAX):
+            return self._at(args[self._choices[node]])
+        if op is Op.SELECT:
+            return self._at(self._selected(node))
+        first = self._at(args[0])
+        if op is Op.NEG:
+            return _Quotient(_plus({}, first.over, -1.0), first.under)
+        if op is Op.ABS:
+            return _Quotient(_plus({}, first.over, self._chosen(node, (1, -1))), first.under)
+        if op is Op.INTPOW:
+            found = first
+            for _ in range(args[1] - 1):
+                found = self._product(found, first)
+            return found
+        if op is Op.SQRT:
+            return self._rooted(first, Fraction(1, 2))
+        if op is Op.POW and args[1] not in self._depends:
+            return self._raised(first, self._known[args[1]])
+        if op in (Op.ADD, Op.MUL, Op.DIV):
+            second = self._at(args[1])
+            if op is Op.ADD:
+                return self._sum(first, second)
+            return self._product(first, second if op is Op.MUL else self._inverse(second))
+        raise NotPolynomialError(f"the function {NUMPY[op].__name__.strip('_')}")
+
+    def _raised(self, base: _Quotient, exponent: float) -> _Quotient:
+        simple = Fraction(exponent).limit_denominator(LARGEST_MULTIPLE)
+        if abs(float(simple) - exponent) > 1e-13 or abs(simple) > LARGEST_MULTIPLE:
+            raise NotPolynomialError(f"a power with exponent {exponent:g}")
+        if simple < 0:
+            return self._inverse(self._raised(base, -exponent))
+        if simple.denominator > 1:
+            return self._rooted(base, simple)
+        found = _Quotient(dict(_UNIT), {})
+        for _ in range(simple.numerator):
+            found = self._product(found, base)
+        return found
+
+    def _rooted(self, base: _Quotient, exponent: Fraction) -> _Quotient:
+        under: Polynomial = dict(_UNIT)
+        for k, power in base.under.items():
+            under = self._times(under, self._power(self._factors[k], power))
+        self._roots_of.append((exponent.denominator, base.over, under))
+        variable = self._root(len(self._roots_of) - 1)
+        return _Quotient({((variable, exponent.numerator),): 1.0}, {})
+
+    def _leaf(self, j: int) -> _Quotient:
+        if j not in self._sums:
+            return _Quotient({((j, 1),): 1.0}, {})
+        slopes, constant = self._sums[j]
+        over: Polynomial = {((i, 1),): slope for i, slope in slopes.items()}
+        return _Quotient(_plus(over, {(): constant} if constant else {}), {})
+
+    def _turned(self, node: int) -> _Quotient:
+        """Sine, cosine or tangent of a sum of angles, by the product of (cos + i sin) of their parts."""
+        slopes, constant = self._turns[node]
+        turned: Polynomial = {(): cmath.exp(1j * constant)}
+        for j, slope in slopes.items():
+            cosine, sine = self._pair(j)
+            times = round(slope / self._units[j])
+            part: Polynomial = {((cosine, 1),): 1.0, ((sine, 1),): math.copysign(1.0, times) * 1j}
+            for _ in range(abs(times)):
+                turned = self._times(turned, part)
+        real = {key: value.real + 0j for key, value in turned.items() if value.real}
+        imaginary = {key: value.imag + 0j for key, value in turned.items() if value.imag}
+        op = self.graph.op[node]
+        if op is Op.COS:
+            return _Quotient(real, {})
+        if op is Op.SIN:
+            return _Quotient(imaginary, {})
+        return self._product(_Quotient(imaginary, {}), self._inverse(_Quotient(real, {})))
+
+
+def _common_unit(factors: Sequence[float]) -> float:
+    """The largest number of which all factors are integer multiples."""
+    first = abs(factors[0])
+    ratios = [Fraction(abs(factor) / first).limit_denominator(LARGEST_MULTIPLE) for factor in factors]
+    for ratio, factor in zip(ratios, factors, strict=True):
+        if abs(float(ratio) * first - abs(factor)) > 1e-12 * first or ratio == 0:
+            raise NotPolynomialError("angles whose ratio is no simple fraction")
+    whole = math.lcm(*(ratio.denominator for ratio in ratios))
+    common = Fraction(math.gcd(*(int(ratio * whole) for ratio in ratios)), whole)
+    if max(ratios) / common > LARGEST_MULTIPLE:
+        raise NotPolynomialError(f"an angle and more than {LARGEST_MULTIPLE} times the angle")
+    return first * float(common)
+
+
+def _system(rows: Sequence[Polynomial], columns: Mapping[int, int]) -> PolynomialSystem:
+    monomials = sorted({monomial for row in rows for monomial in row})
+    place = {monomial: m for m, monomial in enumerate(monomials)}
+    coefficients = np.zeros((len(rows), len(monomials)), dtype=np.complex128)
+    exponents = np.zeros((len(monomials), len(columns)), dtype=np.int64)
+    for i, row in enumerate(rows):
+        for monomial, value in row.items():
+            coefficients[i, place[monomial]] = value
+    for monomial, m in place.items():
+        for variable, power in monomial:
+            exponents[m, columns[variable]] = power
+    return PolynomialSystem(coefficients, exponents)

@@ -1,0 +1,49 @@
+"""Models as tools write them: the files of Modelica beside this one, each under the name of its file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from dae_sdc.problems._models import MODELS
+
+if TYPE_CHECKING:
+    from dae_sdc.symbolic.model import Model
+
+DIRECTORY: Final = Path(__file__).with_name("modelica")
+
+_DESCRIBED = re.compile(r'^model\s+\w+\s+"([^"]*)"', re.MULTILINE)
+
+
+class ModelicaFile:
+    """A model of the library that is read from a file.
+
+    Parameters
+    ----------
+    path : Path
+        The file.
+
+    Attributes
+    ----------
+    path : Path
+        The file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        described = _DESCRIBED.findall(path.read_text(encoding="utf-8"))
+        # The last class of a file is the model.
+        self.__doc__ = described[-1] if described else path.stem
+
+    def __call__(self, **parameters: float) -> Model:
+        """The model, with values of parameters by their names."""
+        from dae_sdc.symbolic.modelica import read_modelica
+
+        model = read_modelica(self.path, parameters=parameters)
+        model.name = self.path.stem
+        return model
+
+
+for _path in sorted(DIRECTORY.glob("*.mo")):
+    MODELS.add(_path.stem, ModelicaFile(_path))

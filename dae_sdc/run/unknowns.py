@@ -1,0 +1,316 @@
+"""The user's unknowns along the solution of a simplified model, those that were eliminated too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
+
+if TYPE_CHECKING:
+    from dae_sdc.symbolic.aliases import Simplified
+    from dae_sdc.symbolic.dag import Leaf
+    from dae_sdc.symbolic.model import Model
+
+_RATE = re.compile(r"der\((?P<base>[^,()]+)(?:,\s*(?P<order>\d+))?\)")
+
+Jet = tuple[str, int]
+"""Name of an unknown and order of a derivative."""
+
+MOST_ENTRIES = 2_000_000
+"""Entries of the matrices that are solved at once."""
+
+MOST_ITERATIONS = 12
+
+SETTLED = 1e-13
+"""Change, relative to 1 + the value, after which Newton's method has converged."""
+
+ACCEPTED = 1e-8
+"""Change with which it is believed all the same, as rounding errors may be larger."""
+
+
+def name_and_order(entry: str) -> Jet:
+    """Name of an unknown and order of a derivative, from "x", "der(x)" or "der(x, 2)"."""
+    match = _RATE.fullmatch(entry)
+    return (match["base"].strip(), int(match["order"] or 1)) if match else (entry, 0)
+
+
+def jet_name(base: str, order: int) -> str:
+    """The other way round."""
+    if not order:
+        return base
+    return f"der({base})" if order == 1 else f"der({base}, {order})"
+
+
+class Unknowns:
+    """All unknowns of a model from the states of the simplified one.
+
+    What the state holds is taken from there, all other derivatives follow from the equations: stage s of the
+    Sigma-method solves the derivatives c_i + s of the equations for those of order d_j + s of the unknowns.
+    Derivatives that the equations do not tell, as their system Jacobian is singular, are those of the
+    solution.
+
+    Parameters
+    ----------
+    simplified : Simplified
+        The model before and after.
+    parameters : mapping of str to float
+        Values of the parameters of the run.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001), section 4.
+    """
+
+    def __init__(self, simplified: Simplified, parameters: Mapping[str, float]) -> None:
+        self.simplified = simplified
+        self.parameters = dict(parameters)
+        self.names: tuple[str, ...] = simplified.original.names
+        self._offsets: tuple[list[int], list[int]] | None = None
+        self._known: tuple[Any, dict[Jet, Vector]] | None = None
+
+    def __deepcopy__(self, memo: Any) -> Unknowns:
+        return self  # what it keeps belongs to no run
+
+    @property
+    def removed(self) -> tuple[str, ...]:
+        """Names of the unknowns that the simplified model does not have."""
+        return tuple(self.simplified.map)
+
+    @property
+    def units_of_removed(self) -> tuple[str, ...]:
+        """Their units."""
+        known = self.simplified.original.variables_by_name
+        return tuple(known[name].unit for name in self.simplified.map)
+
+    def values(self, name: str, t: Vector, u: Vector, du: Vector, entries: Sequence[str]) -> Vector:
+        """An unknown, or a derivative of one.
+
+        Parameters
+        ----------
+        name : str
+            Its name, "der(x)" for a derivative.
+        t : ndarray, shape (K,)
+            Times.
+        u, du : ndarray, shape (K, n)
+            States there, and their derivatives.
+        entries : sequence of str
+            Names of the entries of a state.
+
+        Returns
+        -------
+        ndarray, shape (K,)
+            The values.
+
+        Raises
+        ------
+        InputError
+            If there is no such unknown, or a derivative that nothing tells.
+        """
+        base, _ = name_and_order(name)
+        if base not in self.names:
+            raise InputError(unknown(f"unknown of model {self.simplified.original.name}", base, self.names))
+        needed = self.simplified.needed(name)
+        found = self._jets(needed, t, u, du, entries)
+        missing = sorted(needed - found.keys())
+        if missing:
+            raise InputError(
+                f"{name} of model {self.simplified.original.name} needs {jet_name(*missing[0])}, which its "
+                f"equations do not tell from the state; solve without simplify"
+            )
+        told = self.simplified.evaluate(name, lambda *jet: found[jet], t, self.parameters)
+        return np.broadcast_to(told, np.shape(t)).astype(np.float64)
+
+    def _jets(
+        self, needed: Iterable[Jet], t: Vector, u: Vector, du: Vector, entries: Sequence[str]
+    ) -> dict[Jet, Vector]:
+        """Values of unknowns and derivatives, at least of those that are needed if that can be."""
+        if self._known is None or self._known[0] is not u:
+            names = set(self.simplified.model.names)
+            state: dict[Jet, Vector] = {}
+            for at, entry in enumerate(entries):
+                jet = name_and_order(entry)
+                if jet[0] in names:
+                    state[jet] = u[:, at]
+            self._known = u, state
+        known = self._known[1]
+        missing = [jet for jet in needed if jet not in known]
+        if not missing:
+            return known
+        rates = {
+            (name, order + 1): du[:, at] for at, (name, order) in enumerate(map(name_and_order, entries))
+        }
+        offsets = self._structure()
+        if offsets is not None:
+            model = self.simplified.model
+            index = {name: j for j, name in enumerate(model.names)}
+            last = max(order - offsets[1][index[name]] for name, order in missing)
+            known.update(_Stages(model, offsets, self.parameters).solve(max(0, last), t, known, rates))
+        for jet in missing:
+            if jet in rates and (jet not in known or not np.isfinite(known[jet]).all()):
+                told = known.get(jet, rates[jet])
+                known[jet] = np.where(np.isfinite(told), told, rates[jet])
+        return known
+
+    def _structure(self) -> tuple[list[int], list[int]] | None:
+        """Offsets of equations and unknowns of the simplified model; None where they cannot be trusted."""
+        if self._offsets is None:
+            from dae_sdc.structure.analysis import structure
+
+            found = structure(self.simplified.model, differentiation=False)
+            self._offsets = (found.c.tolist(), found.d.tolist()) if found.regular else ([], [])
+        return self._offsets if self._offsets[0] else None
+
+
+class SavedUnknowns:
+    """The eliminated unknowns of a solution that was read from a file: at the times in the file alone.
+
+    Parameters
+    ----------
+    names, units : sequence of str
+        Of the eliminated unknowns.
+    t : ndarray, shape (K,)
+        Times.
+    table : ndarray, shape (K, m)
+        Values.
+    """
+
+    def __init__(self, names: Sequence[str], units: Sequence[str], t: Vector, table: Vector) -> None:
+        self.removed = tuple(names)
+        self.units_of_removed = tuple(units)
+        self.t, self.table = t, table
+
+    def values(self, name: str, t: Vector, entries: Sequence[str]) -> Vector:
+        """An eliminated unknown at times t, shape (K,), of states with these entries."""
+        if name not in self.removed:
+            raise InputError(unknown("unknown", name, (*entries, *self.removed)))
+        if not np.array_equal(t, self.t):
+            raise InputError(
+                f"{name} was eliminated, and its values are saved at the times of the file alone; solve "
+                f"again, with t_eval"
+            )
+        return self.table[:, self.removed.index(name)].copy()
+
+
+class _Stages:
+    """The equations of a model, solved for derivatives at many points at once."""
+
+    def __init__(
+        self, model: Model, offsets: tuple[list[int], list[int]], parameters: Mapping[str, float]
+    ) -> None:
+        self.model, self.graph = model, model.graph
+        self.c, self.d = offsets
+        self.parameters = [
+            parameters.get(name, parameter.value) for name, parameter in model.parameters_by_name.items()
+        ]
+
+    def solve(
+        self, last: int, t: Vector, known: Mapping[Jet, Vector], rates: Mapping[Jet, Vector]
+    ) -> dict[Jet, Vector]:
+        """Values of the derivatives up to order d_j + last; NaN where there are none."""
+        names, size = self.model.names, max(1, MOST_ENTRIES // max(1, len(self.c)) ** 2)
+        parts = []
+        for begin in range(0, len(t), size):
+            rows = slice(begin, begin + size)
+            own = {jet: values[rows] for jet, values in known.items()}
+            guesses = {jet: values[rows] for jet, values in rates.items()}
+            found: dict[Jet, Vector] = {}
+            for s in range(-max(self.c), last + 1):
+                jets = [(names[j], d + s) for j, d in enumerate(self.d) if d + s >= 0]
+                equations = [(i, c + s) for i, c in enumerate(self.c) if c + s >= 0]
+                # The last stages are square; before them, what the state has is left as it is.
+                jets = [jet for jet in jets if s >= 0 or jet not in own]
+                if jets:
+                    new = self._stage(equations, jets, t[rows], {**own, **found}, guesses)
+                    found.update(zip(jets, new, strict=True))
+            parts.append({jet: values for jet, values in found.items() if jet not in own})
+        return {jet: np.concatenate([part[jet] for part in parts]) for jet in parts[0]}
+
+    def _stage(
+        self,
+        equations: Sequence[tuple[int, int]],
+        jets: Sequence[Jet],
+        t: Vector,
+        known: Mapping[Jet, Vector],
+        guesses: Mapping[Jet, Vector],
+    ) -> npt.NDArray[np.float64]:
+        """Newton's method at all points, shape (jets, K)."""
+        graph, names = self.graph, self.model.names
+        index = {name: j for j, name in enumerate(names)}
+        roots = [graph.total_derivative(self.model.roots[i], order) for i, order in equations]
+        cols = {graph.variable(index[name], order): at for at, (name, order) in enumerate(jets)}
+        places, slopes = [], []
+        for row, root in enumerate(roots):
+            for leaf, slope in graph.gradient(root).items():
+                if leaf in cols:
+                    places.append((row, cols[leaf]))
+                    slopes.append(slope)
+        count, points = len(jets), len(t)
+        x = np.array([self._guess(jet, known, guesses, points) for jet in jets])
+        rows_, cols_ = (list(column) for column in zip(*places, strict=True)) if places else ([], [])
+        change = np.full(x.shape, np.inf)
+        # Equations that hold no unknown of the stage hold by those before.
+        for _ in range(MOST_ITERATIONS):
+            values = self._values([*roots, *slopes], t, {**known, **dict(zip(jets, x, strict=True))})
+            matrix = np.zeros((points, len(roots), count))
+            matrix[:, rows_, cols_] = values[len(roots) :].T
+            change = _solved(matrix, values[: len(roots)].T).T
+            x -= change
+            if bool((np.abs(change) <= SETTLED * (1.0 + np.abs(x)))[np.isfinite(change)].all()):
+                break
+        x = np.where(np.abs(change) <= ACCEPTED * (1.0 + np.abs(x)), x, np.nan)
+        return x
+
+    def _guess(
+        self, jet: Jet, known: Mapping[Jet, Vector], guesses: Mapping[Jet, Vector], points: int
+    ) -> Vector:
+        found = known.get(jet, guesses.get(jet))
+        return np.zeros(points) if found is None else np.where(np.isfinite(found), found, 0.0)
+
+    def _values(
+        self, nodes: Sequence[int], t: Vector, known: Mapping[Jet, Vector]
+    ) -> npt.NDArray[np.float64]:
+        """Values of expressions at all points, shape (nodes, K)."""
+        names, parameters = self.model.names, self.parameters
+        zero = np.zeros(len(t))
+
+        def value(leaf: Leaf) -> Any:
+            if leaf.kind == "u":
+                # A derivative beyond the last is written, but cancels.
+                return known.get((names[leaf.index], leaf.order), zero)
+            return t if leaf.kind == "t" else parameters[leaf.index]
+
+        found = self.graph.numeric([*nodes, self.graph.time()], value)[:-1]
+        return np.broadcast_to(found, (len(nodes), len(t)))
+
+
+def _solved(matrix: npt.NDArray[np.float64], rhs: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Solutions of linear systems, in the sense of least squares where they are not square."""
+    scale = np.abs(matrix).max(axis=2, initial=0.0)
+    scale = np.where(scale > 0.0, scale, 1.0)
+    rows, right = matrix / scale[:, :, None], rhs / scale
+    finite = np.isfinite(rows).all(axis=(1, 2)) & np.isfinite(right).all(axis=1)
+    found = np.full((len(rhs), matrix.shape[2]), np.nan)
+    rows, right = rows[finite], right[finite]
+    solve: Callable[[Any, Any], Any] = _square if matrix.shape[1] == matrix.shape[2] else _least
+    found[finite] = solve(rows, right)
+    return found
+
+
+def _square(rows: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    try:
+        found: npt.NDArray[np.float64] = np.linalg.solve(rows, right[:, :, None])[:, :, 0]
+    except np.linalg.LinAlgError:  # at one point or more
+        return _least(rows, right)
+    return found
+
+
+def _least(rows: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    found: npt.NDArray[np.float64] = (np.linalg.pinv(rows, rcond=1e-12) @ right[:, :, None])[:, :, 0]
+    return found

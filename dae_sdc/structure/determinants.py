@@ -1,0 +1,366 @@
+"""Determinants of the system Jacobian along a solution: where they vanish, the solution is not determined."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.structure.analysis import Structure, analyse
+from dae_sdc.structure.repair import repair
+from dae_sdc.structure.signature import listed
+from dae_sdc.symbolic.codegen import Compiled, compile_program
+from dae_sdc.symbolic.dag import MOVING, Leaf
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.program import Input, Program
+from dae_sdc.symbolic.symbols import name_of
+
+__all__ = ["Deficiency", "Determinants"]
+
+Vector = npt.NDArray[np.float64]
+
+LARGEST_EXPANDED: Final = 6
+"""Equations of a block whose determinant is an expression; that of a larger one is the product of pivots."""
+
+LARGEST: Final = 300
+"""Equations of a block that is looked at; the factors of a larger one would take longer than its steps."""
+
+TINY: Final = 1e-6
+"""Singular value, relative to the largest of a matrix in units of its usual rows and columns, that counts as
+zero."""
+
+DEEP: Final = 0.1
+"""Least value that the last three determinants foretell, relative to their sizes, that is worth a look."""
+
+SHARE: Final = 1e-2
+"""Part of a null vector, relative to its largest entry, from which on an equation takes part in it."""
+
+MOST_VALUES: Final = 6
+"""Values that a message lists."""
+
+
+@dataclass(frozen=True)
+class Deficiency:
+    """How the rank of a matrix falls at a place.
+
+    Parameters
+    ----------
+    what : str
+        The matrix: "the system Jacobian".
+    rank, size : int
+        Its rank there, and elsewhere.
+    equations : tuple of str
+        Those that depend on one another there.
+    values : tuple of (str, float)
+        Name and value of the unknowns that matter.
+    """
+
+    what: str
+    rank: int
+    size: int
+    equations: tuple[str, ...]
+    values: tuple[tuple[str, float], ...]
+
+    def __str__(self) -> str:
+        place = ", ".join(f"{name}={value:.6g}" for name, value in self.values[:MOST_VALUES])
+        more = ", ..." if len(self.values) > MOST_VALUES else ""
+        alone = len(self.equations) == 1
+        how = "has no gradient" if alone else "depend on one another"
+        return (
+            f"{self.what} has rank {self.rank} of {self.size}, where {listed(self.equations)} {how}"
+            f"{f' ({place}{more})' if place else ''}"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Block:
+    """Equations and unknowns of a diagonal block, and where its entries stand among all."""
+
+    rows: tuple[int, ...]
+    cols: tuple[int, ...]
+    places: tuple[tuple[int, int], ...]
+    nodes: tuple[int, ...]
+
+
+class Determinants:
+    r"""Determinants of the diagonal blocks of the system Jacobian as functions of the state of a problem.
+
+    The system Jacobian :math:`\partial f_i / \partial x_j^{(d_j - c_i)}` of a model, repaired where it is
+    singular everywhere, contains no derivatives but those in the equations, which the states of a problem of
+    the model hold, whether its index was reduced or not. It is block triangular, so that it is singular
+    where one of its diagonal blocks is. Blocks of numbers, and blocks that contain derivatives which a state
+    does not hold, as repairs may bring in, are left out.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    states : sequence of (int, int)
+        Unknown and order of the derivative of every entry of a state.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
+    """
+
+    def __init__(self, model: Any, states: Sequence[tuple[int, int]]) -> None:
+        found = analyse(model)
+        if not found.regular:
+            repaired = repair(model)
+            model, found = repaired.model, repaired.structure
+        self._graph: Graph = model.graph
+        self._names, self._equation_names = list(model.names), list(model.equation_names)
+        self._c = found.c.tolist()
+        self._place = {jet: at for at, jet in enumerate(states)}
+        self._blocks = self._collected(model, found)
+        small = [block for block in self._blocks if len(block.rows) <= LARGEST_EXPANDED]
+        large = [block for block in self._blocks if len(block.rows) > LARGEST_EXPANDED]
+        # An expanded determinant may be a number although its entries are none.
+        expanded = [(block, _determinant(self._graph, block)) for block in small]
+        expanded = [(block, node) for block, node in expanded if self._graph.mark[node] & MOVING]
+        self._blocks = [*(block for block, _ in expanded), *large]
+        self._expanded = len(expanded)
+        outputs = [node for _, node in expanded] + [node for block in large for node in block.nodes]
+        self._program = self._graph.program(outputs, self._given)
+        self.needs_derivatives = any(entry.kind == "du" for entry in self._program.inputs)
+
+    def __deepcopy__(self, memo: Any) -> Determinants:
+        return self  # nothing in it changes
+
+    def __len__(self) -> int:
+        """Number of determinants that change along a solution."""
+        return len(self._blocks)
+
+    @cached_property
+    def _compiled(self) -> Compiled:
+        return compile_program(self._program, "residual")
+
+    def _given(self, leaf: Leaf) -> Input | None:
+        if leaf.kind != "u":
+            return Input(leaf.kind, leaf.index)
+        jet = leaf.index, leaf.order
+        if jet in self._place:
+            return Input("u", self._place[jet])
+        before = leaf.index, leaf.order - 1
+        return Input("du", self._place[before]) if before in self._place else None
+
+    def _collected(self, model: Any, found: Structure) -> list[_Block]:
+        """Blocks whose entries change and are known, with the entries."""
+        graph, number = self._graph, np.full((2, found.size), -1)
+        for at, block in enumerate(found.fine):
+            number[0, block.rows] = number[1, block.cols] = at
+        entries: dict[int, list[tuple[int, int, int]]] = {}
+        for i, j, node in zip(*model.jacobian_nodes(found.c, found.d), strict=True):
+            if number[0, i] == number[1, j]:
+                entries.setdefault(int(number[0, i]), []).append((i, j, node))
+        blocks = []
+        for at, own in sorted(entries.items()):
+            rows, cols = (tuple(part.tolist()) for part in (found.fine[at].rows, found.fine[at].cols))
+            nodes = tuple(node for _, _, node in own)
+            varies = any(graph.mark[node] & MOVING for node in nodes)
+            known = all(self._given(leaf) is not None for leaf in graph.leaves_of(*nodes, veils=True))
+            if varies and known and len(rows) <= LARGEST:
+                places = tuple((rows.index(i), cols.index(j)) for i, j, _ in own)
+                blocks.append(_Block(rows, cols, places, nodes))
+        return blocks
+
+    def follower(self) -> Follower:
+        """What follows the determinants along a run."""
+        return Follower(self._compiled, self._expanded, self._blocks, len(self._place))
+
+    # What is singular, and how
+
+    @cached_property
+    def _entries(self) -> Program:
+        return self._graph.program([node for block in self._blocks for node in block.nodes], self._given)
+
+    def matrix(self, at: int, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
+        """A block, shape (k, k)."""
+        block = self._blocks[at]
+        first = sum(len(other.nodes) for other in self._blocks[:at])
+        entries = self._entries.evaluate(self._entries.arguments(t, u, du, p))
+        matrix = np.zeros((len(block.rows), len(block.rows)))
+        i, j = np.array(block.places, dtype=np.int64).T
+        matrix[i, j] = entries[first : first + len(block.nodes)]
+        return matrix
+
+    def deficiency(
+        self,
+        at: int,
+        place: tuple[float, Vector, Vector],
+        others: Iterable[tuple[float, Vector, Vector]],
+        p: Vector,
+        least: float = TINY,
+    ) -> Deficiency | None:
+        """How the rank of a block falls at a place; None where it does not.
+
+        Parameters
+        ----------
+        at : int
+            Number of the block.
+        place : (float, ndarray, ndarray)
+            Time, state and derivative.
+        others : iterable of the same
+            Places near it that tell the usual sizes of rows and columns.
+        p : ndarray
+            Values of the parameters.
+        least : float
+            Relative size of singular values that count as zero.
+        """
+        matrix = self.matrix(at, *place, p)
+        usual = sum((np.abs(self.matrix(at, *other, p)) for other in others), np.abs(matrix))
+        if not np.isfinite(usual).all():
+            return None
+        null = null_rows(matrix, usual, least)
+        if null is None:
+            return None
+        block, nullity = self._blocks[at], null.shape[1]
+        share = np.abs(null).max(axis=1)
+        involved = np.flatnonzero(share > SHARE * share.max()).tolist()
+        rows = [block.rows[i] for i in involved]
+        held = [i for i in block.rows if self._c[i] > 0]
+        what, size = "the system Jacobian", len(block.rows)
+        if len(held) < size and all(self._c[i] > 0 for i in rows):
+            what, size = "the Jacobian of the constraints", len(held)
+        values = self._that_matter(block, involved, place)
+        names = tuple(self._equation_names[i] for i in rows)
+        return Deficiency(what, size - nullity, size, names, values)
+
+    def _that_matter(
+        self, block: _Block, rows: Sequence[int], place: tuple[float, Vector, Vector]
+    ) -> tuple[tuple[str, float], ...]:
+        """Unknowns in the entries of some rows, with their values."""
+        nodes = [node for node, (i, _) in zip(block.nodes, block.places, strict=True) if i in rows]
+        found = []
+        for leaf in sorted(self._graph.leaves_of(*nodes, veils=True)):
+            source = self._given(leaf) if leaf.kind == "u" else None
+            if source is not None:
+                values = place[1] if source.kind == "u" else place[2]
+                found.append((name_of(self._names[leaf.index], leaf.order), float(values[source.index])))
+        return tuple(found)
+
+
+class Follower:
+    """Determinants along a run, with work space and what is known of the last steps.
+
+    Those of large blocks are in units of the first that were calculated.
+
+    Parameters
+    ----------
+    compiled : Compiled
+        Gives the determinants of small blocks and the entries of large ones.
+    expanded : int
+        Number of small blocks, which come first.
+    blocks : sequence of _Block
+        All blocks.
+    n : int
+        Number of unknowns of a state.
+    """
+
+    def __init__(self, compiled: Compiled, expanded: int, blocks: Sequence[_Block], n: int) -> None:
+        own = self._own = importlib.import_module("dae_sdc.structure._following")
+        self._compiled, count, large = compiled, len(blocks), blocks[expanded:]
+        side = max((len(block.rows) for block in large), default=0)
+        lengths = {
+            own.OUT: len(compiled.program.outputs),
+            own.SQUARE: side**2,
+            own.STATE: 2 * n,
+            own.MIDDLE: 2 * n,
+            own.VALUES: 3 * count,
+            own.BETWEEN: count,
+            own.SIGNS: count,
+            own.UNITS: count,
+            own.TIMES: 3,
+        }
+        ints = [0] * own.HEADER
+        ints[own.ADDRESS], ints[own.N], ints[own.BLOCKS] = compiled.address, n, count
+        ints[own.EXPANDED] = expanded
+        at = 0
+        for part, length in lengths.items():
+            ints[part], at = at, at + length
+        for block in large:
+            size = len(block.rows)
+            ints += [size, len(block.nodes), *(i * size + j for i, j in block.places)]
+        self._ints = np.array(ints, dtype=np.int64)
+        self._floats = np.full(at, np.nan)
+        self._floats[ints[own.SIGNS] : ints[own.SIGNS] + count] = 0.0
+
+    def _row(self, part: int, number: int = 0) -> Vector:
+        count = int(self._ints[self._own.BLOCKS])
+        at = int(self._ints[part]) + number * count
+        return self._floats[at : at + count].copy()
+
+    def values(self, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
+        """The determinants at a time and state, shape (blocks,); NaN where one has no value."""
+        self._own.values(self._ints, self._floats, p, t, u, du)
+        return self._row(self._own.BETWEEN)
+
+    def begin(self, t: float, u: Vector, du: Vector, p: Vector) -> None:
+        """Begin at a time and state."""
+        self._own.begin(self._ints, self._floats, p, t, u, du)
+
+    def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
+        """Go on to the end of a step, looking at the middle of the straight line to it, too.
+
+        Returns
+        -------
+        int
+            0, or the sum of 1 if a determinant has changed its sign, and 2 if one may have touched zero.
+        """
+        return int(self._own.follow(self._ints, self._floats, p, t, u, du, DEEP))
+
+    @property
+    def signs(self) -> Vector:
+        """Last signs of the determinants, 0 where nothing is known, shape (blocks,)."""
+        return self._row(self._own.SIGNS)
+
+
+def null_rows(matrix: Vector, usual: Vector, least: float = TINY) -> Vector | None:
+    """Left null vectors of a square matrix, as columns in units of its rows; None for a regular one.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (k, k)
+        The matrix.
+    usual : ndarray, shape (k, k)
+        Sizes of the entries, here or nearby, that tell those of rows and columns.
+    least : float
+        Relative size of singular values that count as zero; those that are as small as the smallest do, too.
+    """
+    rows, cols = np.ones(len(matrix)), np.ones(len(matrix))
+    for _ in range(3):
+        size = usual * rows[:, None] * cols
+        rows /= np.sqrt(np.where(size.max(axis=1) > 0.0, size.max(axis=1), 1.0))
+        cols /= np.sqrt(np.where(size.max(axis=0) > 0.0, size.max(axis=0), 1.0))
+    vectors, sizes, _ = np.linalg.svd(matrix * rows[:, None] * cols)
+    largest = float(max(sizes[0], 1.0 / len(matrix)))
+    if not sizes[-1] <= least * largest:
+        return None
+    rank = int((sizes > max(min(30.0 * sizes[-1], 1e-2 * largest), least * largest)).sum())
+    return np.asarray(vectors[:, rank:])
+
+
+def _determinant(graph: Graph, block: _Block) -> int:
+    """The determinant of a block as a node, expanded row by row."""
+    size = len(block.rows)
+    entries = [
+        [(j, node) for (i, j), node in zip(block.places, block.nodes, strict=True) if i == row]
+        for row in range(size)
+    ]
+    minors = {0: graph.one}
+    for row in entries:
+        found: dict[int, list[int]] = {}
+        for taken, minor in minors.items():
+            for j, node in row:
+                if taken >> j & 1:
+                    continue
+                product = graph.mul(node, minor)
+                swapped = (taken >> j).bit_count() % 2
+                found.setdefault(taken | 1 << j, []).append(graph.neg(product) if swapped else product)
+        minors = {taken: graph.add(*parts) for taken, parts in found.items()}
+    return minors.get((1 << size) - 1, graph.zero)

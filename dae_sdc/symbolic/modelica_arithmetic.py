@@ -1,0 +1,286 @@
+"""SymPy's expressions as they are written: only numbers are put together, and nothing is searched for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import sympy
+
+from dae_sdc.errors import InputError
+
+__all__ = [
+    "FUNCTIONS",
+    "choice",
+    "compared",
+    "divided",
+    "extent",
+    "extreme",
+    "minus",
+    "plus",
+    "power",
+    "rational",
+    "times",
+]
+
+_BITS: Final = 4096
+_HIGHEST_POWER: Final = 1_000_000
+_MOST_DIGITS: Final = 400
+_LARGEST_EXPONENT: Final = 308
+
+_ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
+
+_COMPARED: Final = {
+    "<": sympy.StrictLessThan,
+    "<=": sympy.LessThan,
+    ">": sympy.StrictGreaterThan,
+    ">=": sympy.GreaterThan,
+    "==": sympy.Equality,
+    "<>": sympy.Unequality,
+}
+_DECIDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "<": lambda a, b: a < b,
+    "<=": lambda a, b: a <= b,
+    ">": lambda a, b: a > b,
+    ">=": lambda a, b: a >= b,
+    "==": lambda a, b: a == b,
+    "<>": lambda a, b: a != b,
+}
+
+
+def rational(text: str) -> Any:
+    """The number that a text says, exactly."""
+    mantissa, _, exponent = text.lower().partition("e")
+    whole, _, part = mantissa.partition(".")
+    digits = (whole + part).lstrip("0")
+    if not digits:
+        return _ZERO
+    power = int(exponent or 0) if len(exponent) < 8 else 10**8 * (-1 if exponent[0] == "-" else 1)
+    if len(digits) > _MOST_DIGITS:
+        raise InputError(f"a number of {len(digits)} digits is too long; write fewer")
+    size = power - len(part) + len(digits)
+    if abs(size) > _LARGEST_EXPONENT:
+        raise InputError(f"the number {text} is too {'large' if size > 0 else 'small'}; use other units")
+    shift = power - len(part)
+    if shift >= 0:
+        return sympy.Integer(int(digits) * 10**shift)
+    return sympy.Rational(int(digits), 10**-shift)
+
+
+def _checked(number: Any) -> Any:
+    if number.p.bit_length() + number.q.bit_length() > _BITS:
+        raise InputError("a number that is computed here is too large; use other units")
+    return number
+
+
+def minus(value: Any) -> Any:
+    """The opposite of an expression."""
+    if value.is_Rational:
+        return -value
+    if value.is_Add:
+        return sympy.Add(*(minus(term) for term in value.args), evaluate=False)
+    if value.is_Mul and value.args[0].is_Rational:
+        return _product(-value.args[0], value.args[1:])
+    return _product(_MINUS_ONE, value.args if value.is_Mul else (value,))
+
+
+def plus(terms: Iterable[Any]) -> Any:
+    """The sum of expressions."""
+    number, rest = _ZERO, []
+    for term in terms:
+        for part in term.args if term.is_Add else (term,):
+            if part.is_Rational:
+                number = number + part
+            else:
+                rest.append(part)
+    if number != 0 or not rest:
+        rest.append(_checked(number))
+    return rest[0] if len(rest) == 1 else sympy.Add(*rest, evaluate=False)
+
+
+def _product(number: Any, factors: Sequence[Any]) -> Any:
+    if number == 0 or not factors:
+        return number
+    if number != 1:
+        factors = [_checked(number), *factors]
+    return factors[0] if len(factors) == 1 else sympy.Mul(*factors, evaluate=False)
+
+
+def times(factors: Iterable[Any]) -> Any:
+    """The product of expressions."""
+    number, rest = _ONE, []
+    for factor in factors:
+        for part in factor.args if factor.is_Mul else (factor,):
+            if part.is_Rational:
+                number = _checked(number * part)
+            else:
+                rest.append(part)
+    return _product(number, rest)
+
+
+def divided(value: Any, by: Any) -> Any:
+    """The quotient of two expressions."""
+    number, over, under = _ONE, [], []
+    for part in by.args if by.is_Mul else (by,):
+        if part.is_Rational:
+            number = _checked(number * part)
+        elif part.is_Pow and part.exp.is_Rational:
+            over.append(power(part.base, -part.exp))
+        else:
+            under.append(part)
+    if number == 0:
+        raise InputError("a division by zero; correct the divisor")
+    if under:
+        whole = under[0] if len(under) == 1 else sympy.Mul(*under, evaluate=False)
+        over.append(sympy.Pow(whole, _MINUS_ONE, evaluate=False))
+    return times([value, _ONE / number, *over])
+
+
+def power(base: Any, exponent: Any) -> Any:
+    """The power of an expression."""
+    if not exponent.is_Rational:
+        return sympy.Pow(base, exponent, evaluate=False)
+    if exponent == 1:
+        return base
+    if exponent == 0:
+        return _ONE
+    if abs(exponent) > _HIGHEST_POWER or exponent.q.bit_length() > 64:
+        raise InputError(f"the exponent {float(exponent):.6g} is too large or too long; write another form")
+    if base.is_Rational:
+        if base == 0:
+            if exponent < 0:
+                raise InputError("a division by zero: a negative power of 0; correct the base")
+            return _ZERO
+        if base == 1:
+            return base
+        bits = base.p.bit_length() + base.q.bit_length()
+        if exponent.is_Integer:
+            if bits * abs(int(exponent)) <= _BITS:
+                return base**exponent
+        elif base < 0:
+            raise InputError(f"{base}^({exponent}) is no real number; correct the base")
+    return sympy.Pow(base, exponent, evaluate=False)
+
+
+def compared(sign: str, left: Any, right: Any) -> Any:
+    """A comparison."""
+    if left.is_Rational and right.is_Rational:
+        return sympy.true if _DECIDED[sign](left, right) else sympy.false
+    return _COMPARED[sign](left, right, evaluate=False)
+
+
+def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
+    """The value of the first of some conditions that holds; what can be told now is."""
+    kept: list[tuple[Any, Any]] = []
+    for condition, value in branches:
+        if condition == sympy.false:
+            continue
+        if condition == sympy.true:
+            other = value
+            break
+        kept.append((value, condition))
+    if not kept:
+        return other
+    return sympy.Piecewise(*kept, (other, sympy.true), evaluate=False)
+
+
+def _one(function: Any) -> Callable[..., Any]:
+    return lambda a: function(a, evaluate=False)
+
+
+def _sign_of(a: Any) -> Any:
+    return sympy.sign(a, evaluate=False)
+
+
+def _floor(a: Any) -> Any:
+    return sympy.Integer(a.p // a.q) if a.is_Rational else sympy.floor(a, evaluate=False)
+
+
+def _mod(a: Any, b: Any) -> Any:
+    return plus([a, minus(times([_floor(divided(a, b)), b]))])
+
+
+def _div(a: Any, b: Any) -> Any:
+    """The quotient without its fraction."""
+    whole = divided(a, b)
+    if whole.is_Rational:
+        return sympy.Integer(int(whole))
+    return times([_sign_of(whole), _floor(sympy.Abs(whole, evaluate=False))])
+
+
+def _rem(a: Any, b: Any) -> Any:
+    return plus([a, minus(times([_div(a, b), b]))])
+
+
+def _log10(a: Any) -> Any:
+    return divided(sympy.log(a, evaluate=False), sympy.log(10, evaluate=False))
+
+
+def _semi_linear(x: Any, right: Any, left: Any) -> Any:
+    return choice([(compared(">=", x, _ZERO), times([right, x]))], times([left, x]))
+
+
+FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
+    **{
+        name: (1, _one(getattr(sympy, name)))
+        for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log".split()
+    },
+    "ln": (1, _one(sympy.log)),
+    "arcsin": (1, _one(sympy.asin)),
+    "arccos": (1, _one(sympy.acos)),
+    "arctan": (1, _one(sympy.atan)),
+    "atan2": (2, lambda y, x: sympy.atan2(y, x, evaluate=False)),
+    "log10": (1, _log10),
+    "sqrt": (1, lambda a: power(a, sympy.Rational(1, 2))),
+    "abs": (1, lambda a: abs(a) if a.is_Rational else sympy.Abs(a, evaluate=False)),
+    "sign": (1, _sign_of),
+    "signum": (1, _sign_of),
+    "floor": (1, _floor),
+    "integer": (1, _floor),
+    "ceil": (1, lambda a: minus(_floor(minus(a)))),
+    "mod": (2, _mod),
+    "rem": (2, _rem),
+    "div": (2, _div),
+    "semiLinear": (3, _semi_linear),
+}
+"""Functions of numbers, each with the number of its arguments."""
+
+
+def extreme(largest: bool, values: Sequence[Any]) -> Any:
+    """The largest or the smallest of some expressions."""
+    found = values[0]
+    for value in values[1:]:
+        if found.is_Rational and value.is_Rational:
+            found = max(found, value) if largest else min(found, value)
+        else:
+            found = (sympy.Max if largest else sympy.Min)(found, value, evaluate=False)
+    return found
+
+
+def extent(value: Any, known: dict[int, tuple[int, int, Any]]) -> tuple[int, int]:
+    """How deep an expression is nested, and how long it is written.
+
+    Parameters
+    ----------
+    value : sympy.Basic
+        The expression.
+    known : dict
+        What was found before, by identity; the expressions are kept in it, so that they live.
+    """
+    stack = [value]
+    while stack:
+        item = stack[-1]
+        if id(item) in known:
+            stack.pop()
+            continue
+        missing = [part for part in item.args if id(part) not in known]
+        if missing:
+            stack.extend(missing)
+            continue
+        stack.pop()
+        depth, size = 0, 1
+        for part in item.args:
+            deep, long, _ = known[id(part)]
+            depth, size = max(depth, deep), size + long
+        known[id(item)] = depth + 1, size, item
+    return known[id(value)][:2]

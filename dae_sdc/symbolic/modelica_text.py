@@ -1,0 +1,107 @@
+"""The words of a Modelica text, and messages that say where in it something is wrong."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from bisect import bisect_right
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+from dae_sdc.errors import InputError
+
+__all__ = ["KEYWORDS", "Source", "Token", "similar", "tokens"]
+
+KEYWORDS: Final = frozenset(
+    "algorithm and annotation block break class connect connector constant constrainedby der discrete each "
+    "else elseif elsewhen encapsulated end enumeration equation expandable extends external false final flow "
+    "for function if import impure in initial inner input loop model not operator or outer output package "
+    "parameter partial protected public pure record redeclare replaceable return stream then true type when "
+    "while within".split()
+)
+
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<blank>[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/)
+    |(?P<name>[A-Za-z_]\w*)
+    |(?P<number>(?:\d+(?:\.(?!\.)\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+    |(?P<quoted>'[^'\\\n]*(?:\\.[^'\\\n]*)*')
+    |(?P<text>"[^"\\]*(?:\\.[^"\\]*)*")
+    |(?P<sign>:=|==|<>|<=|>=|\.[-+*/^]|[-+*/^=<>()\[\]{},;:.$])
+    """,
+    re.VERBOSE | re.DOTALL | re.ASCII,
+)
+
+
+class Token(NamedTuple):
+    """A word of a text: its kind, itself, and where it begins."""
+
+    kind: str
+    text: str
+    at: int
+
+
+class Source:
+    """A text with the name of its file.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    file : str
+        Name of the file in messages.
+    """
+
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.file = " ".join(file.split())
+        self._ends = [match.start() for match in re.finditer("\n", text)]
+
+    def line(self, at: int) -> int:
+        """The line, from 1, of a place in the text."""
+        return bisect_right(self._ends, at - 1) + 1
+
+    def error(self, at: int, message: str) -> InputError:
+        """An error with the line of a place in the text."""
+        return InputError(f"{self.file}:{self.line(at)}: {' '.join(message.split())}")
+
+
+def similar(name: str, known: Iterable[str]) -> str:
+    """What was probably meant, as the end of a message."""
+    close = difflib.get_close_matches(name, list(known), n=1)
+    return f"; did you mean {close[0]}?" if close else ""
+
+
+def tokens(source: Source) -> list[Token]:
+    """The words of a text; the last one is its end.
+
+    Raises
+    ------
+    InputError
+        If there is a character that no word begins with, or a string or comment that does not end.
+    """
+    text, found, at = source.text, [], 0
+    match_at = _TOKEN.match
+    while at < len(text):
+        match = match_at(text, at)
+        if match is None:
+            raise _no_token(source, at)
+        kind = match.lastgroup or ""
+        if kind != "blank":
+            word = match[0]
+            found.append(Token("word" if word in KEYWORDS else kind, word, at))
+        at = match.end()
+    found.append(Token("end", "the end of the text", len(text)))
+    return found
+
+
+def _no_token(source: Source, at: int) -> InputError:
+    text = source.text
+    if text.startswith("/*", at):
+        return source.error(at, "a comment that begins here never ends; close it with */")
+    if text[at] == '"':
+        return source.error(at, 'a string that begins here never ends; close it with "')
+    if text[at] == "'":
+        return source.error(at, "a quoted name that begins here never ends; close it with '")
+    shown = text[at] if text[at].isprintable() else ascii(text[at])
+    return source.error(at, f"the character {shown} means nothing in Modelica; remove it or quote the name")

@@ -1,0 +1,433 @@
+"""Every consistent start of a model: against exact solutions, and known numbers of assembly modes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy.optimize import brentq
+from scipy.special import lambertw
+
+import dae_sdc as ds
+from dae_sdc.cli import main
+from dae_sdc.initial.consistent import Initial
+from dae_sdc.problems._models import MODELS
+
+GRAVITY = 9.81
+X, Y, Z = sp.symbols("x y z", real=True)
+
+
+def pendulum() -> ds.Model:
+    """Unit mass on a rod of unit length; with this multiplier lambda = x'^2 + y'^2 - g y."""
+    model = ds.Model("swing")
+    x, y, tension = model.variables("x y lambda")
+    model.equation(model.der(x, 2) + tension * x, name="force x")
+    model.equation(model.der(y, 2) + tension * y + GRAVITY, name="force y")
+    model.equation(x**2 + y**2 - 1, name="length")
+    return model
+
+
+def algebraic(*equations: Any, fixed: Any = None, **start: float) -> Initial:
+    """All starts of u' = 0 and some equations in x, y and z."""
+    model = ds.Model("algebra")
+    symbols = set().union(*(sp.sympify(equation).free_symbols for equation in equations))
+    for letter in sorted(symbol.name for symbol in symbols - {sp.Symbol("u", real=True)}):
+        model.variable(letter, start.get(letter))
+    model.equation(model.der(model.variable("u", start.get("u", 0.0))), name="rest")
+    for number, equation in enumerate(equations):
+        model.equation(equation, name=f"law {number}")
+    return ds.initial(model, every=True, fixed=fixed)
+
+
+def found_in(start: Initial, *names: str) -> list[tuple[float, ...]]:
+    return sorted(tuple(one[name] for name in names) for one in start.solutions)
+
+
+def roots_between(function: Callable[[float], float], low: float, high: float) -> list[float]:
+    """Simple roots on an interval by changes of sign on a fine grid."""
+    grid = np.linspace(low, high, 4001) + 1e-7
+    values = np.array([function(float(at)) for at in grid])
+    return [
+        float(brentq(function, grid[i], grid[i + 1], xtol=1e-13))
+        for i in np.flatnonzero(values[1:] * values[:-1] < 0.0)
+    ]
+
+
+# --- pendula ------------------------------------------------------------------------------------------------
+
+
+def test_both_sides_of_a_pendulum() -> None:
+    start = ds.initial(pendulum(), every=True, fixed={"x": 0.6, "der(x)": 0.4}, guesses={"y": -0.5})
+    assert len(start.solutions) == 2
+    for one, y in zip(start.solutions, (-0.8, 0.8), strict=True):
+        rate = -0.6 * 0.4 / y
+        tension = 0.4**2 + rate**2 - GRAVITY * y
+        expected = {"x": 0.6, "y": y, "der(x)": 0.4, "der(y)": rate, "lambda": tension}
+        expected |= {"der(x, 2)": -0.6 * tension, "der(y, 2)": -y * tension - GRAVITY}
+        assert dict(one) == pytest.approx(expected, abs=1e-12)
+    np.testing.assert_allclose(start.u, [0.6, -0.8, 0.4, 0.3, 0.4**2 + 0.3**2 + GRAVITY * 0.8], atol=1e-12)
+    assert [(block.stage, block.kind, block.paths) for block in start.blocks] == [
+        (0, "polynomial", 2),
+        (1, "linear", 0),
+        (2, "linear", 0),
+    ]
+    assert [change.name for change in start.changed] == ["y"]
+
+
+def test_a_fixed_multiplier_leaves_four_starts() -> None:
+    # lambda = v^2 - g y, and v is along the circle: v = +-sqrt(lambda + g y), for both y.
+    start = ds.initial(pendulum(), every=True, fixed={"x": 0.6, "lambda": 20.0}, guesses={"y": 0.5})
+    expected = []
+    for y in (-0.8, 0.8):
+        speed = math.sqrt(20.0 + GRAVITY * y)
+        expected += [(y, speed * y, -speed * 0.6), (y, -speed * y, speed * 0.6)]
+    np.testing.assert_allclose(found_in(start, "y", "der(x)", "der(y)"), sorted(expected), atol=1e-10)
+
+
+def test_fixed_velocities_move_positions_that_are_guessed() -> None:
+    start = ds.initial(
+        pendulum(), every=True, fixed={"der(x)": 1.0, "der(y)": 0.0}, guesses={"x": 0.6, "y": 0.8}
+    )
+    # x x' + y y' = 0 wants x = 0.
+    np.testing.assert_allclose(found_in(start, "x", "y"), [(0.0, -1.0), (0.0, 1.0)], atol=1e-12)
+    assert start.values["y"] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("x2", "count"), [(0.3, 2), (0.01, 4)])
+def test_the_tension_of_one_pendulum_is_the_length_of_the_next(x2: float, count: int) -> None:
+    given = {"x1": 0.1, "x2": x2, "der(x1)": 0.0, "der(x2)": 0.0}
+    start = ds.initial("pendula", every=True, fixed=given)
+    expected = []
+    for y1 in (-math.sqrt(0.99), math.sqrt(0.99)):
+        length = 1.0 + 0.1 * 9.8 * y1
+        if length > x2:
+            side = math.sqrt(length**2 - x2**2)
+            expected += [(y1, -side), (y1, side)]
+    assert len(expected) == count
+    np.testing.assert_allclose(found_in(start, "y1", "y2"), sorted(expected), atol=1e-11)
+
+
+@pytest.mark.parametrize(("order", "solved"), [(["x", "y"], "y"), (["y", "x"], "x")])
+def test_the_first_guesses_choose(order: list[str], solved: str) -> None:
+    values = {"x": 0.6, "y": 0.7}
+    start = ds.initial(pendulum(), every=True, guesses={name: values[name] for name in order})
+    first = start.blocks[0]
+    assert (first.chosen, first.values) == ((order[0],), (solved,))
+    assert start.values[order[0]] == values[order[0]]
+    assert start.values[solved] == pytest.approx(math.sqrt(1.0 - values[order[0]] ** 2))
+    assert order[0] in start.free
+    assert solved not in start.free
+
+
+def test_a_guess_on_which_nothing_else_depends_is_solved_for() -> None:
+    # At (1, 0) the length says nothing about a change of y: x follows from y there, and not y from x.
+    start = ds.initial(pendulum(), every=True, guesses={"x": 1.0, "y": 0.0, "der(x)": 0.0, "der(y)": 2.0})
+    np.testing.assert_allclose(found_in(start, "x", "der(x)"), [(-1.0, 0.0), (1.0, 0.0)], atol=1e-12)
+    assert start.changed == ()
+    assert start.values["lambda"] == pytest.approx(4.0)
+
+
+# --- linkages -----------------------------------------------------------------------------------------------
+
+
+def test_the_slider_crank_of_the_thesis_has_two_starts() -> None:
+    crank, speed = math.pi / 4, 0.3
+    given = {"crank": crank, "der(crank)": speed}
+    start = ds.initial("slider-crank-4", every=True, fixed=given)
+    first = start.blocks[0]
+    # c = (2, 0, 0, 0): the height alone is differentiated twice.
+    assert (first.stage, first.equations, first.values) == (0, ("height of the slider",), ("rod",))
+    assert max(block.stage for block in start.blocks) == 2
+    swing = -math.asin(math.sin(crank) / 2)
+    expected = []
+    for rod in (swing, -math.pi - swing):
+        rate = -math.cos(crank) * speed / (2.0 * math.cos(rod))
+        expected.append((rod, 2.0 * math.cos(rod) + math.cos(crank), rate))
+    np.testing.assert_allclose(found_in(start, "rod", "x", "der(rod)"), sorted(expected), atol=1e-12)
+    assert start.values["rod"] == pytest.approx(swing)  # nearest to the start of the model
+
+
+def test_an_angle_is_the_one_nearest_to_its_guess() -> None:
+    start = ds.initial(
+        "slider-crank-4", every=True, fixed={"crank": math.pi / 4}, guesses={"rod": 2.0 * math.pi}
+    )
+    swing = -math.asin(math.sin(math.pi / 4) / 2)
+    assert start.values["rod"] == pytest.approx(2.0 * math.pi + swing)
+
+
+BARS = (4.0, 1.0, 3.5, 3.0)
+
+
+def four_bar(angle: float) -> list[tuple[float, float]]:
+    """Angles of coupler and rocker, from the points at which two circles meet."""
+    ground, crank, coupler, rocker = BARS
+    pin = crank * np.array([math.cos(angle), math.sin(angle)])
+    across = np.array([ground, 0.0]) - pin
+    distance = float(np.hypot(*across))
+    along = (distance**2 + coupler**2 - rocker**2) / (2.0 * distance)
+    height = math.sqrt(coupler**2 - along**2)
+    unit = across / distance
+    found = []
+    for side in (-height, height):
+        end = pin + along * unit + side * np.array([-unit[1], unit[0]])
+        found.append(
+            (
+                math.atan2(end[1] - pin[1], end[0] - pin[0]),
+                math.atan2(end[1], end[0] - ground),
+            )
+        )
+    return sorted(found)
+
+
+@pytest.mark.parametrize("relative", [False, True])
+def test_a_four_bar_linkage_has_two_assembly_modes(relative: bool) -> None:
+    ground, crank, coupler, rocker = BARS
+    model = ds.Model("four-bar")
+    a, b, c = model.variables("a b c")
+    model.equation(model.der(a) - 1)
+    turned = b
+    if relative:
+        # The same with a joint angle behind a gear, which is an angle outside of sine and cosine too.
+        joint, motor = model.variables("joint motor")
+        model.equation(b - a - joint, name="joint")
+        model.equation(joint - 2 * motor, name="gear")
+        turned = a + 2 * motor
+    model.equation(crank * sp.cos(a) + coupler * sp.cos(b) - ground - rocker * sp.cos(c), name="across")
+    model.equation(crank * sp.sin(a) + coupler * sp.sin(turned) - rocker * sp.sin(c), name="up")
+    start = ds.initial(model, every=True, fixed={"a": 0.7})
+    np.testing.assert_allclose(found_in(start, "b", "c"), four_bar(0.7), atol=1e-12)
+    loop = start.blocks[-1]
+    assert (loop.kind, loop.paths, loop.complex, loop.real) == ("polynomial", 4, 0, 2)
+
+
+BASE = ((0.0, 0.0), (2.5, 0.3), (1.0, 2.2))
+PLATE = ((0.0, 0.0), (1.3, 0.1), (0.4, 0.9))
+LEGS = (1.2, 1.5, 1.3)
+
+
+def platform(**settings: Any) -> Initial:
+    """A plate on three legs of given lengths: the planar 3-RPR robot."""
+    model = ds.Model("platform")
+    x, y, turn = model.variables("x y turn")
+    for number, ((bx, by), (px, py), leg) in enumerate(zip(BASE, PLATE, LEGS, strict=True)):
+        right = x + px * sp.cos(turn) - py * sp.sin(turn) - bx
+        up = y + px * sp.sin(turn) + py * sp.cos(turn) - by
+        model.equation(right**2 + up**2 - leg**2, name=f"leg {number}")
+    return ds.initial(model, every=True, **settings)
+
+
+def place_for(turn: float) -> tuple[float, float, float]:
+    """x, y from the differences of the lengths, which are linear in them, and what the first length lacks."""
+    points = np.array(
+        [
+            (px * math.cos(turn) - py * math.sin(turn) - bx, px * math.sin(turn) + py * math.cos(turn) - by)
+            for (bx, by), (px, py) in zip(BASE, PLATE, strict=True)
+        ]
+    )
+    sizes = (points**2).sum(axis=1) - np.array(LEGS) ** 2
+    matrix = 2.0 * (points[1:] - points[0])
+    x, y = np.linalg.solve(matrix, sizes[0] - sizes[1:])
+    lack = (x**2 + y**2 + 2.0 * (points[0] @ (x, y)) + sizes[0]) * np.linalg.det(matrix) ** 2
+    return float(x), float(y), float(lack)
+
+
+def test_the_planar_platform_has_six_assembly_modes() -> None:
+    start = platform()
+    block = start.blocks[0]
+    # Merlet: at most 6, all of them complex or real.
+    assert (block.paths, block.complex + block.real, block.lost) == (16, 6, 0)
+    turns = roots_between(lambda turn: place_for(turn)[2], -math.pi, math.pi)
+    expected = sorted((*place_for(turn)[:2], turn) for turn in turns)
+    assert len(expected) == block.real
+    np.testing.assert_allclose(found_in(start, "x", "y", "turn"), expected, atol=1e-9)
+
+
+def test_paths_in_parallel_lead_to_the_same_starts() -> None:
+    one, two = platform(), platform(workers=2)
+    assert [dict(start) for start in one.solutions] == [dict(start) for start in two.solutions]
+
+
+def test_andrews_mechanism_has_its_published_start_among_others() -> None:
+    start = ds.initial("andrews", every=True)
+    assert start.changed == ()
+    assert start.violated == ()
+    # A second way of closing each of two loops, beside the published one.
+    assert len(start.solutions) == len({tuple(np.round(list(one.values()), 6)) for one in start.solutions})
+    assert all(block.lost == 0 for block in start.blocks)
+
+
+def test_a_model_that_is_repaired_has_its_start_among_others() -> None:
+    known = ds.initial("robot-arm", restarts=0)
+    start = ds.initial("robot-arm", every=True)
+    assert any("repaired" in remark for remark in start.remarks)
+    for name in known.names:
+        assert start.values[name] == pytest.approx(known.values[name], abs=1e-8)
+
+
+# --- functions and choices ----------------------------------------------------------------------------------
+
+
+def test_branches_of_absolute_values_and_pieces() -> None:
+    start = algebraic(
+        sp.Abs(X - 1) + X**2 - 3, sp.Piecewise((Y**2 - 4, Y < 0), (Y - 5, True)), sp.Max(Z, 2 * Z) + Z - 6
+    )
+    # x^2 + x - 4 for x > 1, x^2 - x - 2 below; y^2 = 4 below 0, y = 5 above; 3 z = 6 above 0, 2 z = 6 below.
+    pairs = [(x, y, 2.0) for x in (-1.0, (math.sqrt(17) - 1) / 2) for y in (-2.0, 5.0)]
+    np.testing.assert_allclose(found_in(start, "x", "y", "z"), sorted(pairs), atol=1e-12)
+    assert {block.kind for block in start.blocks} <= {"linear", "polynomial"}
+
+
+def test_pieces_whose_conditions_are_known_are_no_choices() -> None:
+    u = sp.Symbol("u", real=True)
+    start = algebraic(sp.Piecewise((X**2 - 4, u < 1), (sp.exp(X) - 2, True)), u=0.5)
+    assert found_in(start, "x") == [(-2.0,), (2.0,)]
+    assert start.blocks[-1].paths == 2
+
+
+def test_more_branches_than_can_be_tried() -> None:
+    letters = sp.symbols("x1:8", real=True)
+    ring = [sp.Abs(a) + b - 2 for a, b in zip(letters, [*letters[1:], letters[0]], strict=True)]
+    start = algebraic(*ring)
+    assert "branches" in start.blocks[-1].reason
+    assert any(
+        all(value == pytest.approx(1.0) for name, value in one.items() if "x" in name)
+        for one in start.solutions
+    )
+
+
+def test_roots_and_denominators_do_not_add_solutions() -> None:
+    # x = 2 but not -1; y = -1 but not 1; z^(2/3) = 4 for z = 8.
+    start = algebraic(sp.sqrt(X + 2) - X, Y**2 / (Y - 1) - 1 / (Y - 1), Z ** sp.Rational(2, 3) - 4)
+    np.testing.assert_allclose(found_in(start, "x", "y", "z"), [(2.0, -1.0, 8.0)], atol=1e-10)
+    assert all(block.kind in ("linear", "polynomial") for block in start.blocks)
+
+
+def test_multiples_and_halves_of_an_angle() -> None:
+    start = algebraic(sp.sin(2 * X) - sp.cos(X / 2) * sp.Rational(2, 3))
+    expected = roots_between(lambda x: math.sin(2 * x) - math.cos(x / 2) * 2 / 3, -2 * math.pi, 2 * math.pi)
+    assert len(expected) == 6 or len(expected) == 8
+    values = [value for (value,) in found_in(start, "x")]
+    # -pi and pi are apart by half the period, 4 pi.
+    np.testing.assert_allclose(np.sort(values), np.sort(expected), atol=1e-10)
+
+
+def test_an_exponential_is_solved_from_random_starts() -> None:
+    model = ds.Model("diode")
+    u, v, i = model.variables("u v i", start=[0.5, 0.6, 0.0])
+    model.equation(model.der(u) + i, name="capacitor")
+    model.equation(i - 1e-3 * (sp.exp(v / 0.025) - 1), name="diode")
+    model.equation(u - v - 100 * i, name="loop")
+    start = ds.initial(model, every=True)
+    # i + 1e-3 = 1e-3 exp((u - 100 i) / 0.025).
+    ratio = 100.0 * 1e-3 / 0.025
+    expected = 0.025 / 100.0 * lambertw(ratio * math.exp((0.5 + 0.1) / 0.025)).real - 1e-3
+    assert found_in(start, "i") == [(pytest.approx(expected, rel=1e-9),)]
+    assert [block.reason for block in start.blocks if block.kind == "newton"] == ["the function exp"]
+    assert any("may be missing" in remark for remark in start.remarks)
+    assert start.singular == ()
+
+
+def test_newtons_method_finds_several_solutions() -> None:
+    start = algebraic(sp.exp(X) - 3 * X)
+    expected = [-float(lambertw(-1 / 3, branch).real) for branch in (0, -1)]
+    np.testing.assert_allclose([value for (value,) in found_in(start, "x")], sorted(expected), atol=1e-9)
+
+
+def test_a_linear_circuit_is_solved_directly() -> None:
+    model = ds.Model("ladder")
+    v1, v2, i = model.variables("v1 v2 i", start=[1.0, 0.0, 0.0])
+    model.equation(2e-6 * model.der(v1) + i, name="capacitor")
+    model.equation(v1 - v2 - 100 * i, name="first")
+    model.equation(v2 - 50 * i, name="second")
+    start = ds.initial(model, every=True)
+    assert {block.kind for block in start.blocks} == {"linear"}
+    assert start.values["i"] == pytest.approx(1.0 / 150.0)
+    assert start.values["der(v1)"] == pytest.approx(-1.0 / 150.0 / 2e-6)
+    assert len(start.solutions) == 1
+
+
+# --- singular blocks ----------------------------------------------------------------------------------------
+
+
+def equal_bars() -> ds.Model:
+    model = ds.Model("equal bars")
+    crank, rod, force = model.variables("crank rod force")
+    model.equation(sp.sin(crank) + sp.sin(rod), name="height")
+    model.equation(model.der(crank, 2) + sp.cos(crank) * force, name="moment crank")
+    model.equation(model.der(rod, 2) + sp.cos(rod) * force, name="moment rod")
+    return model
+
+
+def test_a_singular_start_is_told_with_its_rank() -> None:
+    start = ds.initial(equal_bars(), every=True, fixed={"crank": math.pi / 2})
+    assert start.values["rod"] == pytest.approx(-math.pi / 2, abs=1e-6)
+    assert [(one.stage, one.rank, one.size) for one in start.singular] == [(0, 0, 1), (1, 0, 1), (2, 2, 3)]
+    assert "rank 0 of 1" in str(start)
+    regular = ds.initial(equal_bars(), every=True, fixed={"crank": 0.3})
+    assert regular.singular == ()
+    np.testing.assert_allclose(
+        [value for (value,) in found_in(regular, "rod")], [0.3 - math.pi, -0.3], atol=1e-12
+    )
+
+
+def test_a_start_that_ends_in_a_singular_block_is_no_solution_but_told() -> None:
+    # (3 y^2 - 2 y) y' = 1 has no solution at y = 0, which is a double root of y^2 (y - 1) = 0.
+    model = ds.Model("double")
+    y, z = model.variables("y z")
+    model.equation(model.der(y) - z, name="rate")
+    model.equation(y**2 * (y - 1) - model.t, name="law")
+    start = ds.initial(model, every=True)
+    assert [one["y"] for one in start.solutions] == pytest.approx([1.0], abs=1e-9)
+    assert start.values["z"] == pytest.approx(1.0)
+    assert [(one.stage, one.rank, one.size, bool(one.ended)) for one in start.singular] == [
+        (0, 0, 1, False),
+        (1, 0, 1, True),
+    ]
+    assert start.singular[1].values == pytest.approx({"y": 0.0}, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"fixed": {"x": 2.0}}, "no real solution at t=0 with x = 2, but 2 complex ones; fix other values"),
+        ({"guesses": {"x": 2.0}}, "2 complex ones; give other guesses"),
+        ({"fixed": {"x": 0.6, "y": 0.9}}, "'x', 'y' of model swing contradict 'length'.*left with 0.17"),
+        (
+            {"fixed": {"x": 0.6, "y": 0.8, "der(x)": 1.0, "der(y)": 1.0}},
+            "contradict 'derivative of length'",
+        ),
+    ],
+)
+def test_contradictions_are_said_in_one_line(given: Any, words: str) -> None:
+    with pytest.raises(ds.InconsistentStateError, match=words) as caught:
+        ds.initial(pendulum(), every=True, **given)
+    assert "\n" not in str(caught.value)
+
+
+def test_fixed_values_that_follow_from_others_are_allowed() -> None:
+    start = ds.initial(pendulum(), every=True, fixed={"x": 0.6, "y": -0.8, "der(x)": 0.4, "der(y)": 0.3})
+    assert found_in(start, "lambda") == [(pytest.approx(0.25 + GRAVITY * 0.8),)]
+
+
+def test_only_models_have_every_start() -> None:
+    with pytest.raises(ds.InputError, match="of a model only"):
+        ds.initial("simple", every=True)
+    with pytest.raises(ds.InputError, match="workers must be"):
+        ds.initial("pendulum", every=True, workers=0)
+
+
+def test_the_command_shows_blocks_and_solutions(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["initial", "pendulum", "--every", "--fixed", "x=0.6", "--workers", "1"]) == 0
+    shown = capsys.readouterr().out
+    assert "B_0: length -> y: polynomial, 2 paths, 0 complex, 2 real" in shown
+    assert "2 solutions" in shown
+
+
+def test_the_many_starts_of_a_chain_are_cut_to_the_nearest() -> None:
+    start = ds.initial(MODELS["pendulum-chain"](8), every=True)
+    assert len(start.solutions) == 128
+    assert any("nearest to the guesses were kept" in remark for remark in start.remarks)
