@@ -43,7 +43,7 @@ TOUCHED = 1e-3
 SAMPLES = 33
 """Places within a step at which a determinant is looked at for two changes of its sign."""
 
-AHEAD = 20
+AHEAD = 13
 """Places ahead of a failed step at which determinants are looked at."""
 
 MOST_AHEAD = 50
@@ -64,14 +64,15 @@ HESITANT = 0.1
 MOST_LEAPS = 4
 """Tries of such steps."""
 
+AGAIN = 0.1
+"""Distance, relative to that of the last try which failed, from which on one tries again."""
+
 LEAP = 0.5
 """Least size of such a step, relative to those before."""
 
-MOST_AT_START = 20
-"""Blocks whose rank is looked at at the start of a run, where nothing tells the sizes of determinants."""
-
-EXACT = 1e-12
-"""Relative size of singular values that count as zero at the start."""
+EXACT, ASIDE = 1e-9, 1e-2
+"""Determinant and singular values that count as zero at the start of a run, relative to those at a state beside it
+that differs by this part of 1 + the sizes of the unknowns."""
 
 MOST_PLACES = 5
 """Singular points that a message names."""
@@ -106,7 +107,7 @@ class Watched(Protocol):
         """Begin a run."""
 
     def follow(self, place: Place) -> int:
-        """Go on to the end of a step: 1 if a determinant has changed its sign, 2 if one may have been zero."""
+        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
         """How a rank falls at a place; None where it does not."""
@@ -213,20 +214,18 @@ def watched(problem: Any) -> Watched | None:
     return found if found is not None and len(found) else None
 
 
-def default_way(problem: Any, on_manifold: bool) -> str | None:
+def default_way(problem: Any) -> str | None:
     """What is done at singular points where the user does not say: "stop", "pass", or None to not look.
 
     Parameters
     ----------
     problem : ProblemDAE
-        The equations.
-    on_manifold : bool
-        Whether the method keeps the constraints, and notices singular points itself.
+        Equations of first order may have several solutions through such a point. Quasilinear ones go on along
+        the one that is smooth, whatever the method.
     """
-    if on_manifold:
-        return "pass"
-    branches = isinstance(problem, QuasilinearProblem) and problem.kind in FIRST_ORDER
-    return "stop" if branches or isinstance(problem, ModelProblem) else None
+    if isinstance(problem, QuasilinearProblem):
+        return "pass" if problem.kind in FIRST_ORDER else None
+    return "stop" if isinstance(problem, ModelProblem) else None
 
 
 @dataclass(frozen=True)
@@ -283,6 +282,26 @@ def _end(u: Any, t: float, found: Watched) -> Place:
     return Place(float(t), values, np.full(values.shape, np.nan) if found.needs_derivatives else values)
 
 
+@dataclass
+class _Leap:
+    """A step that is to lead over a singular point.
+
+    Parameters
+    ----------
+    over : float
+        Time of the point.
+    at : int
+        Number of the determinant that vanishes there.
+    back : float
+        Size of the next step if this fails.
+    """
+
+    over: float
+    at: int
+    back: float
+    tries: int = 0
+
+
 class WatchSingularPoints(Hooks):  # type: ignore[misc]
     """Looks for singular points on every accepted step; ends the run at one, or remembers it.
 
@@ -296,6 +315,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         One of :data:`WAYS`.
     n_slopes : int
         Number of unknowns whose u' is as good as u.
+    refuses : bool
+        Whether quasilinear equations that are singular at the very end of a step end the run in any case, as
+        solutions may branch there and the method may be on the wrong one.
     straight : bool
         Whether dense output is not to be used, as ranks that share the nodes of a step do not all have it.
     passed : list of Passage
@@ -304,6 +326,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     way: ClassVar[str]
     n_slopes: ClassVar[int]
+    refuses: ClassVar[bool]
     straight: ClassVar[bool]
 
     def __init__(self) -> None:
@@ -312,8 +335,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._problem: Any = None
         self._watched: Watched | None = None
         self._recent: deque[_Made] = deque(maxlen=RECENT)
-        self._seen = self._leaps = 0
-        self._over = np.inf
+        self._seen = 0
+        self._leap: _Leap | None = None
+        self._tried = np.inf
 
     def _take(self, problem: Any) -> Watched | None:
         if self._problem is not problem:
@@ -336,8 +360,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if found is None or isinstance(found, _OfSaddle) or found.needs_derivatives:
             return  # quasilinear problems check their starts themselves
         start = _end(L.u[0], L.time, found)
-        for at in range(len(found)) if len(found) <= MOST_AT_START else ():
-            deficiency = found.deficiency(at, start, [], EXACT)
+        probe = Place(start.t, start.u + _aside(start.u), start.du)
+        small = np.abs(found.values(start)) <= EXACT * np.abs(found.values(probe))
+        for at in np.flatnonzero(small).tolist():
+            deficiency = found.deficiency(at, start, [probe], EXACT)
             if deficiency is not None:
                 self._report(Passage(start.t, deficiency), "begins at")
 
@@ -365,12 +391,11 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             recent.clear()
             found.begin(_end(made.start, made.time, found))
         end = _end(made.end, made.time + made.dt, found)
-        if isinstance(found, _OfSaddle) and self.way == "stop":
-            # At a singular point itself its zero may be passed without a trace.
+        if self.refuses and isinstance(found, _OfSaddle):
             L.prob.saddle_point(end.t, L.prob.state_parts(end.u)[0])
         marks = found.follow(end)
         if marks:
-            self._look(found, made, bool(marks & 1), bool(marks & 2))
+            self._look(found, made, marks)
         recent.append(made)
 
     # Zeros of determinants
@@ -398,33 +423,35 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
 
-    def _look(self, found: Watched, made: _Made, turned: bool, low: bool) -> None:
-        """Look at a step on which a determinant changes its sign, or may have been zero near its start."""
+    def _look(self, found: Watched, made: _Made, marks: int) -> None:
+        """Look at a step on which a determinant changes its sign, or may be zero there or near its start."""
         part = _Step(made, found, self.straight)
-        if turned:
+        if marks & 1:
             values = [found.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
-            line = _Step(made, found, True)
-            values.append(found.values(line.at(0.5)))
+            values.append(found.values(_Step(made, found, True).at(0.5)))
             for at in np.flatnonzero(np.ptp(np.sign(values), axis=0) > 1.0).tolist():
                 for point in self._crossings(found, part, at):
                     self._report(point)
-        if low:
-            earlier = _Step(self._recent[-1], found, self.straight)
-            x, y, z = (np.abs(found.values(place)) for place in (earlier.start, part.start, part.end))
-            for at in np.flatnonzero((y <= x) & (y <= z)).tolist():
-                self._touches(found, earlier, part, at)
+        if marks & 6:
+            steps = [part]
+            if marks & 4:
+                steps.insert(0, _Step(self._recent[-1], found, self.straight))
+            for at in range(len(found)):
+                self._touches(found, steps, at)
 
-    def _touches(self, found: Watched, earlier: _Step, part: _Step, at: int) -> None:
-        """Look for a zero without a change of sign on two steps."""
-        for one in (earlier, part):
+    def _touches(self, found: Watched, steps: list[_Step], at: int) -> None:
+        """Look for a zero without a change of sign on steps in a row."""
+        for one in steps:
 
             def value(theta: float, one: _Step = one) -> float:
                 return float(found.values(one.at(theta))[at])
 
+            if value(0.0) * value(1.0) < 0.0:
+                continue
             bottom = _touched(value, 0.0, 1.0)
             if bottom is not None:
                 place = one.at(bottom)
-                deficiency = found.deficiency(at, place, [earlier.start, part.end], TOUCHED)
+                deficiency = found.deficiency(at, place, [steps[0].start, steps[-1].end], TOUCHED)
                 if deficiency is not None:
                     self._report(Passage(place.t, deficiency))
                     return
@@ -481,31 +508,45 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         SingularPointError
             If steps become too small to reach the singular point ahead, and the run is to stop there.
         """
-        last = self._tip()
-        if last is None or self._watched is None:
+        if self._watched is None or not self._recent:
             return False
-        if self._leaps:
-            beyond = solved and L.time + L.dt > self._over
-            self._leaps = 0 if beyond else self._leaps - 1
-            if beyond:
-                control.sizes.forget()
-                control.sizes.rejections = 0
-                control.want(L.dt)
-            elif self._leaps:
-                control.want(1.5 * L.dt)
-            return beyond
-        near = self._ahead(last)
-        if near is None or L.u[0] is not self._recent[-1].end:
+        if self._leap is not None:
+            return self._landed(self._leap, control, L, solved)
+        largest = self._longest()
+        hesitant = L.dt < (HESITANT if self.way == "pass" else 2.0 * COLLAPSED) * largest
+        last = self._tip() if hesitant and L.u[0] is self._recent[-1].end else None
+        near = None if last is None else self._ahead(last)
+        if near is None or last is None:
             return False
         distance = near[0].t - last.t
-        largest = self._longest()
         if self.way == "stop" and L.dt < COLLAPSED * max(distance, largest):
             point = self._passage(last, *near)
             if point is not None:
                 self._report(point)
-        if self.way == "pass" and L.dt < HESITANT * largest:
-            self._leaps, self._over = MOST_LEAPS, near[0].t
+        if self.way == "pass" and distance < AGAIN * self._tried:
+            self._leap, self._tried = _Leap(near[0].t, near[1], 0.3 * L.dt), distance
             control.want(max(2.0 * distance, LEAP * largest))
+        return False
+
+    def _landed(self, leap: _Leap, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
+        """Whether a step over a singular point has come to the smooth continuation behind it."""
+        last, found = self._tip(), self._watched
+        assert last is not None and found is not None
+        if solved and L.time + L.dt > leap.over:
+            there = _end(L.uend, L.time + L.dt, found)
+            expected = float(found.values(self._parabola(last)(L.dt))[leap.at])
+            if abs(float(found.values(there)[leap.at]) - expected) <= CREDIBLE * abs(expected):
+                self._leap, self._tried = None, np.inf
+                control.sizes.forget()
+                control.sizes.rejections = 0
+                control.want(L.dt)
+                return True
+        leap.tries += 1
+        if leap.tries < MOST_LEAPS:
+            control.want(1.5 * L.dt)
+        else:
+            control.want(leap.back)
+            self._leap = None
         return False
 
     def _tip(self) -> Place | None:
@@ -525,22 +566,27 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """Size of the longest of the last steps."""
         return max(made.dt for made in self._recent)
 
+    def _parabola(self, last: Place) -> Callable[[float], Place]:
+        """The places ahead of the last one, and behind, if the solution were a parabola."""
+        began = last.t - 0.25 * self._longest()
+        early = next(made for made in reversed(self._recent) if made.time < began)
+        slopes, since = np.nan_to_num(early.end.polynomial.derivative_at_end()), early.time + early.dt
+        if since >= last.t:
+            slopes, since = last.du, last.t - 1.0
+        change = (last.du - slopes) / (last.t - since)
+
+        def place(s: float) -> Place:
+            return Place(last.t + s, last.u + s * (last.du + 0.5 * s * change), last.du + s * change)
+
+        return place
+
     def _ahead(self, last: Place) -> tuple[Place, int, float] | None:
         """Where a determinant vanishes a little ahead, on the parabola that the last steps lie on."""
         found, longest = self._watched, self._longest()
         assert found is not None
         if len(found) > MOST_AHEAD:
             return None
-        early = next(
-            made for made in reversed(self._recent) if made.time + 0.5 * made.dt < last.t - 0.25 * longest
-        )
-        reach, began = 2.0 * longest, early.time + early.dt
-        slopes, change = last.du, np.zeros(last.du.shape)
-        if began < last.t:
-            change = (slopes - np.nan_to_num(early.end.polynomial.derivative_at_end())) / (last.t - began)
-
-        def place(s: float) -> Place:
-            return Place(last.t + s, last.u + s * (slopes + 0.5 * s * change), slopes + s * change)
+        reach, place = 2.0 * longest, self._parabola(last)
 
         def value(s: float, at: int) -> float:
             return float(found.values(place(s))[at])
@@ -549,11 +595,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             """Whether the parabola passes through what was as far behind."""
             for made in reversed(self._recent):
                 if made.time <= last.t - s:
-                    known = float(found.values(_end(made.start, made.time, found))[at])
-                    return abs(value(made.time - last.t, at) - known) <= CREDIBLE * abs(known)
+                    theta = min(1.0, (last.t - s - made.time) / made.dt)
+                    known = float(found.values(_Step(made, found, self.straight).at(theta))[at])
+                    return abs(value(-s, at) - known) <= CREDIBLE * abs(known)
             return False
 
-        distances = np.concatenate([[0.0], reach * 3.0 ** np.arange(1.0 - AHEAD, 1.0)])
+        distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(1.0 - AHEAD, 1.0)])
         values = np.array([found.values(place(s)) for s in distances.tolist()])
         for k in range(1, len(distances) - 1):
             before, here, behind = values[k - 1 : k + 2]
@@ -569,6 +616,12 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 if bottom is not None and is_credible(bottom, at):
                     return place(bottom), at, TOUCHED
         return None
+
+
+def _aside(u: Vector) -> Vector:
+    """A small change of a state in no special direction."""
+    directions = np.random.default_rng(0).uniform(0.5, 1.0, u.shape)
+    return np.asarray(ASIDE * (1.0 + np.abs(u)) * directions)
 
 
 def _touched(value: Callable[[float], float], a: float, b: float) -> float | None:

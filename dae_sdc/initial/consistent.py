@@ -49,6 +49,9 @@ RANK_LOST = 1e-7
 REWEIGHTED = 12
 """Least-squares problems by which violations are brought to few equations."""
 
+FEW_BLOCKS = 12
+"""Blocks up to which each has a line."""
+
 MOST_SOLUTIONS = 8
 MOST_LINES = 60
 
@@ -260,13 +263,24 @@ class Initial:
             lines += _more(len(self.solutions), "solutions")
         if self.blocks:
             lines.append("blocks, one after the other:")
-            lines += [f"  {block}" for block in self.blocks[:MOST_LINES]]
-            lines += _more(len(self.blocks), "blocks")
+            lines += [f"  {line}" for line in _table(self.blocks)]
         if self.singular:
             lines.append("singular:")
             lines += [f"  {start}" for start in self.singular[:MOST_LINES]]
             lines += _more(len(self.singular), "singular values")
         return "\n".join([*lines, *(f"remark: {text}" for text in self.remarks)])
+
+
+def _table(blocks: Sequence[SolvedBlock]) -> list[str]:
+    """A line for each block; where there are many, the linear ones of a stage have one line together."""
+    if len(blocks) <= FEW_BLOCKS:
+        return [str(block) for block in blocks]
+    lines = [str(block) for block in blocks if block.kind != "linear"][:MOST_LINES]
+    for stage in sorted({block.stage for block in blocks}):
+        sizes = [len(block.equations) for block in blocks if (block.stage, block.kind) == (stage, "linear")]
+        if sizes:
+            lines.append(f"B_{stage}: {len(sizes)} linear blocks, the largest of {max(sizes)} equations")
+    return lines
 
 
 def _more(total: int, what: str) -> list[str]:

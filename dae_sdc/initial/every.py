@@ -17,6 +17,7 @@ from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import (
     APART,
     LARGEST,
+    PATIENCE,
     RANK_LOST,
     SPREADS,
     Given,
@@ -38,7 +39,7 @@ MOST_STARTS = 128
 MOST_PATHS = 4000
 """Paths of the polynomials of one block; where there are more, Newton's method has random starts."""
 
-NEWTON_STARTS = 40
+NEWTON_STARTS = 24
 """Random starts of a block that is no polynomial."""
 
 MOST_FOUND = 24
@@ -154,16 +155,19 @@ class EveryStart:
         return [j for j in sorted(group.jets) if not self.given.fixed[j]]
 
     def _lender(self, groups: list[Group], at: int) -> int | None:
-        """The last group before one with too few values left that has more values left than it needs."""
-        group = groups[at]
-        lacking = self._unmatched(group.rows, self._open(group))[0]
-        if not lacking:
+        """A group that can spare a value for one with too few, in itself or through those between them."""
+        if not self.given.fixed[groups[at].jets].any():
             return None
-        wanted = set(self._part(lacking).depends.tolist())
-        for other in range(at - 1, -1, -1):
-            lender = groups[other]
-            if len(self._open(lender)) > len(lender.rows) and wanted.intersection(self._open(lender)):
-                return other
+        lacking = self._unmatched(groups[at].rows, self._open(groups[at]))[0]
+        owner = {j: number for number, group in enumerate(groups) for j in self._open(group)}
+        seen, rows = {at}, lacking
+        while rows:
+            near = {owner[j] for i in rows for j in self._part([i]).depends.tolist() if j in owner} - seen
+            for number in sorted(near, reverse=True):
+                if len(self._open(groups[number])) > len(groups[number].rows):
+                    return number
+            seen |= near
+            rows = [i for number in near for i in groups[number].rows]
         return None
 
     def _joined(self, groups: list[Group], one: int, other: int) -> list[Group]:
@@ -591,7 +595,7 @@ class EveryStart:
                 jacobian,
                 weights=1.0 / sizes,
                 tolerance=self.system.tolerance,
-                most_iterations=MOST_ITERATIONS,
+                most_iterations=PATIENCE if attempt else MOST_ITERATIONS,
             )
             if not result.converged:
                 continue

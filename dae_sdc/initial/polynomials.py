@@ -15,6 +15,16 @@ Complexes = npt.NDArray[np.complex128]
 Integers = npt.NDArray[np.int64]
 
 
+SMALL = 0.01
+"""Coordinate of a point of norm 1 that may as well be 0."""
+
+
+def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:
+    """Sizes of the coordinates of points of norm 1, at least :data:`SMALL`."""
+    found: npt.NDArray[np.float64] = np.maximum(np.abs(points), SMALL)
+    return found
+
+
 class PolynomialSystem:
     r"""Polynomials in the same variables.
 
@@ -183,20 +193,24 @@ class PolynomialSystem:
         Parameters
         ----------
         points : array_like, shape (p, n)
-            Points of norm 1; coordinates below 0.1 count as 0.1 in the units.
+            Points of norm 1.
 
         Returns
         -------
         values : ndarray, shape (p, k)
             Values of the polynomials.
         jacobians : ndarray, shape (p, k, n)
-            Their derivatives, with one unit for all derivatives of a polynomial.
+            Their derivatives with respect to the variables in units of :func:`magnitudes`, with one unit for
+            all derivatives of a polynomial.
         """
-        values, jacobians = self.both(points)
-        units, gradients = self._without_signs.both(np.maximum(np.abs(np.asarray(points)), 0.1))
-        lengths = np.linalg.norm(gradients, axis=2)
+        x = np.asarray(points, dtype=np.complex128)
+        values, jacobians = self.both(x)
+        scales = magnitudes(x)
+        units, gradients = self._without_signs.both(scales)
+        lengths = np.linalg.norm(gradients * scales[:, None], axis=2)
         tiny = np.finfo(float).tiny
-        return values / np.maximum(units.real, tiny), jacobians / np.maximum(lengths, tiny)[:, :, None]
+        scaled = jacobians * scales[:, None] / np.maximum(lengths, tiny)[:, :, None]
+        return values / np.maximum(units.real, tiny), scaled
 
     def derivative(self, variable: int) -> PolynomialSystem:
         """Derivatives with respect to the variable in this column, as a system."""

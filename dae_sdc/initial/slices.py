@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
+from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem, magnitudes
 from dae_sdc.initial.tracking import Homotopy
 
 RANK = 1e-5
@@ -54,7 +54,7 @@ class MovingSlices(Homotopy):
 
     def relative(self, x: Complexes, which: Integers) -> Complexes:
         """Jacobians at t = 0, in units of what they would be if no terms cancelled."""
-        return _with_forms(self.homogeneous.relative(x)[1], self.after[which])
+        return _with_forms(self.homogeneous.relative(x)[1], self.after[which] * magnitudes(x)[:, None])
 
 
 class Regeneration(Homotopy):
@@ -103,9 +103,7 @@ class Regeneration(Homotopy):
 
     def relative(self, x: Complexes, which: Integers) -> Complexes:
         """Jacobians at t = 0, in units of what they would be if no terms cancelled."""
-        return _with_forms(
-            self.homogeneous.relative(x)[1], np.broadcast_to(self.slices, (len(x), *self.slices.shape))
-        )
+        return _with_forms(self.homogeneous.relative(x)[1], self.slices * magnitudes(x)[:, None])
 
 
 def _with_forms(jacobians: Complexes, forms: Complexes) -> Complexes:
@@ -135,7 +133,7 @@ def relative_ranks(
     """
     matrices = homogeneous.relative(points)[1]
     if forms is not None:
-        matrices = _with_forms(matrices, np.broadcast_to(forms, (len(points), *forms.shape)))
+        matrices = _with_forms(matrices, forms * magnitudes(points)[:, None])
     values = np.linalg.svd(matrices, compute_uv=False)
     found: Integers = (values > RANK).sum(axis=1)
     return found

@@ -71,7 +71,7 @@ def initial(
         Of the random starts from which other solutions are looked for, and of homotopies.
     restarts : int, optional
         Number of these; 12, and 0 where there are more than 800 values, if not given. With ``every`` those of
-        a block that is no polynomial; 40 if not given.
+        a block that is no polynomial; 24 if not given.
     params : mapping, optional
         Parameters of the model or problem.
     every : bool

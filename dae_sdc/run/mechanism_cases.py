@@ -33,7 +33,7 @@ class Lagrange:
     r"""A mechanism by its energies.
 
     .. math::
-        \frac{d}{dt} \frac{\partial T}{\partial v} - \frac{\partial T}{\partial q} + \frac{\partial V}{\partial q}
+        \frac{d}{dt} \frac{\partial T}{\partial v} - \frac{\partial (T - V)}{\partial q}
         = Q + \left(\frac{\partial h}{\partial q}\right)^T \mu, \qquad h(q) = 0
 
     Parameters
@@ -41,9 +41,9 @@ class Lagrange:
     q, v : sequence of sympy.Symbol
         Coordinates and their rates; coordinates that loops do not determine come first.
     kinetic, potential : sympy.Expr
-        Energies T and V.
+        Energies T and V, which do not depend on time.
     forces : mapping
-        Generalized forces Q by coordinate, which may contain ``TIME``.
+        Generalized forces Q by coordinate, of coordinates, rates and time.
     loops : sequence of sympy.Expr
         What vanishes where loops are closed, h.
     closed : callable, optional
@@ -263,21 +263,22 @@ def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
 def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
     import sympy as sp
 
-    g, l, m, speed, d = (flight.value(x) for x in ("g", "l", "m", "motor.speed", "hinge.d"))
+    g, length, m, speed, d = (flight.value(x) for x in ("g", "l", "m", "motor.speed", "hinge.d"))
     (phi,), (w,) = q, v = _symbols(1)
-    kinetic = m * l**2 * (w**2 + (speed * sp.sin(phi)) ** 2) / 2
-    system = Lagrange(q, v, kinetic, -m * g * l * sp.cos(phi), {phi: -d * w})
+    kinetic = m * length**2 * (w**2 + (speed * sp.sin(phi)) ** 2) / 2
+    system = Lagrange(q, v, kinetic, -m * g * length * sp.cos(phi), {phi: -d * w})
     motion = system.move(flight.t, _given(flight, "hinge.phi"), _given(flight, "hinge.w"))
     s, c = sp.sin(phi), sp.cos(phi)
     turn = speed * _time()
-    side = 2 * m * l * speed * w * c
+    side = 2 * m * length * speed * w * c
     return {
         **{"hinge.phi": motion(phi), "hinge.w": motion(w), "hinge.t": motion(-d * w)},
-        **{"shaft.phi": speed * flight.t, "shaft.w": speed + 0 * flight.t, "ball.z": motion(-l * c)},
-        **{"ball.x": motion(l * s * sp.cos(turn)), "ball.vy": motion(l * s * sp.sin(turn), 1)},
-        **{"ball.ax": motion(l * s * sp.cos(turn), 2), "bearing.fz": motion(-m * l * c, 2) + m * g},
-        **{"rod.f": motion(m * (l * w**2 + l * (speed * s) ** 2 + g * c)), "rod.side": motion(side)},
-        **{"motor.t": motion(side * l * s), "shaft.frame_b.t": motion(-side * l * s)},
+        **{"shaft.phi": speed * flight.t, "shaft.w": speed + 0 * flight.t, "ball.z": motion(-length * c)},
+        **{"ball.x": motion(length * s * sp.cos(turn)), "ball.vy": motion(length * s * sp.sin(turn), 1)},
+        **{"ball.ax": motion(length * s * sp.cos(turn), 2), "bearing.fz": motion(-m * length * c, 2) + m * g},
+        **{"rod.side": motion(side), "motor.t": motion(side * length * s)},
+        "rod.f": motion(m * (length * w**2 + length * (speed * s) ** 2 + g * c)),
+        "shaft.frame_b.t": motion(-side * length * s),
     }
 
 
@@ -307,7 +308,7 @@ def _furuta(flight: Flight) -> dict[str, Any]:
     force = [m * accelerations[0], m * accelerations[1], m * (accelerations[2] + g)]
 
     def along_axis(axis: Any) -> Vector:
-        return np.sum([f * motion(x) for f, x in zip(force, axis, strict=True)], axis=0)
+        return np.asarray(np.sum([f * motion(x) for f, x in zip(force, axis, strict=True)], axis=0))
 
     return {
         **{"arm.phi": motion(phi), "arm.w": motion(turn), "arm.z": motion(phi, 2)},
@@ -326,7 +327,7 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
 
     outer, weight, c1, c3 = (flight.value(x) for x in ("outer.J", "weight.T", "rotor.J1", "rotor.J3"))
     ring = [flight.value(f"inner.J{k}") for k in (1, 2, 3)]
-    (alpha, beta, gamma), (a, b, w) = q, v = _symbols(3)
+    (alpha, beta, _), (a, b, w) = q, v = _symbols(3)
     s, c = sp.sin(beta), sp.cos(beta)
     rates = sp.Matrix([b, a * s, a * c])
     spin = rates + sp.Matrix([0, 0, w])
@@ -348,7 +349,7 @@ def _gimbal(flight: Flight) -> dict[str, Any]:
     torque = [motion(x, 1) for x in whole]
 
     def about(axis: Any) -> Vector:
-        return np.sum([x * motion(y) for x, y in zip(torque, axis, strict=True)], axis=0)
+        return np.asarray(np.sum([x * motion(y) for x, y in zip(torque, axis, strict=True)], axis=0))
 
     return {
         **{f"{name}.phi": motion(x) for name, x in zip(names, q, strict=True)},

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from pySDC.core.hooks import Hooks
@@ -555,12 +555,12 @@ class _Run:
         setup = self.setup
         if isinstance(setup.description["sweeper_class"], list):
             return []
-        chosen = self.singular or default_way(setup.problem, hasattr(setup.sweeper_class, "on_manifold"))
+        chosen = self.singular or default_way(setup.problem, keeps)
         if chosen is None:
             return []
 
         class Watch(WatchSingularPoints):
-            way = chosen
+            way: ClassVar[str] = chosen
             n_slopes = _number_of_slopes(setup)
             straight = self.team.nodes is not None
 

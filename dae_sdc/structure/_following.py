@@ -1,7 +1,7 @@
 """Determinants of blocks along a run, compiled. This imports numba.
 
-All numbers that are kept from step to step stand in one array, whose parts begin at the places that the array of
-integers gives, as every argument of a compiled function takes its time.
+All numbers that are kept from step to step stand in one array, whose parts begin at the places that the array
+of integers gives, as every argument of a compiled function takes its time.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ ADDRESS, N, BLOCKS, EXPANDED, OUT, SQUARE, STATE, MIDDLE, VALUES, BETWEEN, SIGNS
     range(14)
 )
 """Integers: address of the program; number of unknowns, of determinants and of those that the program gives.
-Then places of what it gives; of a matrix; of u and u' at the end of the last step and in the middle of this one; of
-the determinants at the last three ends, each row of the length of their number; of those in the middle; of their
-signs; of the logarithms that count as 1; of the last three times. Behind the header, for each larger block, its size,
-the number of its entries, and their places in the matrix."""
+Then places of what it gives; of a matrix; of u and u' at the end of the last step and in the middle of this
+one; of the determinants at the last three ends, a row each; of those in the middle; of their signs; of the
+logarithms that count as 1; of the last three times. Behind the header, for each larger block, its size, the
+number of its entries, and their places in the matrix."""
 
-TURNED, LOW = 1, 2
-"""Marks of a step: a determinant has changed its sign, or was perhaps 0 near the start of the step."""
+TURNED, INSIDE, BEFORE = 1, 2, 4
+"""Marks of a step: a determinant has changed its sign, or was perhaps 0 in the step, or near its start."""
 
 LARGEST_POWER = 300.0
 
@@ -93,6 +93,20 @@ def evaluate(ints, floats, p, t, u, du, at):  # type: ignore[no-untyped-def]
         entry += entries
 
 
+@_inner
+def foretold(x, y, z, a, b):  # type: ignore[no-untyped-def]
+    """Least value between of the parabola through three values at distances a and b, by the outer."""
+    left, right = (y - x) / a, (z - y) / b
+    bend = (right - left) / (a + b)
+    if not bend > 0.0:
+        return np.inf
+    # Newton's form has its vertex at this distance from the first of the three.
+    vertex = 0.5 * (a - left / bend)
+    if not 0.0 <= vertex <= a + b:
+        return np.inf
+    return (x + vertex * (left + bend * (vertex - a))) / max(x, z)
+
+
 @_kept
 def values(ints, floats, p, t, u, du):  # type: ignore[no-untyped-def]
     """The determinants at a place, into the row of those in the middle of a step."""
@@ -144,15 +158,14 @@ def follow(ints, floats, p, t, u, du, deep):  # type: ignore[no-untyped-def]
             if sign * third < 0.0:
                 marks |= TURNED
             floats[ints[SIGNS] + k] = np.sign(third)
-        if sign * floats[between + k] < 0.0:
+        inside = floats[between + k]
+        if sign * inside < 0.0:
             marks |= TURNED
+        h = 0.5 * b
+        if second * third >= 0.0 and foretold(abs(second), abs(inside), abs(third), h, h) <= deep:
+            marks |= INSIDE
         x, y, z = abs(first), abs(second), abs(third)
-        if y <= x and y <= z and first * second >= 0.0 and second * third >= 0.0 and x + z > 0.0:
-            left, right = (y - x) / a, (z - y) / b
-            bend = (right - left) / (a + b)
-            if bend > 0.0:
-                # Newton's form of the parabola has its vertex at this distance from the first of the three.
-                vertex = 0.5 * (a - left / bend)
-                if x + vertex * (left + bend * (vertex - a)) <= deep * max(x, z):
-                    marks |= LOW
+        if y <= x and y <= z and first * second >= 0.0 and second * third >= 0.0:
+            if foretold(x, y, z, a, b) <= deep:
+                marks |= BEFORE
     return marks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -39,6 +39,9 @@ DEEP: Final = 0.1
 
 SHARE: Final = 1e-2
 """Part of a null vector, relative to its largest entry, from which on an equation takes part in it."""
+
+ROUNDED: Final = 1e-7
+"""Value of an unknown, relative to those nearby, that is 0 but for the accuracy of a place."""
 
 MOST_VALUES: Final = 6
 """Values that a message lists."""
@@ -193,7 +196,7 @@ class Determinants:
         self,
         at: int,
         place: tuple[float, Vector, Vector],
-        others: Iterable[tuple[float, Vector, Vector]],
+        others: Sequence[tuple[float, Vector, Vector]],
         p: Vector,
         least: float = TINY,
     ) -> Deficiency | None:
@@ -227,12 +230,16 @@ class Determinants:
         what, size = "the system Jacobian", len(block.rows)
         if len(held) < size and all(self._c[i] > 0 for i in rows):
             what, size = "the Jacobian of the constraints", len(held)
-        values = self._that_matter(block, involved, place)
+        values = self._that_matter(block, involved, place, others)
         names = tuple(self._equation_names[i] for i in rows)
         return Deficiency(what, size - nullity, size, names, values)
 
     def _that_matter(
-        self, block: _Block, rows: Sequence[int], place: tuple[float, Vector, Vector]
+        self,
+        block: _Block,
+        rows: Sequence[int],
+        place: tuple[float, Vector, Vector],
+        others: Sequence[tuple[float, Vector, Vector]],
     ) -> tuple[tuple[str, float], ...]:
         """Unknowns in the entries of some rows, with their values."""
         nodes = [node for node, (i, _) in zip(block.nodes, block.places, strict=True) if i in rows]
@@ -240,8 +247,11 @@ class Determinants:
         for leaf in sorted(self._graph.leaves_of(*nodes, veils=True)):
             source = self._given(leaf) if leaf.kind == "u" else None
             if source is not None:
-                values = place[1] if source.kind == "u" else place[2]
-                found.append((name_of(self._names[leaf.index], leaf.order), float(values[source.index])))
+                which = 1 if source.kind == "u" else 2
+                value = float(place[which][source.index])
+                usual = max((abs(float(other[which][source.index])) for other in others), default=0.0)
+                name = name_of(self._names[leaf.index], leaf.order)
+                found.append((name, 0.0 if abs(value) <= ROUNDED * usual else value))
         return tuple(found)
 
 
@@ -310,7 +320,8 @@ class Follower:
         Returns
         -------
         int
-            0, or the sum of 1 if a determinant has changed its sign, and 2 if one may have touched zero.
+            0, or the sum of 1 if a determinant has changed its sign, 2 if one may have touched zero in the
+            step, and 4 if one may have done so near its start.
         """
         return int(self._own.follow(self._ints, self._floats, p, t, u, du, DEEP))
 

@@ -215,6 +215,8 @@ class LinearElimination:
     - A derivative of u that is needed elsewhere must not lead far: only a first one, of an r of one unknown
       alone, that is differentiated once more by it, and up to three times in all; or of an r of time alone.
       With :math:`\sum_l |b_l / a| \le 10`, so that errors of derivatives do not spoil u.
+    - Where derivatives come with r, the highest ones of all unknowns have constant coefficients, before and
+      after: constant masses do not come to stand beside those that depend on where things are.
     - What has corners or jumps, tables, choices, is neither differentiated nor put into several equations.
     - A fixed start of u must be one of another value from which it follows, all others of r being fixed.
 
@@ -361,6 +363,16 @@ class LinearElimination:
         now = self._order(unknowns.pop(), self._places[leaves[0].index])
         return highest <= max(now, min(now + 1, MOST_ORDER))
 
+    def _plain(self, root: int) -> bool:
+        """Whether the highest derivatives of unknowns have constant coefficients in an equation."""
+        graph = self.graph
+        for node, slope in graph.gradient(root).items():
+            leaf = graph.leaves[node]
+            if leaf.kind == "u" and leaf.order and graph.mark[slope] & MOVING:
+                if leaf.order >= self._order(leaf.index, self._places[leaf.index]):
+                    return False
+        return True
+
     def _moved(self, one: _Candidate) -> dict[tuple[int, int], Start] | None:
         """Start values of the unknown as those of what it is told by; None where a fixed one has no place."""
         found: dict[tuple[int, int], Start] = {}
@@ -431,6 +443,8 @@ class LinearElimination:
             try:
                 put[i] = graph.substitute([self.roots[i]], replaced)[0]
             except InputError:  # it divides by 0
+                return None
+            if any(leaf.order for leaf in self._leaves(one.expression)) and not self._plain(put[i]):
                 return None
             # An equation without unknowns says the same as others, or contradicts them: the structure tells.
             if not self._leaves(put[i]):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import sympy
 
@@ -108,11 +108,22 @@ class _Builder:
         self.source = source
         self.root = parse(source)
         self.library = Library(self.root, source)
-        self.values = Values(self.library, given)
+        self.given = given
+        self.values = Values(self.library, given, set())
+
+    def flat(self, definition: ClassDefinition) -> Flat:
+        """The class without components; again where a parameter is found to shape the model."""
+        structural: set[str] = set()
+        while True:
+            known = set(structural)
+            self.values = Values(self.library, self.given, structural)
+            found = flatten(definition, self.library, self.values)
+            if structural == known:
+                return found
 
     def model(self, name: str | None) -> Model:
         definition = self.chosen(name)
-        flat = flatten(definition, self.library, self.values)
+        flat = self.flat(definition)
         self.check_given(flat)
         interval, dt = self.experiment(definition)
         made = Model(
@@ -126,28 +137,21 @@ class _Builder:
             self.enter(made, variable)
         for at, unknown, value in flat.starts:
             number = self.values.numeric(value, at, f"the start of {unknown}")
-            self.at(at, made.start, unknown, number, True)
-        names: set[str] = set()
+            entered = made.variables_by_name[unknown.base]
+            if unknown.order in entered.fixed and entered.start[unknown.order] != number:
+                raise self.source.error(
+                    at, f"the start of {unknown} is fixed already, at another value; remove one"
+                )
+            made.start(unknown, number, fixed=True)
+        names = _Labels()
         for one in flat.equations:
-            where = f"{one.where}: " if one.where else ""
-            label = f"{where}{one.note or f'line {self.source.line(one.at)}'}"
-            count, unique = 1, label
-            while unique in names:
-                count += 1
-                unique = f"{label} ({count})"
-            names.add(unique)
+            label = one.note or f"line {self.source.line(one.at)}"
             try:
-                made.equation(one.expression, name=unique)
+                made.equation(one.expression, name=names.new(f"{one.where}: {label}" if one.where else label))
             except InputError as error:
                 raise self.source.error(one.at, str(error)) from None
         self.check_inputs(flat)
         return made
-
-    def at(self, at: int, function: Any, unknown: Any, value: float, fixed: bool) -> None:
-        try:
-            function(unknown, value, fixed=fixed)
-        except InputError as error:
-            raise self.source.error(at, str(error)) from None
 
     def chosen(self, name: str | None) -> ClassDefinition:
         """The class that is read."""
@@ -159,14 +163,16 @@ class _Builder:
                 models[one.path()] = one
             stack += [inner for inner in one.classes.values() if one.kind == "package"][::-1]
         if name is not None:
-            if name not in models:
-                raise InputError(
-                    f"{self.source.file} has no model {name}{similar(name, models) or _listed(models)}"
-                )
-            return models[name]
-        if not models:
+            fitting = [one for path, one in models.items() if name in (path, one.name)]
+            if len(fitting) != 1:
+                hint = similar(name, models) or _listed(models)
+                number = "several models" if fitting else "no model"
+                raise InputError(f"{self.source.file} has {number} {name}{hint}")
+            return fitting[0]
+        whole = [one for one in models.values() if not one.partial]
+        if not whole:
             raise self.source.error(0, "there is no model in this text; write model NAME ... end NAME;")
-        return list(models.values())[-1]
+        return whole[-1]
 
     # Unknowns and parameters
 
@@ -184,6 +190,12 @@ class _Builder:
 
     def parameter(self, model: Model, variable: Variable) -> None:
         symbol = self.values.symbol(variable)
+        fixed = variable.attributes.get("fixed")
+        if fixed is not None and self.values.bound(fixed) != sympy.true:
+            raise self.source.error(
+                fixed.expression.at,
+                f"the parameter {variable.shown} is not fixed; give it a value, or write Real",
+            )
         own = isinstance(symbol, sympy.Symbol) and symbol.name == variable.name
         if own and variable.variability == "parameter":
             model.parameter(variable.name, self.values.values[variable], unit=self.unit(variable))
@@ -231,9 +243,8 @@ class _Builder:
         names = [one.name for one in flat.variables if one.variability == "parameter"]
         for word in self.values.given:
             if word not in names:
-                raise InputError(
-                    f"{self.source.file} has no parameter {word}{similar(word, names) or _listed(names)}"
-                )
+                hint = similar(word, names) or _listed(names)
+                raise InputError(f"{self.source.file} has no parameter {word}{hint}")
 
     def check_inputs(self, flat: Flat) -> None:
         unknowns = [one for one in flat.variables if not one.variability]
@@ -284,7 +295,22 @@ class _Builder:
         return " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", text)).split())
 
 
-def _listed(names: Any) -> str:
+class _Labels:
+    """Names of equations, of which no two are equal."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def new(self, label: str) -> str:
+        name = label
+        while name in self.counts:
+            self.counts[label] += 1
+            name = f"{label} ({self.counts[label]})"
+        self.counts[name] = 1
+        return name
+
+
+def _listed(names: Iterable[str]) -> str:
     shown = sorted(names)
     if not shown:
         return ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import sympy
+from sympy.functions.elementary.piecewise import ExprCondPair
 
 from dae_sdc.errors import InputError
 
@@ -16,10 +17,13 @@ __all__ = [
     "divided",
     "extent",
     "extreme",
+    "joined",
     "minus",
+    "opposite",
     "plus",
     "power",
     "rational",
+    "symbols_in",
     "times",
 ]
 
@@ -146,6 +150,8 @@ def power(base: Any, exponent: Any) -> Any:
         return _ONE
     if abs(exponent) > _HIGHEST_POWER or exponent.q.bit_length() > 64:
         raise InputError(f"the exponent {float(exponent):.6g} is too large or too long; write another form")
+    if base.is_Pow and base.exp.is_Rational and abs(base.exp * exponent) > _HIGHEST_POWER:
+        raise InputError("a power of a power that is too large; write another form")
     if base.is_Rational:
         if base == 0:
             if exponent < 0:
@@ -166,7 +172,25 @@ def compared(sign: str, left: Any, right: Any) -> Any:
     """A comparison."""
     if left.is_Rational and right.is_Rational:
         return sympy.true if _DECIDED[sign](left, right) else sympy.false
-    return _COMPARED[sign](left, right, evaluate=False)
+    return sympy.Basic.__new__(_COMPARED[sign], left, right)
+
+
+def joined(every: bool, conditions: Sequence[Any]) -> Any:
+    """Whether all of some conditions hold, or one of them; what can be told now is."""
+    stops = sympy.false if every else sympy.true
+    if stops in conditions:
+        return stops
+    kept = [one for one in conditions if one not in (sympy.true, sympy.false)]
+    if len(kept) < 2:
+        return kept[0] if kept else conditions[0]
+    return sympy.Basic.__new__(sympy.And if every else sympy.Or, *kept)
+
+
+def opposite(condition: Any) -> Any:
+    """Whether a condition does not hold."""
+    if condition in (sympy.true, sympy.false):
+        return sympy.false if condition == sympy.true else sympy.true
+    return sympy.Basic.__new__(sympy.Not, condition)
 
 
 def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
@@ -181,7 +205,8 @@ def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
         kept.append((value, condition))
     if not kept:
         return other
-    return sympy.Piecewise(*kept, (other, sympy.true), evaluate=False)
+    pairs = [sympy.Tuple.__new__(ExprCondPair, *pair) for pair in (*kept, (other, sympy.true))]
+    return sympy.Basic.__new__(sympy.Piecewise, *pairs)
 
 
 def _one(function: Any) -> Callable[..., Any]:
@@ -253,8 +278,23 @@ def extreme(largest: bool, values: Sequence[Any]) -> Any:
         if found.is_Rational and value.is_Rational:
             found = max(found, value) if largest else min(found, value)
         else:
-            found = (sympy.Max if largest else sympy.Min)(found, value, evaluate=False)
+            found = sympy.Basic.__new__(sympy.Max if largest else sympy.Min, found, value)
     return found
+
+
+def symbols_in(value: Any) -> list[Any]:
+    """The symbols in an expression, in the order in which they are found."""
+    found: dict[Any, None] = {}
+    stack, seen = [value], {id(value)}
+    while stack:
+        item = stack.pop()
+        if item.is_Symbol:
+            found[item] = None
+        for part in item.args:
+            if id(part) not in seen:
+                seen.add(id(part))
+                stack.append(part)
+    return list(found)
 
 
 def extent(value: Any, known: dict[int, tuple[int, int, Any]]) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any, Final, NamedTuple
 
 import sympy
 
-from dae_sdc.symbolic.modelica_arithmetic import choice, minus, plus
+from dae_sdc.symbolic.modelica_arithmetic import choice, minus, plus, symbols_in
 from dae_sdc.symbolic.modelica_arrays import MOST_ELEMENTS, Value, elements
 from dae_sdc.symbolic.modelica_scope import Basic, Bound, Instance, Library, Member, Scope, Variable
 from dae_sdc.symbolic.modelica_syntax import (
@@ -130,8 +130,15 @@ def flatten(definition: ClassDefinition, library: Library, values: Values) -> Fl
         If something in the class is not understood, or contradicts itself.
     """
     made = _Flattener(library, values)
-    root = Instance("", definition)
-    made.fill(root, definition, Change(definition.at), "", [])
+    name = Name(definition.at, [(definition.name, [])])
+    whole = Component(definition.at, definition.name, name, [], None)
+    kind = Kind(whole, definition)
+    change = made.kind(kind, Change(definition.at), definition.parent or library.root)
+    if isinstance(kind.base, Basic):
+        raise library.source.error(definition.at, f"{definition.name} is a number and no model")
+    root = Instance("", kind.base)
+    made.fill(root, kind.base, change, "", [])
+    made.require_members(root, kind.base, change)
     for variable in made.variables:
         if variable.variability:
             values.symbol(variable)
@@ -145,7 +152,7 @@ class _Flattener:
         self.source = library.source
         self.root = library.root
         self.variables: list[Variable] = []
-        self.connectors: list[Instance] = []
+        self.flows: list[Variable] = []
         self.equations: list[tuple[Equation, Scope]] = []
         self.initial: list[tuple[Equation, Scope]] = []
         self.tables: list[Table] = []
@@ -191,25 +198,24 @@ class _Flattener:
             raise self.source.error(definition.at, f"the class {definition.name} contains itself: {path}")
         if len(around) >= _MOST_LEVELS:
             raise self.source.error(definition.at, f"classes are nested more than {_MOST_LEVELS} deep")
-        if definition.short is not None:
-            raise self.source.error(
-                definition.at, f"{definition.name} is a number here, where a model is expected"
-            )
         if definition.algorithm is not None or definition.kind == "function":
             raise self.source.error(definition.at, f"function {definition.name} is used like a model")
         around = [*around, definition]
         scope = Scope(instance, definition)
-        for element in definition.elements:
+        for element in sorted(definition.elements, key=_rank):
             if isinstance(element, Extends):
                 self.extend(instance, element, change, variability, scope, around)
             else:
                 self.component(instance, element, change, variability, scope, around)
+        self.equations += [(equation, scope) for equation in definition.equations]
+        self.initial += [(equation, scope) for equation in definition.initial]
+
+    def require_members(self, instance: Instance, definition: ClassDefinition, change: Change) -> None:
+        """Raise where a component is changed that does not exist."""
         for word, part in change.parts.items():
             if word not in instance.members:
                 hint = similar(word, instance.members)
                 raise self.source.error(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
-        self.equations += [(equation, scope) for equation in definition.equations]
-        self.initial += [(equation, scope) for equation in definition.initial]
 
     def extend(
         self,
@@ -220,17 +226,16 @@ class _Flattener:
         scope: Scope,
         around: list[ClassDefinition],
     ) -> None:
-        base = self.library.require(element.base, scope.definition)
-        if isinstance(base, Basic) or base.kind in _NO_COMPONENTS:
+        own = self.change(element.modification, element.at, scope)
+        kind = Kind(Component(element.at, str(element.base), element.base, [], None), self.root)
+        own = self.kind(kind, own, scope.definition)
+        base = kind.base
+        if isinstance(base, Basic) or kind.sizes:
             raise self.source.error(
                 element.at, f"{element.base} cannot be extended by a model; extend a model"
             )
-        own = self.change(element.modification, element.at, scope)
-        # Only what the base declares itself can be changed in it.
-        inherited = [one for part in self.library.with_bases(base) for one in part.elements]
-        names = {one.name for one in inherited if isinstance(one, Component)}
-        outer = Change(change.at, None, {word: part for word, part in change.parts.items() if word in names})
-        self.fill(instance, base, self.merged(outer, own), variability, around)
+        self.fill(instance, base, self.merged(change, own), variability, around)
+        self.require_members(instance, base, own)
 
     def component(
         self,
@@ -244,6 +249,10 @@ class _Flattener:
         word = element.name
         if word in instance.members:
             raise self.source.error(element.at, f"{word} is declared twice; rename or remove one")
+        if element.flow and scope.definition.kind not in ("connector", "record"):
+            raise self.source.error(
+                element.at, f"{word} is a flow, but {scope.definition.name} is no connector"
+            )
         own = self.change(element.modification, element.at, scope)
         own.final = own.final or (element.final and own.bound is not None)
         kind = Kind(element, self.root, element.variability or variability, element.causality, element.flow)
@@ -337,8 +346,7 @@ class _Flattener:
             raise self.source.error(change.at, f"{shown} is a component; give values to its variables")
         instance = Instance(shown, base, connector=kind.connector)
         self.fill(instance, base, change, kind.variability, around)
-        if kind.connector:
-            self.connectors.append(instance)
+        self.require_members(instance, base, change)
         return instance
 
     def variable(self, shown: str, kind: Kind, base: Basic, change: Change) -> Variable:
@@ -370,6 +378,8 @@ class _Flattener:
         made = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
         made.attributes, made.value, made.unit = attributes, change.bound, base.unit
         self.variables.append(made)
+        if kind.flow and not kind.variability:
+            self.flows.append(made)
         self.values.variables[name] = made
         return made
 
@@ -549,6 +559,7 @@ class _Flattener:
         return isinstance(first, Variable) or (isinstance(first, Instance) and first.connector)
 
     def link(self, equation: Connect, left: Any, left_out: bool, right: Any, right_out: bool) -> None:
+        self.values.spend(1, equation.at)
         if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):
             for one, other in zip(left, right, strict=True):
                 self.link(equation, one, left_out, other, right_out)
@@ -601,10 +612,8 @@ class _Flattener:
             one, other = top(a), top(b)
             if one != other:
                 up[other] = one
-        for instance in self.connectors:
-            for variable in _flows(instance):
-                first.setdefault((variable, False), variable.at)
-                top((variable, False))
+        for variable in self.flows:
+            first.setdefault((variable, False), variable.at)
         sets: dict[tuple[Variable, bool], list[tuple[Variable, bool]]] = {}
         for key in first:
             sets.setdefault(top(key), []).append(key)
@@ -642,10 +651,11 @@ class _Flattener:
             return [one for a, b in pairs for one in self.started(a, b, equation)]
         for one, other in ((left, right), (right, left)):
             if isinstance(one, Unknown) and not isinstance(other, list | str):
-                free = other.free_symbols
-                if not any(isinstance(leaf, Unknown) or leaf == TIME for leaf in free):
-                    return [(equation.at, one, self.values.as_number(other, equation.at))]
-        names = ", ".join(sorted({str(leaf) for side in (left, right) for leaf in _unknowns(side)}))
+                value = self.values.check(self.values.as_number(other, equation.at), equation.at)
+                if not _moving(value):
+                    return [(equation.at, one, value)]
+        moving = [leaf for side in (left, right) for part in elements(side) for leaf in _moving(part)]
+        names = ", ".join(dict.fromkeys(str(leaf) for leaf in moving))
         raise self.source.error(
             equation.at,
             f"the initial equation of {names or 'no unknown'} is not understood; "
@@ -653,14 +663,20 @@ class _Flattener:
         )
 
 
-def _unknowns(value: Value) -> list[Any]:
-    return [
-        leaf
-        for one in elements(value)
-        if isinstance(one, sympy.Basic)
-        for leaf in one.free_symbols
-        if isinstance(leaf, Unknown)
-    ]
+def _moving(value: Value) -> list[Any]:
+    """Unknowns and time in an expression."""
+    if isinstance(value, str):
+        return []
+    return [leaf for leaf in symbols_in(value) if isinstance(leaf, Unknown) or leaf == TIME]
+
+
+def _rank(element: Component | Extends) -> int:
+    """What sizes may depend on comes first."""
+    if isinstance(element, Extends):
+        return 1
+    if not element.variability:
+        return 3
+    return 2 if element.sizes or str(element.type) not in ("Integer", "Boolean") else 0
 
 
 def _last_word(bound: Bound | None, default: str) -> str:
@@ -668,16 +684,6 @@ def _last_word(bound: Bound | None, default: str) -> str:
     if bound is None:
         return default
     return bound.expression.parts[-1][0] if isinstance(bound.expression, Name) else "of a form of its own"
-
-
-def _flows(instance: Instance) -> Iterator[Variable]:
-    stack: list[Any] = list(instance.members.values())[::-1]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, list):
-            stack += item[::-1]
-        elif isinstance(item, Variable) and item.flow:
-            yield item
 
 
 def model_name(shown: str) -> str:

@@ -120,6 +120,11 @@ class _Parser:
     def now(self) -> Token:
         return self.tokens[self.p]
 
+    @property
+    def behind(self) -> Token:
+        """The word behind the next one."""
+        return self.tokens[min(self.p + 1, len(self.tokens) - 1)]
+
     def take(self) -> Token:
         token = self.tokens[self.p]
         if token.kind != "end":
@@ -136,7 +141,7 @@ class _Parser:
     def need(self, text: str, where: str) -> Token:
         token = self.tokens[self.p]
         if token.text != text or token.kind == "end":
-            self.fail(f"{_shown(token)} where {text} is expected {where}")
+            self.fail(f"{text} is missing {where}, before {_shown(token)}")
         self.p += 1
         return token
 
@@ -152,7 +157,7 @@ class _Parser:
             if token.text in _REFUSED:
                 self.fail(_REFUSED[token.text])
             more = "; quote the name, it is a keyword" if token.kind == "word" else ""
-            self.fail(f"{_shown(token)} where {what} is expected{more}")
+            self.fail(f"{what} is missing before {_shown(token)}{more}")
         self.p += 1
         return token.text
 
@@ -180,7 +185,7 @@ class _Parser:
             self.takes("final")
             self.refuse()
             if self.now.text not in (*_KINDS, *_CLASS_PREFIXES):
-                self.fail(f"{_shown(self.now)} where a class is expected; write model NAME ... end NAME;")
+                self.fail(f"a class is missing before {_shown(self.now)}; write model NAME ... end NAME;")
             self.enter(root, self.class_definition())
             self.need(";", "behind the end of a class")
         return root
@@ -193,16 +198,18 @@ class _Parser:
 
     def class_definition(self) -> ClassDefinition:
         self.deeper()
+        partial = False
         while self.now.text in _CLASS_PREFIXES:
             if self.now.text in ("operator", "expandable"):
                 self.refuse()
-            self.take()
+            partial = self.take().text == "partial" or partial
         token = self.take()
         if token.text not in _KINDS:
-            self.fail(f"{_shown(token)} where a class is expected, such as model", token.at)
+            self.fail(f"a class, such as model, is missing before {_shown(token)}", token.at)
         if self.now.text == "extends":
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
         made = ClassDefinition(self.now.at, token.text, self.word(f"the name of a {token.text}"))
+        made.partial = partial
         if self.takes("="):
             self.short(made)
         else:
@@ -240,6 +247,7 @@ class _Parser:
                 self.p -= 1
                 self.annotation(made)
                 self.need(";", "behind an annotation")
+                self.elements(made)
             elif token.text == "algorithm":
                 self.algorithm(made, token)
             else:
@@ -248,7 +256,7 @@ class _Parser:
         token = self.now
         if token.text != "end":
             self.refuse()
-            self.fail(f"{_shown(token)} where an equation or end {made.name} is expected")
+            self.fail(f"an equation or end {made.name} is missing before {_shown(token)}")
         self.take()
         end = self.now
         if self.word(f"the name {made.name} behind end") != made.name:
@@ -268,7 +276,8 @@ class _Parser:
             self.refuse()
             if self.now.text in ("if", "for") or self.now.text in _REFUSED_CALLS:
                 self.fail(
-                    f"{self.now.text} in the algorithm of {made.name} is not understood; write NAME := EXPRESSION"
+                    f"{self.now.text} in the algorithm of {made.name} is not understood; "
+                    "write NAME := EXPRESSION"
                 )
             at, name = self.now.at, self.name()
             self.need(":=", "in an algorithm")
@@ -323,7 +332,7 @@ class _Parser:
             elif word in ("input", "output") and not causality:
                 causality = word
             else:
-                self.fail(f"{word} where a declaration is expected")
+                self.fail(f"a declaration is missing before {word}")
             self.take()
         kind, common = self.type_name()
         while True:
@@ -351,7 +360,7 @@ class _Parser:
         at = self.p
         words: list[tuple[str, list[Expression]]] = [(self.word("a name"), [])]
         while True:
-            if self.now.text == "." and self.tokens[self.p + 1].kind in ("name", "quoted"):
+            if self.now.text == "." and self.behind.kind in ("name", "quoted"):
                 self.take()
                 words.append((self.take().text, []))
                 continue
@@ -418,7 +427,7 @@ class _Parser:
         text = self.string()
         while self.takes("+"):
             if self.now.kind != "text":
-                self.fail(f"{_shown(self.now)} where a string is expected behind +")
+                self.fail(f"a string is missing behind +, before {_shown(self.now)}")
             text += self.string()
         return " ".join(text.split())
 
@@ -469,13 +478,13 @@ class _Parser:
     def _ends(self, ends: tuple[str, ...]) -> bool:
         text = self.now.text
         if text == "initial":  # the function initial() is no section
-            return text in ends and self.tokens[self.p + 1].text in ("equation", "algorithm")
+            return text in ends and self.behind.text in ("equation", "algorithm")
         return text in ends
 
     def equation(self) -> Equation:
         self.refuse()
         at, text = self.now.at, self.now.text
-        if text in _REFUSED_CALLS and self.tokens[self.p + 1].text == "(":
+        if text in _REFUSED_CALLS and self.behind.text == "(":
             self.fail(_REFUSED_CALLS[text])
         if text == "if" and self.now.kind == "word":
             return self.if_equation()
@@ -588,7 +597,7 @@ class _Parser:
                 continue
             operands.append(self.primary())
             level = _OPERATORS.get(self.now.text, 0)
-            if self.now.text == "*" and self.tokens[self.p + 1].text == "*":
+            if self.now.text == "*" and self.behind.text == "*":
                 self.fail("** is no operator of Modelica; write ^")
             while pending and pending[-1][0] >= level:
                 before = pending.pop()
@@ -642,8 +651,8 @@ class _Parser:
             self.take()
             return Number(token.at, text)
         if kind in ("name", "quoted") or text in ("der", "initial") or text == ".":
-            if text == "initial" and self.tokens[self.p + 1].text != "(":
-                self.fail("initial where an expression is expected")
+            if text == "initial" and self.behind.text != "(":
+                self.fail("an expression is missing before initial")
             name = self.name()
             return self.call(name) if self.now.text == "(" else name
         if kind == "text":
@@ -669,7 +678,7 @@ class _Parser:
         if text == "end" and kind == "word":
             self.fail("end as a subscript, or an expression that is missing; write the number")
         self.refuse()
-        self.fail(f"{_shown(token)} where an expression is expected")
+        self.fail(f"an expression is missing before {_shown(token)}")
 
     def matrix(self) -> Matrix:
         at, rows = self.take().at, []
@@ -703,7 +712,7 @@ class _Parser:
         begin = self.take().at
         found = Call(name.at, name, [], {})
         while self.now.text != ")":
-            token, behind = self.now, self.tokens[self.p + 1]
+            token, behind = self.now, self.behind
             if token.kind in ("name", "quoted") and behind.text == "=":
                 self.p += 2
                 if token.text in found.named:
@@ -741,7 +750,7 @@ class _Parser:
         while True:
             word = self.word("a name")
             parts.append((word, self.subscripts() if self.now.text == "[" else []))
-            if self.now.text != "." or self.tokens[self.p + 1].kind not in ("name", "quoted"):
+            if self.now.text != "." or self.behind.kind not in ("name", "quoted"):
                 return Name(at, parts)
             self.take()
 

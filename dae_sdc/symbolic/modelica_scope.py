@@ -236,10 +236,17 @@ class Library:
     def __init__(self, root: ClassDefinition, source: Source) -> None:
         self.root = root
         self.source = source
+        self._found: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
+        self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
 
     def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic | None:
         """A class by the name that it has in another class; None if there is none."""
-        words = [word for word, _ in name.parts]
+        key = str(name), definition
+        if key not in self._found:
+            self._found[key] = self._sought([word for word, _ in name.parts], definition)
+        return self._found[key]
+
+    def _sought(self, words: list[str], definition: ClassDefinition) -> ClassDefinition | Basic | None:
         around: ClassDefinition | None = definition
         while around is not None:
             found = self.nested(around, words[0])
@@ -289,12 +296,18 @@ class Library:
                 return one.classes[word]
         return None
 
-    def with_bases(self, definition: ClassDefinition) -> Iterator[ClassDefinition]:
+    def with_bases(self, definition: ClassDefinition) -> list[ClassDefinition]:
         """A class and those that it extends."""
-        stack, seen = [definition], {definition}
+        known = self._bases.get(definition)
+        if known is None:
+            known = self._bases[definition] = self._extended(definition)
+        return known
+
+    def _extended(self, definition: ClassDefinition) -> list[ClassDefinition]:
+        stack, seen, order = [definition], {definition}, list[ClassDefinition]()
         while stack:
             one = stack.pop()
-            yield one
+            order.append(one)
             if len(seen) > _MOST_BASES:
                 raise self.source.error(
                     definition.at, f"{definition.name} extends more than {_MOST_BASES} classes"
@@ -307,6 +320,7 @@ class Library:
                 if found is not None and found not in seen:
                     seen.add(found)
                     stack.append(found)
+        return order
 
     def _base(self, name: Name, definition: ClassDefinition) -> ClassDefinition | None:
         """A class that another one extends, looked for outside of it, so that this comes to an end."""
@@ -319,6 +333,12 @@ class Library:
             if found is not None and found is not definition:
                 return found
             around = around.parent
+        for path in self.paths(words, definition):
+            found = self.root
+            for word in path:
+                found = found.classes.get(word) if found is not None else None
+            if found is not None and found is not definition:
+                return found
         return None
 
     def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic:

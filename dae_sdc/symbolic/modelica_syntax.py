@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Number:
     """A number, as it is written."""
 
@@ -49,7 +49,7 @@ class Number:
     text: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Text:
     """A string."""
 
@@ -57,7 +57,7 @@ class Text:
     value: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Truth:
     """``true`` or ``false``."""
 
@@ -65,14 +65,14 @@ class Truth:
     value: bool
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Every:
     """A colon in the place of a subscript or of a size."""
 
     at: int
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Name:
     """A name with dots; behind every part its subscripts."""
 
@@ -83,7 +83,7 @@ class Name:
         return ".".join(word for word, _ in self.parts)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Call:
     """A function of something."""
 
@@ -93,7 +93,7 @@ class Call:
     named: dict[str, Expression]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Sum:
     """Terms, each with its sign."""
 
@@ -101,7 +101,7 @@ class Sum:
     terms: list[tuple[int, Expression]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Product:
     """Factors, each with ``*`` or ``/`` before it."""
 
@@ -109,7 +109,7 @@ class Product:
     factors: list[tuple[str, Expression]]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Power:
     """A base and an exponent."""
 
@@ -118,7 +118,7 @@ class Power:
     exponent: Expression
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Comparison:
     """Two sides and what stands between them."""
 
@@ -128,7 +128,7 @@ class Comparison:
     right: Expression
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Logic:
     """Conditions joined by ``and`` or by ``or``."""
 
@@ -137,7 +137,7 @@ class Logic:
     parts: list[Expression]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Negation:
     """``not`` a condition."""
 
@@ -145,7 +145,7 @@ class Negation:
     part: Expression
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class If:
     """Conditions with values, and the value if none of them holds."""
 
@@ -154,7 +154,7 @@ class If:
     other: Expression
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Range:
     """``first : step : last``."""
 
@@ -164,7 +164,7 @@ class Range:
     last: Expression
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Array:
     """``{a, b, ...}``, or with ``index`` the values of one expression for every value of an index."""
 
@@ -173,7 +173,7 @@ class Array:
     indices: list[tuple[str, Expression]] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Matrix:
     """``[a, b; c, d]``."""
 
@@ -201,7 +201,7 @@ Expression: TypeAlias = (
 )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Modification:
     """What is said of a component behind its name: a value, and modifications of its parts."""
 
@@ -212,7 +212,7 @@ class Modification:
     each: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Component:
     """A declared name."""
 
@@ -227,7 +227,7 @@ class Component:
     final: bool = False
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Extends:
     """``extends`` in a class, or the right-hand side of ``type A = B``."""
 
@@ -239,7 +239,7 @@ class Extends:
     sizes: list[Expression] = field(default_factory=list)
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Import:
     """A class by another name; with an empty ``alias`` everything in it."""
 
@@ -248,7 +248,7 @@ class Import:
     alias: str
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Equal:
     """Two sides that are equal."""
 
@@ -258,7 +258,7 @@ class Equal:
     note: str = ""
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class IfEquation:
     """Conditions with equations, and the equations if none of them holds."""
 
@@ -267,7 +267,7 @@ class IfEquation:
     other: list[Equation] | None
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class For:
     """Equations for every value of an index."""
 
@@ -276,7 +276,7 @@ class For:
     body: list[Equation]
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Connect:
     """Two connectors that are one."""
 
@@ -288,7 +288,7 @@ class Connect:
 Equation: TypeAlias = Equal | IfEquation | For | Connect
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Assignment:
     """A statement of a function."""
 
@@ -312,6 +312,7 @@ class ClassDefinition:
     initial: list[Equation] = field(default_factory=list)
     statements: list[Assignment] = field(default_factory=list)
     algorithm: int | None = None
+    partial: bool = False
     annotations: dict[str, Modification] = field(default_factory=dict)
     parent: ClassDefinition | None = None
     short: Extends | None = None

@@ -20,6 +20,8 @@ KEYWORDS: Final = frozenset(
     "while within".split()
 )
 
+_MOST_COMPARED: Final = 5000
+
 _TOKEN: Final = re.compile(
     r"""
     (?P<blank>[ \t\r\n\f\v]+|//[^\n]*|/\*.*?\*/)
@@ -68,7 +70,7 @@ class Source:
 
 def similar(name: str, known: Iterable[str]) -> str:
     """What was probably meant, as the end of a message."""
-    close = difflib.get_close_matches(name, list(known), n=1)
+    close = difflib.get_close_matches(name, list(known)[:_MOST_COMPARED], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 

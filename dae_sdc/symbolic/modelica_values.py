@@ -21,10 +21,13 @@ from dae_sdc.symbolic.modelica_arithmetic import (
     divided,
     extent,
     extreme,
+    joined,
     minus,
+    opposite,
     plus,
     power,
     rational,
+    symbols_in,
     times,
 )
 from dae_sdc.symbolic.modelica_arrays import MOST_ELEMENTS, Value, elements, is_condition
@@ -67,6 +70,7 @@ __all__ = ["Values"]
 
 _DEEPEST: Final = 200
 _LONGEST: Final = 200_000
+_MOST_WORK: Final = 4_000_000
 _TRUTHS: Final = (sympy.true, sympy.false)
 
 _NO_FUNCTIONS: Final = (
@@ -84,12 +88,17 @@ class Values:
         The classes.
     given : mapping of str to float
         Values of parameters that replace those of the text, by their names in the model.
+    structural : set of str
+        Names of parameters that shape the model, as sizes do, and are numbers in it. Those that are found to
+        do so are added; then the text must be worked out again.
     """
 
-    def __init__(self, library: Library, given: Mapping[str, float]) -> None:
+    def __init__(self, library: Library, given: Mapping[str, float], structural: set[str]) -> None:
         self.library = library
         self.source = library.source
         self.given = given
+        self.structural = structural
+        self.work = 0
         self.variables: dict[str, Variable] = {}
         self.depth = 0
         self._symbols: dict[Variable, Any] = {}
@@ -105,6 +114,7 @@ class Values:
     def value(self, expression: Expression, scope: Scope) -> Value:
         """The value of an expression."""
         self.depth += 1
+        self.spend(1, expression.at)
         if self.depth > _DEEPEST:
             raise self.source.error(
                 expression.at, "this is nested too deeply; write parts of it as variables of their own"
@@ -113,6 +123,12 @@ class Values:
             return _KINDS[type(expression)](self, expression, scope)
         finally:
             self.depth -= 1
+
+    def spend(self, count: int, at: int) -> None:
+        """Count what has been worked out, so that no text takes forever."""
+        self.work += count
+        if self.work > _MOST_WORK:
+            raise self.source.error(at, "there is too much to work out here; use smaller arrays and loops")
 
     def number(self, expression: Expression, scope: Scope) -> Any:
         """The value of an expression that must be one number."""
@@ -194,17 +210,8 @@ class Values:
         found = self.numeric(value, expression.at, what)
         if found != round(found) or abs(found) > 1e9:
             raise self.source.error(expression.at, f"{what} must be an integer; got {found:.10g}")
-        self._fix(value)
+        self.structural.update(symbol.name for symbol in symbols_in(value))
         return round(found)
-
-    def _fix(self, value: Any) -> None:
-        """What shapes the model is no parameter any more."""
-        for symbol in value.free_symbols if value.args or value.is_Symbol else ():
-            variable = self.variables.get(symbol.name)
-            if variable is not None:
-                variable.structural = True
-                number = self.values[variable]
-                self._symbols[variable] = sympy.Integer(round(number)) if number is not None else symbol
 
     # Names
 
@@ -279,8 +286,7 @@ class Values:
         first, rest = subscripts[0], subscripts[1:]
         if isinstance(first, Every):
             return [self.picked(one, rest, scope, name) for one in item]
-        where = [first] if not isinstance(first, Range) else None
-        if where is None:
+        if isinstance(first, Range):
             return [
                 self.picked(self._element(item, k, name), rest, scope, name) for k in self.range(first, scope)
             ]
@@ -294,6 +300,7 @@ class Values:
 
     def _of_member(self, item: Any, name: Name) -> Value:
         if isinstance(item, list):
+            self.spend(len(item), name.at)
             return [self._of_member(one, name) for one in item]
         if isinstance(item, Instance):
             raise self.source.error(name.at, f"{name} is a component; write which of its variables is meant")
@@ -329,8 +336,7 @@ class Values:
             number = self.given[name]
             if variable.type == "Boolean":
                 return sympy.true if number else sympy.false
-            self.values[variable] = number
-            return sympy.Symbol(name, real=True)
+            return self._independent(variable, number, variable.at)
         if variable.value is None:
             if variable.type == "Boolean" or variable.variability == "constant":
                 raise self.source.error(variable.at, f"{variable.shown} has no value; give it one")
@@ -346,16 +352,23 @@ class Values:
         if variable.variability == "constant":
             self.values[variable] = self.numeric(value, at, what)
             return value
-        moving = [str(leaf) for leaf in value.free_symbols if isinstance(leaf, Unknown) or leaf == TIME]
+        symbols = symbols_in(value)
+        moving = [str(leaf) for leaf in symbols if isinstance(leaf, Unknown) or leaf == TIME]
         if moving:
             raise self.source.error(at, f"{what} depends on {moving[0]}, which is no parameter")
-        if value.free_symbols:
+        if symbols:
             return value
-        number = self.numeric(value, at, what)
-        if variable.type == "Integer" and number != round(number):
-            raise self.source.error(at, f"{what} must be an integer; got {number:.10g}")
+        return self._independent(variable, self.numeric(value, at, what), at)
+
+    def _independent(self, variable: Variable, number: float, at: int) -> Any:
+        """A parameter that has a number of its own."""
+        if not math.isfinite(number) or (variable.type == "Integer" and number != round(number)):
+            kind = "an integer" if variable.type == "Integer" else "finite"
+            raise self.source.error(at, f"the value of {variable.shown} must be {kind}; got {number:.10g}")
         self.values[variable] = number
-        return sympy.Symbol(name, real=True)
+        if variable.name in self.structural:
+            return self.wrapped(at, exact, number)
+        return sympy.Symbol(variable.name, real=True)
 
     def _constant(self, component: Component, definition: ClassDefinition) -> Value:
         """The value of a constant of a class."""
@@ -392,8 +405,17 @@ class Values:
         terms = []
         for sign, part in item.terms:
             value = self.value(part, scope)
+            if isinstance(value, str):
+                return self._of_texts(item, scope)
             terms.append(self.wrapped(part.at, arrays.each, minus, value) if sign < 0 else value)
         return self.wrapped(item.at, arrays.add, terms)
+
+    def _of_texts(self, item: Sum, scope: Scope) -> Value:
+        """Strings joined by +."""
+        texts = [self.value(part, scope) for sign, part in item.terms if sign > 0]
+        if len(texts) < len(item.terms) or not all(isinstance(text, str) for text in texts):
+            raise self.source.error(item.at, "a string where a number is expected")
+        return "".join(texts)
 
     def _of_product(self, item: Product, scope: Scope) -> Value:
         over: list[Value] = []
@@ -412,7 +434,7 @@ class Values:
 
     def _of_power(self, item: Power, scope: Scope) -> Value:
         base, exponent = self.value(item.base, scope), self.number(item.exponent, scope)
-        return self.wrapped(item.at, arrays.each, lambda one: power(one, exponent), base)
+        return self.wrapped(item.at, power, self.as_number(base, item.at), exponent)
 
     def _of_comparison(self, item: Comparison, scope: Scope) -> Value:
         left, right = self.number(item.left, scope), self.number(item.right, scope)
@@ -420,19 +442,10 @@ class Values:
 
     def _of_logic(self, item: Logic, scope: Scope) -> Value:
         parts = [self.condition(part, scope) for part in item.parts]
-        stops = sympy.false if item.word == "and" else sympy.true
-        if stops in parts:
-            return stops
-        open_ones = [part for part in parts if part not in _TRUTHS]
-        if len(open_ones) < 2:
-            return open_ones[0] if open_ones else parts[0]
-        return (sympy.And if item.word == "and" else sympy.Or)(*open_ones, evaluate=False)
+        return joined(item.word == "and", parts)
 
     def _of_negation(self, item: Negation, scope: Scope) -> Value:
-        found = self.condition(item.part, scope)
-        if found in _TRUTHS:
-            return sympy.false if found == sympy.true else sympy.true
-        return sympy.Not(found, evaluate=False)
+        return opposite(self.condition(item.part, scope))
 
     def _of_if(self, item: If, scope: Scope) -> Value:
         branches = []
@@ -461,7 +474,7 @@ class Values:
         if all(is_condition(value) for value in values):
             found = values[-1]
             for test, value, _ in reversed(branches[:-1]):
-                found = sympy.ITE(test, value, found, evaluate=False)
+                found = joined(False, [joined(True, [test, value]), joined(True, [opposite(test), found])])
             return found
         pairs = [(test, self.as_number(value, where)) for test, value, where in branches]
         return choice(pairs[:-1], pairs[-1][1])
@@ -481,6 +494,7 @@ class Values:
             raise self.source.error(
                 item.at, f"a range of {len(found)} numbers; at most {MOST_ELEMENTS} are read"
             )
+        self.spend(len(found), item.at)
         return found
 
     def over(self, expression: Expression, scope: Scope) -> list[Any]:
@@ -713,6 +727,7 @@ class Values:
         if name == "identity":
             return self.wrapped(item.at, arrays.identity, counts[0])
         value = self.value(item.arguments[0], scope) if name == "fill" else sympy.Integer(int(name == "ones"))
+        self.spend(math.prod(counts), item.at)
         return self.wrapped(item.at, arrays.filled, value, counts)
 
     def _transpose(self, item: Call, scope: Scope) -> Value:
@@ -737,6 +752,12 @@ class Values:
                 at, "the places in a table must increase; sort them and remove equal ones"
             )
         return self.wrapped(at, arrays.interpolate, checked, x, hold)
+
+
+def exact(number: float) -> Any:
+    """The number that the shortest text of a float says."""
+    text = repr(number)
+    return minus(rational(text[1:])) if text.startswith("-") else rational(text)
 
 
 def _standard(name: str) -> Any:

@@ -2,7 +2,7 @@ model Gimbal "spinning rotor in two rings, with a weight on its axis"
   parameter Real 'outer.J'(unit = "kg.m2") = 0.02 "moment of inertia of the outer ring about its axis, z";
   parameter Real 'inner.J1'(unit = "kg.m2") = 0.008 "moment of inertia of the inner ring about its bearings";
   parameter Real 'inner.J2'(unit = "kg.m2") = 0.007 "moment of inertia of the inner ring";
-  parameter Real 'inner.J3'(unit = "kg.m2") = 0.012 "moment of inertia of the inner ring about the rotor's axis";
+  parameter Real 'inner.J3'(unit = "kg.m2") = 0.012 "moment of inertia of the inner ring about the rotor";
   parameter Real 'rotor.J1'(unit = "kg.m2") = 0.006 "moment of inertia of the rotor across its axis";
   parameter Real 'rotor.J3'(unit = "kg.m2") = 0.01 "moment of inertia of the rotor about its axis";
   parameter Real 'weight.T'(unit = "N.m") = 0.3 "weight times its distance from the centre";
@@ -64,8 +64,10 @@ equation
   'weight.t' = 'weight.T' * sin('bearing2.phi');
   'inner.J1' * 'inner.z1' + ('inner.J3' - 'inner.J2') * 'inner.w2' * 'inner.w3'
     = 'bearing2.t' + 'weight.t' - 'bearing3.t1';
-  'inner.J2' * 'inner.z2' + ('inner.J1' - 'inner.J3') * 'inner.w3' * 'inner.w1' = 'bearing2.t2' - 'bearing3.t2';
-  'inner.J3' * 'inner.z3' + ('inner.J2' - 'inner.J1') * 'inner.w1' * 'inner.w2' = 'bearing2.t3' - 'bearing3.t';
+  'inner.J2' * 'inner.z2' + ('inner.J1' - 'inner.J3') * 'inner.w3' * 'inner.w1'
+    = 'bearing2.t2' - 'bearing3.t2';
+  'inner.J3' * 'inner.z3' + ('inner.J2' - 'inner.J1') * 'inner.w1' * 'inner.w2'
+    = 'bearing2.t3' - 'bearing3.t';
   // rotor, with the same axes
   'rotor.w1' = 'inner.w1';
   'rotor.w2' = 'inner.w2';
@@ -80,5 +82,6 @@ equation
   'rotor.J3' * 'rotor.z3' = 'bearing3.t';
   annotation(
     experiment(StartTime = 0, StopTime = 2, Interval = 0.02),
-    Documentation(info = "<p>Equations of our own: Euler for two rings and a rotor. Parameters of our own.</p>"));
+    Documentation(info = "<p>Equations of our own: Euler for two rings and a rotor.
+      Parameters of our own.</p>"));
 end Gimbal;

@@ -3,7 +3,7 @@ model SpringDamper "mass on a spring and a damper whose coefficient is a table o
   parameter Real 'Main.Spring.c'(unit = "N/m") = 1000 "stiffness";
   parameter Real 'Main.Spring.s_rel0'(unit = "m") = 0 "length without force";
   parameter Real 'Main.Step.height'(unit = "N") = 100 "force";
-  parameter Real 'Main.Step.T0'(unit = "s") = 0.5 "time of the step";
+  parameter Real 'Main.Step.T0'(unit = "s") = 0 "time of the step";
   parameter Real 'Main.Table.x'[6](each unit = "m") = {0, 0.05, 0.1, 0.2, 0.25, 0.3} "displacements";
   parameter Real 'Main.Table.d'[6](each unit = "N.s/m") = {750, 500, 250, 75, 250, 650} "coefficients of damping";
   Real 'Main.Fixed.s'(unit = "m") "place of the wall";
@@ -64,6 +64,6 @@ equation
   'Main.Force.s' = 'Main.Mass.flange_b.s';
   'Main.Force.f' + 'Main.Mass.flange_b.f' = 0;
   annotation(
-    experiment(StartTime = 0, StopTime = 3.5, Interval = 0.01),
-    Documentation(info = "Nonlinear spring damper, table and numbers after V. Mani 2010 (thesis), MapleSim models; equations of our own. The mass rests until the force is switched on; the coefficient of damping has kinks at the displacements of the table."));
+    experiment(StartTime = 0, StopTime = 3, Interval = 0.01),
+    Documentation(info = "Nonlinear spring damper, table and numbers after V. Mani 2010 (thesis), MapleSim models; equations of our own. The force is switched on as the mass rests; the coefficient of damping has kinks at the displacements of the table."));
 end SpringDamper;

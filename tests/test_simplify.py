@@ -1,0 +1,340 @@
+"""Solving models without their trivial equations, with all unknowns under the user's names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg
+import sympy
+
+import dae_sdc as ds
+from dae_sdc.cli import main
+from dae_sdc.errors import InputError
+from dae_sdc.run.unknowns import jet_name, name_and_order
+from dae_sdc.symbolic.model import Model
+
+PENDULUM = """
+model Wired "pendulum with connections"
+  parameter Real m(unit="kg") = 2;
+  parameter Real L(unit="m") = 1;
+  constant Real g = 9.81;
+  Real x(unit="m", start=0.6, fixed=true);
+  Real y(unit="m", start=-0.7);
+  Real vx(unit="m/s", start=0, fixed=true), vy, ax, ay;
+  Real F(unit="N"), Fx(unit="N"), Fy, rx, ry, zero, weight;
+equation
+  vx = der(x);
+  vy = der(y);
+  ax = der(vx);
+  ay = der(vy);
+  zero = 0;
+  rx = x - zero;
+  ry = -y;
+  L * Fx = F * rx;
+  L * Fy = -F * ry;
+  weight = m * g;
+  m * ax = -Fx;
+  m * ay = -Fy - weight;
+  rx^2 + y^2 = L^2;
+  annotation(experiment(StartTime=0, StopTime=1, Interval=0.02));
+end Wired;
+"""
+
+DECAY = """
+model Half
+  parameter Real k = 1;
+  Real x(start=1, fixed=true), out;
+equation
+  der(x) = -k * out;
+  out = x;
+end Half;
+
+model Whole
+  Real x(start=3, fixed=true), out;
+equation
+  der(x) = -out;
+  2 * out = x;
+end Whole;
+"""
+
+
+@pytest.fixture
+def pendulum(tmp_path: Path) -> Path:
+    path = tmp_path / "wired.mo"
+    path.write_text(PENDULUM)
+    return path
+
+
+def motor() -> Model:
+    model = Model("motor", interval=(0.0, 2.0))
+    R, L, k, J, d, V = model.parameters("R L k J d V", [1.0, 0.5, 0.2, 0.02, 0.1, 24.0])
+    phi, w, i = (model.variable(name, 0.0, fixed=True) for name in ("phi", "w", "i"))
+    a, v_R, v_L, v_k, torque, friction, source = model.variables(
+        "a v_R v_L v_k torque friction source", unit=["rad/s^2", "V", "V", "V", "N m", "N m", "V"]
+    )
+    der = model.der
+    model.equations(w - der(phi), a - der(w), v_R - R * i, v_L - L * der(i), v_k - k * w, source - V)
+    model.equations(source - v_R - v_L - v_k, torque - k * i, friction - d * w, J * a + friction - torque)
+    return model
+
+
+def motor_exactly(t: Any, k: float = 0.2) -> Any:
+    """phi, w, i, and their derivatives, by the exponential of a matrix."""
+    R, L, J, d, V = 1.0, 0.5, 0.02, 0.1, 24.0
+    a = np.array([[0, 1, 0, 0], [0, -d / J, k / J, 0], [0, -k / L, -R / L, V / L], [0, 0, 0, 0]])
+    y = np.array([scipy.linalg.expm(a * time) @ [0, 0, 0, 1] for time in t])
+    return y[:, :3].T, (y @ a.T)[:, :3].T
+
+
+def residuals(model: Model, solution: Any) -> float:
+    """The largest violation of the equations of a model by what a solution says of its unknowns."""
+    symbols = {
+        symbol for expression in model.expressions for symbol in expression.free_symbols if symbol.name != "t"
+    }
+    numbers = {name: p.value for name, p in model.parameters_by_name.items()}
+    unknowns = [symbol for symbol in symbols if symbol.name not in numbers]
+    columns = [solution.values(jet_name(*name_and_order(symbol.name))) for symbol in unknowns]
+    put = {symbol: numbers[symbol.name] for symbol in symbols if symbol.name in numbers}
+    worst = 0.0
+    for expression in model.expressions:
+        function = sympy.lambdify([model.t, *unknowns], expression.subs(put))
+        worst = max(worst, float(np.abs(function(solution.t, *columns)).max()))
+    return worst
+
+
+def test_all_unknowns_of_the_motor_are_the_exact_ones() -> None:
+    model = motor()
+    solution = ds.solve(model, simplify=True, rtol=1e-9, dense=True)
+    assert solution.names == ("phi", "der(phi)", "der(phi, 2)")
+    assert set(solution.all_names) == {*model.names, "der(phi)", "der(phi, 2)"}
+    for found in (solution, solution.at(np.linspace(0.0, 2.0, 23))):
+        (phi, w, i), (_, a, slope) = motor_exactly(found.t)
+        expected = {"phi": phi, "w": w, "i": i, "a": a, "v_R": i, "v_L": 0.5 * slope, "v_k": 0.2 * w}
+        expected |= {"torque": 0.2 * i, "friction": 0.1 * w, "source": np.full(len(found.t), 24.0)}
+        assert set(expected) == set(model.names)
+        for name, exact in {**expected, "der(i)": slope, "der(w)": a}.items():
+            np.testing.assert_allclose(found.values(name), exact, rtol=0, atol=2e-6, err_msg=name)
+
+
+# The force in the rod loses digits at index 3; accelerations that follow from places and speeds do not.
+@pytest.mark.parametrize(
+    ("options", "allowed"),
+    [({}, 1e-4), ({"reduce": True, "project": True}, 1e-7), ({"reduce": True}, 1e-7)],
+)
+def test_the_equations_hold_for_what_is_said_of_the_unknowns(
+    pendulum: Path, options: dict[str, Any], allowed: float
+) -> None:
+    solution = ds.solve(pendulum, rtol=1e-9, **options)
+    model = make(pendulum)
+    assert solution.success and solution.names[:2] == ("x", "y") and "vx" not in solution.names
+    # The derivatives of vx and vy come from the equations, at the start too.
+    assert residuals(model, solution) < allowed
+    # 9.81 is what falls, and the rod pulls: the energy stays.
+    vx, vy, y = (solution.values(name) for name in ("vx", "vy", "y"))
+    np.testing.assert_allclose((vx**2 + vy**2) / 2 + 9.81 * (y + 0.8), 0.0, rtol=0, atol=1e-7)
+    # The force in the rod: F L = m (g (-y) / L + v^2 / L) L.
+    force = 2.0 * (-9.81 * y + vx**2 + vy**2)
+    np.testing.assert_allclose(np.hypot(solution.values("Fx"), solution.values("Fy")), force, atol=1e-5)
+    assert "start values made consistent: y from -0.7 to -0.8" in solution.message
+
+
+def make(path: Path) -> Model:
+    from dae_sdc.run.models import make_model
+
+    return make_model(path)
+
+
+def test_with_and_without_simplification(pendulum: Path) -> None:
+    options: dict[str, Any] = {"rtol": 1e-8, "t_eval": np.linspace(0.0, 1.0, 11)}
+    small, whole = ds.solve(pendulum, **options), ds.solve(pendulum, simplify=False, **options)
+    assert len(whole.names) == 13 > len(small.names) and whole.unknowns is None
+    for name in whole.names:
+        np.testing.assert_allclose(small.values(name), whole.values(name), rtol=0, atol=2e-5, err_msg=name)
+
+
+def test_derivatives_that_no_state_holds() -> None:
+    # z = sin t + p(t) with p' = -p: all that z is differentiated for is gone, and follows from the equations.
+    model = Model("driven", interval=(0.0, 2.0))
+    z, p, v, a, jerk = model.variables("z p v a jerk", start=[None, 1.0, None, None, None])
+    der = model.der
+    model.equations(z**3 + z - (sympy.sin(model.t) + p), der(p) + p)
+    model.equations(v - der(z), a - der(v), jerk - der(a))
+    solution = ds.solve(model, simplify=True, rtol=1e-10)
+    assert solution.names == ("p", "z")
+    t = solution.t
+    # w = z^3 + z, and z' = w' / (3 z^2 + 1), and so on
+    w1, w2 = np.cos(t) - np.exp(-t), -np.sin(t) + np.exp(-t)
+    w3 = -np.cos(t) - np.exp(-t)
+    z_, slope = solution.values("z"), 3 * solution.values("z") ** 2 + 1
+    z1 = w1 / slope
+    z2 = (w2 - 6 * z_ * z1**2) / slope
+    z3 = (w3 - 6 * z1**3 - 18 * z_ * z1 * z2) / slope
+    for name, exact in {"v": z1, "a": z2, "jerk": z3, "der(v)": z2, "der(p)": -solution.values("p")}.items():
+        np.testing.assert_allclose(solution.values(name), exact, rtol=0, atol=1e-8, err_msg=name)
+
+
+def test_derivatives_behind_a_constraint_and_a_choice() -> None:
+    # Index 2: the constraint drives y; a table tells the force.
+    model = Model("held", interval=(0.0, 1.0))
+    x, y, f, u, out = model.variables("x y f u out", start=[0.0, 1.0, None, None, None])
+    der, t = model.der, model.t
+    table = sympy.Piecewise((x, x < sympy.Rational(1, 4)), (sympy.Rational(1, 2) - x, True))
+    model.equations(der(x) - y - u, der(y) - f, x - t, f - out, u - table)
+    solution = ds.solve(model, simplify=True, rtol=1e-9)
+    # x = t, y = 1 - u(t), f = -u'(t)
+    t_ = solution.t
+    before = t_ < 0.25
+    np.testing.assert_allclose(solution.values("y"), np.where(before, 1 - t_, 0.5 + t_), atol=1e-9)
+    away = np.abs(t_ - 0.25) > 1e-6
+    np.testing.assert_allclose(solution.values("out")[away], np.where(before, -1.0, 1.0)[away], atol=1e-7)
+
+
+def test_saved_and_read(tmp_path: Path) -> None:
+    path = tmp_path / "motor.npy"
+    solution = ds.solve(motor(), simplify=True, rtol=1e-6, dense=True, out=path)
+    found = ds.Solution.load(path)
+    assert found.all_names == solution.all_names and found.names == solution.names
+    for name in solution.all_names:
+        np.testing.assert_array_equal(found.values(name), solution.values(name))
+    # Without the equations the rate is that of the solution, which is not known at the start.
+    np.testing.assert_array_equal(found.values("der(phi, 3)"), solution.du[:, 2])
+    with pytest.raises(InputError, match="v_L was eliminated, and its values are saved at the times"):
+        found.at(np.array([0.0, 0.123])).values("v_L")
+    with pytest.raises(InputError, match="unknown unknown 'torqe'; did you mean 'torque'"):
+        found.values("torqe")
+    # Once more, from what was read.
+    again = tmp_path / "again.npy"
+    found.save(again)
+    np.testing.assert_array_equal(ds.Solution.load(again).values("i"), solution.values("i"))
+    picture = ds.plot("linear", path, tmp_path / "motor.svg", ["phi", "torque", "v_L"])
+    assert "torque" in picture.read_text()
+    with pytest.raises(InputError, match="no unknown 'torqe'; did you mean 'torque'"):
+        ds.plot("linear", path, tmp_path / "motor.svg", ["torqe"])
+
+
+def test_names_without_simplification() -> None:
+    solution = ds.solve("pendulum", rtol=1e-6, t_end=0.1)
+    np.testing.assert_array_equal(solution.values(solution.names[0]), solution.u[:, 0])
+    rate = f"der({solution.names[0]})"
+    np.testing.assert_array_equal(solution.values(rate), solution.du[:, 0])
+    with pytest.raises(InputError, match="unknown unknown 'nothing'"):
+        solution.values("nothing")
+    assert solution.all_names == solution.names
+
+
+def test_parameters_of_a_run() -> None:
+    model = motor()
+    solution = ds.solve(model, simplify=True, rtol=1e-8, problem_params={"k": 0.4})
+    (_, _, i), _ = motor_exactly(solution.t, 0.4)
+    np.testing.assert_allclose(solution.values("torque"), 0.4 * i, rtol=0, atol=2e-6)
+    assert model.parameters_by_name["k"].value == 0.2  # the user's model is as before
+    # k = 0 leaves the current alone: i = 0.02 a / k would divide by it.
+    alone = ds.solve(model, simplify=True, rtol=1e-8, problem_params={"k": 0.0})
+    np.testing.assert_allclose(alone.values("i"), 24 * (1 - np.exp(-2 * alone.t)), rtol=0, atol=1e-6)
+    np.testing.assert_allclose(alone.values("w"), 0.0, atol=1e-12)
+    with pytest.raises(InputError, match="unknown parameter of model motor 'K'"):
+        ds.solve(model, simplify=True, rtol=1e-8, problem_params={"K": 0.0})
+
+
+def test_a_simplified_model_is_solved_as_it_is() -> None:
+    found = ds.simplify(motor())
+    solution = ds.solve(found, rtol=1e-8)
+    (_, _, i), _ = motor_exactly(solution.t)
+    np.testing.assert_allclose(solution.values("i"), i, rtol=0, atol=1e-5)
+    # 0.2 i = 0.02 a + 0.1 w
+    start = {"phi": 1.0, "der(phi)": 2.0, "der(phi, 2)": 4.0}
+    turned = ds.solve(found, rtol=1e-8, u0=start)
+    assert turned.u[0].tolist() == [1.0, 2.0, 4.0]
+    assert turned.values("i")[0] == pytest.approx(1.4)
+    other = ds.solve(found, rtol=1e-8, problem_params={"V": 12.0})
+    np.testing.assert_allclose(other.values("i")[-1], i[-1] / 2, rtol=0, atol=1e-5)
+    with pytest.raises(InputError, match=r"k was divided by .* is 0 with k=0"):
+        ds.solve(found, rtol=1e-8, problem_params={"k": 0.0})
+    with pytest.raises(InputError, match=r"u0 must have a value .* missing are der\(phi\), der\(phi, 2\)"):
+        ds.solve(found, rtol=1e-8, u0={"phi": 1.0})
+    with pytest.raises(InputError, match="simplified already"):
+        ds.solve(found, simplify=False)
+
+
+def test_by_sundials() -> None:
+    pytest.importorskip("sksundae")
+    solution = ds.solve(motor(), simplify=True, sweeper="ida", rtol=1e-8)
+    (_, _, i), _ = motor_exactly(solution.t)
+    np.testing.assert_allclose(solution.values("i"), i, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        ({"problem": "simple", "simplify": True}, ("simplify belongs to models", "simple is none")),
+        ({"problem": ds.SimpleDAE, "reduce": True}, ("reduce belongs to models", "SimpleDAE is none")),
+        ({"problem": "simple", "u0": {"x": 1.0}}, ("u0 by names belongs to models",)),
+        ({"problem": "slider-crank-4", "simplify": "yes"}, ("simplify must be True or False; got 'yes'",)),
+        ({"problem": "nowhere.mo"}, ("nowhere.mo",)),
+        ({"problem": "nowhere.py", "simplify": True}, ("there is no file nowhere.py",)),
+    ],
+)
+def test_what_cannot_be(arguments: dict[str, Any], parts: Sequence[str]) -> None:
+    with pytest.raises(InputError) as caught:
+        ds.solve(**arguments, rtol=1e-6)
+    assert "\n" not in str(caught.value) and all(part in str(caught.value) for part in parts), caught.value
+
+
+def test_files_and_classes(tmp_path: Path) -> None:
+    path = tmp_path / "decay.mo"
+    path.write_text(DECAY)
+    whole = ds.solve(path, rtol=1e-10, t_end=1.0)
+    np.testing.assert_allclose(whole.values("out"), 1.5 * np.exp(-whole.t / 2), rtol=1e-8)
+    half = ds.solve(f"{path}:Half", rtol=1e-10, t_end=1.0, problem_params={"k": 2.0})
+    np.testing.assert_allclose(half.values("out"), np.exp(-2 * half.t), rtol=1e-8)
+    assert not half.message
+    assert ds.structure(f"{path}:Half").dof == 1
+    assert ds.initial(f"{path}:Half").values["out"] == pytest.approx(1.0)
+    assert ds.reduce(f"{path}:Half").index in (0, 1)
+    assert ds.simplify(f"{path}:Half").model.names == ("x",)
+    with pytest.raises(InputError, match="Third"):
+        ds.simplify(f"{path}:Third")
+
+
+def said(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = main(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_the_verb(pendulum: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = said(capsys, "simplify", str(pendulum), "--all", "--equations", "--level", "trivial")
+    rows = [" ".join(line.split()) for line in out.splitlines()]
+    assert code == 0
+    assert {"unknowns 13 3", "equations 13 3", "index 3 3", "degrees of freedom 2 2"} <= set(rows)
+    assert {"ax = der(x, 2)", "ry = -y", "zero = 0", "rx = x", "weight = 981*m/100"} <= set(rows)
+    assert "Wired (pendulum with connections): 3 unknowns, 3 equations, 2 parameters" in rows
+    code, out, _ = said(capsys, "simplify", str(pendulum), "--fold", "--equations", "--param", "m=3")
+    assert code == 0 and "0 parameters" in out
+    code, out, _ = said(capsys, "simplify", f"slider-crank-4,{pendulum}")
+    cells = [line.split()[:7] for line in out.splitlines()]
+    assert cells[1] == ["slider-crank-4", "4", "4", "3", "3", "2", "2"]
+    assert cells[2] == [str(pendulum), "13", "3", "3", "3", "2", "2"]
+    code, _, err = said(capsys, "simplify", f"pendulum,{pendulum}", "--all")
+    assert code == 2 and "show one model" in err
+
+
+def test_solving_by_the_command_line(
+    pendulum: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.npy"
+    options = ["--reduce", "--project", "--rtol", "1e-8", "--points", "5", "--out", str(out)]
+    code, text, _ = said(capsys, "solve", str(pendulum), *options)
+    assert code == 0 and "and 10 unknowns that they tell" in text and "y from -0.7 to -0.8" in text
+    found = ds.Solution.load(out)
+    np.testing.assert_allclose(found.t, np.linspace(0.0, 1.0, 5))
+    np.testing.assert_allclose(found.values("rx") ** 2 + found.values("ry") ** 2, 1.0, atol=1e-10)
+    picture = tmp_path / "out.png"
+    code, _, _ = said(capsys, "plot", "linear", str(out), "-o", str(picture), "--unknowns", "Fx,weight,x")
+    assert code == 0 and picture.exists()
+    code, text, _ = said(capsys, "solve", str(pendulum), "--no-simplify", "--rtol", "1e-5")
+    assert code == 0 and " weight " in text
