@@ -12,15 +12,12 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.dae.state import Vector
-from dae_sdc.reduction.reduction import reduce_index
-from dae_sdc.run.initial import initial
 from dae_sdc.run.mechanism_cases import CASES
 from dae_sdc.run.model_cases import Case, Flight
 from dae_sdc.run.models import make_model
 from dae_sdc.run.solution import Solution
-from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.structure.analysis import structure
-from dae_sdc.symbolic.aliases import Simplified, simplify
+from dae_sdc.symbolic.aliases import simplify
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.model import Model
 
@@ -46,32 +43,17 @@ MODELS = {
 class _Flight(Flight):
     """With the unknowns that simplification removed."""
 
-    def __init__(self, model: Model, solution: Solution, unknowns: Unknowns) -> None:
-        super().__init__(model, solution)
-        object.__setattr__(self, "_unknowns", unknowns)
-
     def __call__(self, name: str) -> Vector:
-        unknowns: Unknowns = self.__dict__["_unknowns"]
-        found = self.solution
-        return unknowns.values(name, found.t, found.u, found.du, found.names)
-
-
-@functools.cache
-def simplified(name: str) -> Simplified:
-    return simplify(make_model(name))
+        return self.solution.values(name)
 
 
 @functools.cache
 def solved(name: str) -> Solution:
-    model = simplified(name).model
-    problem = reduce_index(model, "stages").problem()
-    start = initial(model, restarts=0)
-    u0 = problem.state_of(start.values)
-    return ds.solve(problem, u0=u0, project=True, **BY_NAME[name].settings)
+    return ds.solve(name, reduce=True, project=True, **BY_NAME[name].settings)
 
 
 def flight(name: str, model: Model) -> Flight:
-    return _Flight(model, solved(name), Unknowns(simplified(name), {}))
+    return _Flight(model, solved(name))
 
 
 def test_every_model_has_a_case() -> None:
@@ -84,9 +66,11 @@ def test_sizes_index_and_degrees_of_freedom(name: str) -> None:
     model = make_model(name)
     assert model.title and ("own" in model.reference or "Mani" in model.reference)
     assert len(model.names) == len(model.roots) == before
-    assert len(simplified(name).model.names) <= len(simplify(model, level="trivial").model.names) <= after
-    found = structure(simplified(name).model)
+    made, trivial = simplify(model).model, simplify(model, level="trivial").model
+    assert len(made.names) <= len(trivial.names) <= after
+    found = structure(trivial)
     assert (found.index, found.dof, found.true_dof) == (index, 2 * free, 2 * free)
+    assert structure(made).true_dof == 2 * free
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -373,7 +373,7 @@ def test_connected_components_are_the_circuit_by_hand() -> None:
         m.equation(k[4] - k[6] * k[5])
     m.equations(c[5] - c[6] * m.der(c[4]), u[4] - u[6], gv)
     # Nodes: (u.p, r.p), (r.n, c.p), (c.n, u.n, g.p), (spare[1].n, spare[2].p), and two pins that are free.
-    m.equations(u[0] - r[0], u[1] + r[1], r[2] - c[0], r[3] + c[1], c[2] - u[2], c[2] - gv, c[3] + u[3] + gi)
+    m.equations(u[0] - r[0], u[1] + r[1], r[2] - c[0], r[3] + c[1], c[2] - u[2], u[2] - gv, c[3] + u[3] + gi)
     m.equations(one[2] - two[0], one[3] + two[1], one[1], two[3])
     assert_same(found, m)
     assert found.parameters_by_name["r.R"].unit == "Ohm"
@@ -402,7 +402,7 @@ def test_connectors_of_a_component_are_seen_from_both_sides() -> None:
     hv, hi = m.variables("g.p.v g.p.i")
     m.equations(v - R * i, c[5] - c[6] * m.der(c[4]), hv, av - 4)
     # Inside of the filter its connectors count with the other sign.
-    m.equations(av - pv, pi - ai, nv - c[0], nv - bv, ni + c[1] - bi, c[2] - gv, c[3] - gi)
+    m.equations(av - pv, pi - ai, nv - c[0], c[0] - bv, ni + c[1] - bi, c[2] - gv, c[3] - gi)
     # Outside f.g is connected, f.a and f.b are free.
     m.equations(gv - hv, gi + hi, ai, bi)
     assert_same(found, m)

@@ -500,3 +500,23 @@ def test_command_makes_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     assert lines[1].split()[:5] == ["pendulum", "3", "separation", "0", "3"]
     assert lines[2].split()[:5] == ["gear-petzold", "2", "separation", "0", "2"]
     assert main(["reduce", "pendulum,gear-petzold", "--equations"]) == 2
+
+
+def test_a_force_that_jumps_is_not_lost() -> None:
+    """x'' = f with f = 1 from t = 1/2 on, and v = der(s) with s = x, which asks for a derivative of s - x."""
+    model = ds.Model("pushed", interval=(0.0, 1.0))
+    x, f, s, v = model.variables("x f s v")
+    model.start(x, 0.0, fixed=True)
+    model.start(model.der(x), 0.0, fixed=True)
+    half = sp.Rational(1, 2)
+    model.equations(
+        model.der(x, 2) - f, f - sp.Piecewise((0, model.t < half), (1, True)), s - x, v - model.der(s)
+    )
+    reduced = ds.reduce(model)
+    assert reduced.method == "stages"
+    problem = reduced.problem()
+    solution = ds.solve(problem, u0=np.zeros(problem.n), rtol=1e-9)
+    assert solution.success
+    end = dict(zip(solution.names, solution.u[-1], strict=True))
+    assert abs(end["x"] - 0.125) < 1e-7
+    assert abs(end["v"] - 0.5) < 1e-7

@@ -204,7 +204,7 @@ def test_saved_and_read(tmp_path: Path) -> None:
     np.testing.assert_array_equal(found.values("der(phi, 3)"), solution.du[:, 2])
     with pytest.raises(InputError, match="v_L was eliminated, and its values are saved at the times"):
         found.at(np.array([0.0, 0.123])).values("v_L")
-    with pytest.raises(InputError, match="unknown unknown 'torqe'; did you mean 'torque'"):
+    with pytest.raises(InputError, match="unknown name 'torqe'; did you mean 'torque'"):
         found.values("torqe")
     # Once more, from what was read.
     again = tmp_path / "again.npy"
@@ -221,7 +221,7 @@ def test_names_without_simplification() -> None:
     np.testing.assert_array_equal(solution.values(solution.names[0]), solution.u[:, 0])
     rate = f"der({solution.names[0]})"
     np.testing.assert_array_equal(solution.values(rate), solution.du[:, 0])
-    with pytest.raises(InputError, match="unknown unknown 'nothing'"):
+    with pytest.raises(InputError, match="unknown name 'nothing'"):
         solution.values("nothing")
     assert solution.all_names == solution.names
 

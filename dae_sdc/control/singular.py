@@ -20,7 +20,16 @@ from dae_sdc.control.events import Curve
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.structure.determinants import SHARE, TINY, Deficiency, Determinants, null_rows
+from dae_sdc.structure.determinants import (
+    DEEP,
+    SHARE,
+    TINY,
+    Deficiency,
+    Determinants,
+    foretold,
+    null_rows,
+    rounded,
+)
 from dae_sdc.symbolic.problem import ModelProblem
 
 FIRST_ORDER = ("daen1", "daeq1", "daeq2")
@@ -34,7 +43,7 @@ CLOSE_TO_ZERO = 1e-6
 
 TOUCHING, AROUND = 1e-2, 0.05
 """Determinant without a change of sign that counts as zero, relative to those at a small part of the step on
-both sides: beside a zero it grows with a power of the distance, while one that is only small by an exponential
+both sides: beside a zero it grows with a power of the distance, while one that is small by an exponential
 function does not."""
 
 TOUCHED = 1e-3
@@ -70,9 +79,19 @@ AGAIN = 0.1
 LEAP = 0.5
 """Least size of such a step, relative to those before."""
 
+SAME = 1e-2
+"""Distance of two singular points, relative to the last steps, up to which they are one."""
+
+FADED, FEW = 1e-2, 4
+"""Determinant relative to what it was before the last steps, or singular value, that explains a failure, and
+how many steps it takes to say so."""
+
+CORNER = 0.1
+"""Relative distance of a determinant from the opposite of what it was to be, up to which it is that."""
+
 EXACT, ASIDE = 1e-9, 1e-2
-"""Determinant and singular values that count as zero at the start of a run, relative to those at a state beside it
-that differs by this part of 1 + the sizes of the unknowns."""
+"""Determinant and singular values that count as zero at the start of a run, relative to those at a state that
+differs by this part of 1 + the sizes of the unknowns."""
 
 MOST_PLACES = 5
 """Singular points that a message names."""
@@ -172,8 +191,11 @@ class _OfSaddle:
         before, value = self._last
         middle = Place(0.5 * (before.t + place.t), 0.5 * (before.u + place.u), place.du)
         self._last = place, float(self.values(place)[0])
-        between = float(self.values(middle)[0])
-        return int(value * self._last[1] < 0.0 or value * between < 0.0)
+        between, end = float(self.values(middle)[0]), self._last[1]
+        if value * end < 0.0 or value * between < 0.0:
+            return 1
+        half = 0.5 * (place.t - before.t)
+        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DEEP else 0
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
         matrix = self._matrix(place)
@@ -188,13 +210,14 @@ class _OfSaddle:
         what = "the matrix of the derivatives"
         if first and rows[0] >= first:
             what, size = "the Jacobian of the constraints", len(names)
-        q, _, _ = self._problem.state_parts(place.u)
+        q, *usual_q = (self._problem.state_parts(at.u)[0].tolist() for at in (place, *others))
+        values = (rounded(value, column) for value, *column in zip(q, *usual_q, strict=True))
         return Deficiency(
             what,
             size - nullity,
             size,
             tuple(f"equation {i}" if i < first else names[i - first] for i in rows),
-            tuple(zip(self._problem.names, q.tolist(), strict=False)),
+            tuple(zip(self._problem.names, values, strict=False)),
         )
 
 
@@ -318,6 +341,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     refuses : bool
         Whether quasilinear equations that are singular at the very end of a step end the run in any case, as
         solutions may branch there and the method may be on the wrong one.
+    trusts : bool
+        Whether the method notices singular points itself, so that nothing else is looked at.
     straight : bool
         Whether dense output is not to be used, as ranks that share the nodes of a step do not all have it.
     passed : list of Passage
@@ -327,6 +352,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
     way: ClassVar[str]
     n_slopes: ClassVar[int]
     refuses: ClassVar[bool]
+    trusts: ClassVar[bool]
     straight: ClassVar[bool]
 
     def __init__(self) -> None:
@@ -383,7 +409,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if found is None:
             return
         made = _Made(L, L.time, L.dt, L.u[0], L.uend, L.f[0], self.n_slopes)
-        if hasattr(L.sweep, "passed"):
+        if self.trusts:
             self._trust(made, found)
             return
         recent = self._recent
@@ -438,6 +464,9 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 steps.insert(0, _Step(self._recent[-1], found, self.straight))
             for at in range(len(found)):
                 self._touches(found, steps, at)
+        if marks & 8:
+            for at in range(len(found)):
+                self._bounce(found, part, at)
 
     def _touches(self, found: Watched, steps: list[_Step], at: int) -> None:
         """Look for a zero without a change of sign on steps in a row."""
@@ -455,6 +484,27 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 if deficiency is not None:
                     self._report(Passage(place.t, deficiency))
                     return
+
+    def _bounce(self, found: Watched, part: _Step, at: int) -> None:
+        """Look for a step on which a determinant was to change its sign, but has taken the opposite value.
+
+        It has opposite values on two branches of solutions that meet where it is zero.
+        """
+        last = self._tip()
+        if last is None or len(self._recent) < FEW:
+            return
+        ahead, h = self._parabola(last), part.end.t - part.start.t
+
+        def value(s: float) -> float:
+            return float(found.values(ahead(s))[at])
+
+        expected, there = value(h), float(found.values(part.end)[at])
+        if not value(0.0) * expected < 0.0 or abs(there + expected) > CORNER * abs(expected):
+            return
+        s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
+        deficiency = found.deficiency(at, ahead(s), [part.start], TINY)
+        if deficiency is not None and self._is_credible(last, ahead, s, at):
+            self._report(Passage(last.t + s, deficiency))
 
     # What is said
 
@@ -475,7 +525,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 f"the run {verb} a singular point of the equations {point}; go on along the branch that the "
                 f"method takes with singular='pass', or end before"
             )
-        self.passed.append(point)
+        if not (self.passed and abs(point.t - self.passed[-1].t) <= SAME * self._longest()):
+            self.passed.append(point)
 
     def message(self) -> str:
         """What to say of the points that were passed; nothing where there are none."""
@@ -490,7 +541,25 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         last = self._tip()
         near = None if last is None else self._ahead(last)
         point = None if near is None or last is None else self._passage(last, *near)
-        return "" if point is None else f"; the equations are singular {point}"
+        point = point or self._faded()
+        if point is not None:
+            return f"; the equations are singular {point}"
+        return f"; the run has {self.message()}" if self.passed else ""
+
+    def _faded(self) -> Passage | None:
+        """The end of a run at which a determinant has become much smaller than it was, step by step."""
+        found = self._watched
+        if found is None or len(self._recent) < FEW:
+            return None
+        places = [_end(made.end, made.time + made.dt, found) for made in self._recent]
+        sizes = np.abs([found.values(place) for place in places])
+        for at in np.flatnonzero(
+            (sizes[-1] <= FADED * sizes[0]) & (np.diff(sizes, axis=0) < 0.0).all(axis=0)
+        ):
+            deficiency = found.deficiency(int(at), places[-1], [places[0]], FADED)
+            if deficiency is not None:
+                return Passage(places[-1].t, deficiency)
+        return None
 
     def guide(self, control: Any) -> None:
         """Take part in the choice of step sizes, where there is one."""
@@ -564,7 +633,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _longest(self) -> float:
         """Size of the longest of the last steps."""
-        return max(made.dt for made in self._recent)
+        return max((made.dt for made in self._recent), default=0.0)
 
     def _parabola(self, last: Place) -> Callable[[float], Place]:
         """The places ahead of the last one, and behind, if the solution were a parabola."""
@@ -580,6 +649,17 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
         return place
 
+    def _is_credible(self, last: Place, path: Callable[[float], Place], s: float, at: int) -> bool:
+        """Whether a path ahead passes through what was as far behind."""
+        found = self._watched
+        assert found is not None
+        for made in reversed(self._recent):
+            if made.time <= last.t - s:
+                theta = min(1.0, (last.t - s - made.time) / made.dt)
+                known = float(found.values(_Step(made, found, self.straight).at(theta))[at])
+                return abs(float(found.values(path(-s))[at]) - known) <= CREDIBLE * abs(known)
+        return False
+
     def _ahead(self, last: Place) -> tuple[Place, int, float] | None:
         """Where a determinant vanishes a little ahead, on the parabola that the last steps lie on."""
         found, longest = self._watched, self._longest()
@@ -591,29 +671,20 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         def value(s: float, at: int) -> float:
             return float(found.values(place(s))[at])
 
-        def is_credible(s: float, at: int) -> bool:
-            """Whether the parabola passes through what was as far behind."""
-            for made in reversed(self._recent):
-                if made.time <= last.t - s:
-                    theta = min(1.0, (last.t - s - made.time) / made.dt)
-                    known = float(found.values(_Step(made, found, self.straight).at(theta))[at])
-                    return abs(value(-s, at) - known) <= CREDIBLE * abs(known)
-            return False
-
-        distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(1.0 - AHEAD, 1.0)])
+        distances = np.concatenate([[0.0], reach * 4.0 ** np.arange(2.0 - AHEAD, 2.0)])
         values = np.array([found.values(place(s)) for s in distances.tolist()])
         for k in range(1, len(distances) - 1):
             before, here, behind = values[k - 1 : k + 2]
             a, b, c = distances[k - 1 : k + 2].tolist()
             for at in np.flatnonzero(before * here < 0.0).tolist():
                 root = float(brentq(value, a, b, args=(at,), xtol=1e-15 * b, rtol=1e-14, maxiter=200))
-                if is_credible(root, at):
+                if self._is_credible(last, place, root, at):
                     return place(root), at, TINY
             size = np.abs(here)
             low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
             for at in np.flatnonzero(low).tolist():
                 bottom = _touched(partial(value, at=at), a, c)
-                if bottom is not None and is_credible(bottom, at):
+                if bottom is not None and self._is_credible(last, place, bottom, at):
                     return place(bottom), at, TOUCHED
         return None
 

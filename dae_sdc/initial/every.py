@@ -230,9 +230,10 @@ class EveryStart:
         """What was solved, in this order."""
         return tuple(self._records.values())
 
-    def distance(self, x: Vector) -> float:
-        """How far values are from those given."""
-        return float(np.linalg.norm(self.given.weights * (x - self.given.point)))
+    def distance(self, x: Vector) -> tuple[float, ...]:
+        """How far values are from those given: those of the first stage count first."""
+        away = self.given.weights * (x - self.given.point)
+        return tuple(round(float(np.linalg.norm(away[stage.jets])), 6) for stage in self.system.stages)
 
     def _kept(self, starts: list[_Start]) -> list[_Start]:
         ordered = sorted(starts, key=lambda start: self.distance(start.x))

@@ -16,10 +16,10 @@ from dae_sdc.initial.systems import NotPolynomialError, Polynomials, Reader
 from dae_sdc.initial.witness import Decomposition, decompose
 from dae_sdc.symbolic.dag import Leaf
 
-MOST_VARIABLES = 12
+MOST_VARIABLES = 16
 """Variables of a block up to which its solution set is decomposed."""
 
-MOST_PATHS = 2000
+MOST_PATHS = 300
 """Product of the degrees of its polynomials up to which it is."""
 
 _SHOWN = 20
@@ -63,7 +63,7 @@ class SolutionSet:
         lines = [f"B_{self.stage}: {', '.join(self.equations)}"]
         if self.reason or self.decomposition is None or self.singular is None:
             return f"{lines[0]}\n  not decomposed: {self.reason}"
-        lines.append(f"  {len(self.equations)} equations in {', '.join(self.variables)}")
+        lines.append(f"  polynomials in {', '.join(self.variables)}")
         lines += [f"  {line}" for line in str(self.decomposition).splitlines()]
         count, real = len(self.singular.points), len(self.points)
         lines.append(

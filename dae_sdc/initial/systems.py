@@ -70,6 +70,8 @@ class Polynomials:
         An equation that has become a number other than 0, which nothing can fulfil.
     sums : mapping of int to (mapping of int to float, float)
         Unknowns that are sums of multiples of others and a number, and so no variables of the system.
+    lines : mapping of int to (mapping of int to float, float)
+        The same of variables, by their numbers.
     """
 
     system: PolynomialSystem
@@ -79,6 +81,7 @@ class Polynomials:
     denominators: PolynomialSystem | None
     constant: int | None = None
     sums: Mapping[int, tuple[Mapping[int, float], float]] = field(default_factory=dict)
+    lines: Mapping[int, tuple[Mapping[int, float], float]] = field(default_factory=dict)
 
     @property
     def paths(self) -> int:
@@ -113,6 +116,8 @@ class Polynomials:
             elif kind == "cos":
                 angle = np.arctan2(x[:, columns["sin", j]], x[:, column]) / self.units[j]
                 found[:, j] = nearest_angle(angle, near[j], self.units[j])
+        for j, (slopes, constant) in self.lines.items():
+            found[:, j] = constant + sum(slope * x[:, column] for column, slope in slopes.items())
         for j, (slopes, constant) in self.sums.items():
             found[:, j] = constant + sum(slope * found[:, i] for i, slope in slopes.items())
         return found
@@ -331,48 +336,81 @@ class Reader:
         gone = self._eliminate()
         self._units = self._find_units()
         self._reset()
-        rows: list[Polynomial] = []
-        constant = None
-        for root in (root for i, root in enumerate(self.roots) if i not in gone):
-            over = self._at(root).over
-            if not over:
-                raise NotPolynomialError("an equation that holds whatever the unknowns are")
-            if set(over) == {()}:
-                constant = len(rows)
-            rows.append(over)
+        rows = [self._at(root).over for i, root in enumerate(self.roots) if i not in gone]
         for k, (q, over, under) in enumerate(self._roots_of):
             rows.append(_plus(self._times(under, {((self._root(k), q),): 1.0}), over, -1.0))
-        used = {variable for row in rows for monomial in row for variable, _ in monomial}
+        astray = self._units.keys() & _variables(rows)
+        if astray:
+            raise NotPolynomialError(
+                f"the angle {self.names[min(astray)]} occurs outside of sine and cosine too"
+            )
+        lines = self._straighten(rows)
+        if not all(rows):
+            raise NotPolynomialError("an equation that holds whatever the unknowns are")
+        constant = next((i for i, row in enumerate(rows) if set(row) == {()}), None)
+        used = _variables(rows)
         for j in self._units:
             cosine, sine = self._pair(j)
             rows.append({((cosine, 2),): 1.0, ((sine, 2),): 1.0, (): -1.0})
             if cosine in used or sine in used:
                 used |= {cosine, sine}
-        n = len(self.names)
         places: list[tuple[str, int]] = []
-        for j in sorted(set(range(n)) - set(self._sums)):
+        for j in sorted(set(range(len(self.names))) - self._sums.keys() - lines.keys()):
             places += [("cos", j), ("sin", j)] if j in self._units else [("value", j)]
         places += [("root", k) for k in range(len(self._roots_of))]
         columns = {self._variable(*place): column for column, place in enumerate(places)}
         names = tuple(self._name(*place) for place in places)
-        astray = [j for j in self._units if j in used]
-        if astray:
-            raise NotPolynomialError(
-                f"the angle {self.names[astray[0]]} occurs outside of sine and cosine too"
-            )
         for variable, column in columns.items():
-            if variable not in used:
+            if variable not in used and constant is None:
                 raise NotPolynomialError(f"nothing depends on {names[column]}")
-        denominators = _system(self._factors, columns) if self._factors else None
+        straight = {
+            j: (
+                {columns[key[0][0]]: value.real for key, value in line.items() if key},
+                line.get((), 0.0).real,
+            )
+            for j, line in lines.items()
+        }
         return Polynomials(
             _system(rows, columns),
             names,
             tuple(places),
             dict(self._units),
-            denominators,
+            _system(self._factors, columns) if self._factors else None,
             constant,
             dict(self._sums),
+            straight,
         )
+
+    def _straighten(self, rows: list[Polynomial]) -> dict[int, Polynomial]:
+        """Take linear polynomials out, and unknowns that are no angles: what these are instead."""
+        lines: dict[int, Polynomial] = {}
+        at = 0
+        while at < len(rows):
+            row = rows[at]
+            own = [key[0][0] for key in row if key and key[0][0] < len(self.names)]
+            straight = all(len(key) <= 1 and all(power == 1 for _, power in key) for key in row)
+            if not own or not straight or len(_variables(rows)) == 1:
+                at += 1
+                continue
+            pivot = max(own, key=lambda j: (abs(row[((j, 1),)]), -j))
+            factor = row[((pivot, 1),)]
+            line = {key: -value / factor for key, value in row.items() if key != ((pivot, 1),)}
+            rows[:] = [self._put(other, pivot, line) for other in rows if other is not row]
+            self._factors = [self._put(other, pivot, line) for other in self._factors]
+            lines = {j: self._put(other, pivot, line) for j, other in lines.items()} | {pivot: line}
+            at = 0
+        return lines
+
+    def _put(self, row: Polynomial, variable: int, line: Polynomial) -> Polynomial:
+        """A polynomial with another one in the place of a variable."""
+        if variable not in _variables([row]):
+            return row
+        total: Polynomial = {}
+        for monomial, value in row.items():
+            power = dict(monomial).get(variable, 0)
+            rest = tuple((v, p) for v, p in monomial if v != variable)
+            total = _plus(total, self._times({rest: value}, self._power(line, power)))
+        return total
 
     def _pair(self, j: int) -> tuple[int, int]:
         n = len(self.names)
@@ -610,6 +648,10 @@ def _common_unit(factors: Sequence[float]) -> float:
     if max(ratios) / common > LARGEST_MULTIPLE:
         raise NotPolynomialError(f"an angle and more than {LARGEST_MULTIPLE} times the angle")
     return first * float(common)
+
+
+def _variables(rows: Sequence[Polynomial]) -> set[int]:
+    return {variable for row in rows for monomial in row for variable, _ in monomial}
 
 
 def _system(rows: Sequence[Polynomial], columns: Mapping[int, int]) -> PolynomialSystem:

@@ -39,6 +39,9 @@ HOPELESS = 1e-5
 MOST_STEPS = 3000
 """Steps on one way."""
 
+MOST_STEPS_AROUND = 60
+"""The same on a part of a circle, or on the way from one circle to the next."""
+
 NUDGE = 1e-6
 """Displacement of a solution from which Newton's method returns if it is a simple one."""
 
@@ -53,8 +56,11 @@ SHRINK = 0.2
 CIRCLES = 12
 """Number of circles."""
 
+BEGIN = 4
+"""Number of the first circle; larger ones often enclose other branch points than t = 0."""
+
 FIRST_TURNS = 6
-"""Times that a path may go round the first circle, which often encloses too much, and this more each time."""
+"""Times that a path may go round the first circle, and this more each time."""
 
 MOST_TURNS = 24
 """Times that a path may go round a circle at all."""
@@ -86,11 +92,8 @@ SAME = 1e-5
 FAR = 1e-6
 """First projective coordinate of a point at infinity, in coordinates of norm 1."""
 
-VANISHING = 1e-3
-"""First projective coordinate, in coordinates of norm 1, of a path that may be on its way to infinity."""
-
-STEADY = 1e-2
-"""Change of the power of t with which it vanishes, in units of the power, that makes this certain."""
+STEADY = 0.05
+"""Change of the power of t with which a coordinate vanishes, in units of it, between two circles."""
 
 
 def sizes(points: Complexes) -> Vector:
@@ -175,7 +178,7 @@ class Homotopy(ABC):
         way, step = np.zeros(len(x)), np.full(len(x), first)
         live = np.arange(len(x))
         with np.errstate(all="ignore"):  # a step into the void is refused below
-            for _ in range(MOST_STEPS):
+            for _ in range(MOST_STEPS_AROUND if around else MOST_STEPS):
                 if live.size == 0:
                     break
                 self.steps += live.size
@@ -233,7 +236,7 @@ class Homotopy(ABC):
             for shift in _DIRECTIONS:
                 direction = np.exp(1j * shift * np.arange(1, x.shape[1] + 1) ** 2)
                 y = x + NUDGE * direction / np.sqrt(x.shape[1])
-                for _ in range(2):
+                for _ in range(4):
                     y = y + self._newton(y, t, patch, which)
                 found &= norms(y - x) <= 0.01 * NUDGE
         return found
@@ -275,33 +278,24 @@ class Homotopy(ABC):
         coordinate of their ends is 0.
         """
         patch = x.conj() / (norms(x) ** 2)[:, None]
-        place, before = x.copy(), np.full_like(x, np.nan)
-        away, often = np.full(len(x), np.nan), np.zeros(len(x), dtype=np.int64)
+        places, last = self._towards(x, close, which, patch)
         ends, gap = np.zeros_like(x), np.full(len(x), np.inf)
-        first, power = np.abs(x[:, 0]) / norms(x), np.full(len(x), np.nan)
-        live, radius, most = np.arange(len(x)), EARLY, 0
-        for _ in range(CIRCLES):
-            last, radius, most = radius, SHRINK * radius, min(most + FIRST_TURNS, MOST_TURNS)
-            ends_of_leg = float(np.log(last)), float(np.log(radius))
-            place[live], good = self.track(
-                place[live], *ends_of_leg, close, which[live], patch[live], first=0.5, around=True
-            )
-            live = live[good]
+        far = self._vanishing(np.abs(places[:, :, 0]) / np.linalg.norm(places, axis=2))
+        rows = np.arange(len(x))
+        ends[far], gap[far] = places[last[far], rows[far]], 0.0
+        ends[far, 0] = 0.0
+        before, away = np.full_like(x, np.nan), np.full(len(x), np.nan)
+        often, most = np.zeros(len(x), dtype=np.int64), 0
+        for circle in range(1, CIRCLES + 1):
+            begun = (circle >= np.minimum(BEGIN, last - 1)) & (circle <= last)
+            live = np.flatnonzero(begun & (gap > AGREED))
             if live.size == 0:
-                break
-            with np.errstate(divide="ignore", invalid="ignore"):
-                now = np.abs(place[live, 0]) / norms(place[live])
-                slope = np.log(now / first[live]) / np.log(SHRINK)
-                gone = (now <= VANISHING) & (np.abs(slope - power[live]) <= STEADY * np.abs(slope))
-            first[live], power[live] = now, slope
-            far = live[gone]
-            ends[far], gap[far] = place[far], 0.0
-            ends[far, 0] = 0.0
-            live = live[~gone]
-            if live.size == 0:
-                break
-            mean, turns = self._circles(place[live], radius, patch[live], close, which[live], most)
-            difference, distance = norms(mean - before[live]), norms(mean - place[live])
+                continue
+            most = min(most + FIRST_TURNS, MOST_TURNS)
+            place = places[circle, live]
+            radius = EARLY * SHRINK**circle
+            mean, turns = self._circles(place, radius, patch[live], close, which[live], most)
+            difference, distance = norms(mean - before[live]), norms(mean - place)
             rate = SHRINK ** (0.5 / np.maximum(turns, 1))
             with np.errstate(invalid="ignore"):
                 better = (difference < gap[live]) & (self.mismatch(mean, which[live]) <= HOLDS)
@@ -309,10 +303,37 @@ class Homotopy(ABC):
             ends[live[better]] = mean[better]
             gap[live[better]] = difference[better]
             before[live], away[live], often[live] = mean, distance, turns
-            live = live[gap[live] > AGREED]
         known = gap <= ACCEPTED
         ends[known] /= norms(ends[known])[:, None]
         return ends, known
+
+    def _towards(
+        self, x: Complexes, close: float, which: Integers, patch: Complexes
+    ) -> tuple[Complexes, Integers]:
+        """Points where the circles meet the positive axis, NaN where none is, and the last circle reached."""
+        places = np.full((CIRCLES + 1, *x.shape), np.nan, dtype=np.complex128)
+        places[0], last = x, np.zeros(len(x), dtype=np.int64)
+        live, here = np.arange(len(x)), float(np.log(EARLY))
+        for circle in range(1, CIRCLES + 1):
+            there = here + float(np.log(SHRINK))
+            found, good = self.track(
+                places[circle - 1, live], here, there, close, which[live], patch[live], first=0.5, around=True
+            )
+            here, live = there, live[good]
+            places[circle, live], last[live] = found[good], circle
+        return places, last
+
+    @staticmethod
+    def _vanishing(first: Vector) -> Booleans:
+        """Whether the first coordinates on the circles, shape (CIRCLES + 1, p), go to 0 as powers of t do."""
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            power = np.diff(np.log(first), axis=0) / np.log(SHRINK)
+            change = np.abs(np.diff(power, axis=0) / power[1:])
+            # What is left at t = 0 makes the power change.
+            left = first[2:] * change / (SHRINK ** -power[1:] - 1.0)
+            found: Booleans = ((left <= 10.0 * FAR) & (change <= STEADY) & (power[1:] > 0.0)).any(axis=0)
+        found |= np.nanmin(first, axis=0) <= 0.01 * FAR
+        return found
 
     def run(self, starts: Complexes, close: float, which: Integers) -> tuple[Complexes, Booleans, Booleans]:
         """Ends of paths in homogeneous coordinates of norm 1, which are known, and which are regular."""

@@ -15,8 +15,11 @@ from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.initial.slices import MovingSlices, Regeneration, deflated, phase, relative_ranks
 from dae_sdc.initial.tracking import SAME, Booleans, Ends, follow, groups_of, norms, sizes
 
-MOST_LOOPS = 24
-"""Loops of monodromy after which groups that are no components are put together by trial."""
+IDLE_LOOPS = 8
+"""Loops of monodromy without news after which groups that are no components are put together by trial."""
+
+ATTEMPTS = 4
+"""Choices of random linear spaces, of which some nearly touch the solutions or meet them far away."""
 
 MOST_TRIED = 12
 """Groups of which all unions are tried."""
@@ -333,13 +336,12 @@ def _irreducible(section: Section, random: np.random.Generator) -> list[tuple[In
     def groups() -> list[Integers]:
         return [np.flatnonzero(label == k) for k in np.unique(label)]
 
-    for _ in range(MOST_LOOPS):
-        if all(map(straight, groups())):
-            break
-        goal = _loop(section, random)
-        if goal is not None:
-            for k, m in enumerate(goal.tolist()):
-                label[label == label[m]] = label[k]
+    idle = 0
+    while idle < IDLE_LOOPS and not all(map(straight, groups())):
+        before, goal = np.unique(label).size, _loop(section, random)
+        for k, m in enumerate(label.tolist() if goal is None else goal.tolist()):
+            label[label == label[m]] = label[k]
+        idle = idle + 1 if np.unique(label).size == before else 0
     crooked = [group for group in groups() if not straight(group)]
     if 1 < len(crooked) <= MOST_TRIED:
         for number in range(2, len(crooked) + 1):
@@ -396,6 +398,8 @@ class _Cascade:
             solves[finite] = _vanish(self.homogeneous, ends.points[finite])
             self._keep(n - stage - 1, slices, ends, solves)
             points = ends.points[finite & ~solves & ends.regular]
+            # Where a random combination of the polynomials vanishes, but not all, its solutions are simple.
+            self.failed += int((finite & ~solves & ~ends.regular).sum())
             if len(points) == 0:
                 return
 
@@ -506,14 +510,22 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
     if (system.degrees == 0).any():
         return Decomposition((), n, 0, 0, 0)
     scaled, scales = system.scaled()
-    cascade = _Cascade(scaled, random, workers)
-    cascade.run()
-    components: list[Component] = []
-    for dimension, simple, section in cascade.sections:
-        for group, certified in _irreducible(section, random):
-            components.append(_component(dimension, simple, certified, section.part(group), scaled, scales))
-    for dimension, slices, points in cascade.unresolved:
-        ...
+    best: tuple[int, _Cascade, list[Component]] | None = None
+    for _ in range(ATTEMPTS):
+        cascade = _Cascade(scaled, random, workers)
+        cascade.run()
+        components = [
+            _component(dimension, simple, certified, section.part(group), scaled, scales)
+            for dimension, simple, section in cascade.sections
+            for group, certified in _irreducible(section, random)
+        ]
+        doubts = cascade.failed + sum(not component.certified for component in components)
+        if best is None or doubts < best[0]:
+            best = doubts, cascade, components
+        if doubts == 0:
+            break
+    assert best is not None
+    _, cascade, components = best
     components.sort(key=lambda found: (-found.dimension, -found.degree, *found.witness[0].real.round(6)))
     return Decomposition(tuple(components), n, cascade.failed, cascade.paths, cascade.steps)
 

@@ -41,6 +41,8 @@ GROWTH: Final = {"implicit": 2_000, "semi-explicit": 5_000, "explicit": 10_000, 
 
 MULTIPLE: Final = 4
 
+_STEPS: Final = frozenset((Op.SELECT, Op.SIGN, Op.FLOOR, Op.LT, Op.LE))
+
 LARGEST: Final = 200
 """Number of equations up to which separation is tried."""
 
@@ -382,7 +384,9 @@ def reduce_index(
     method : {"auto", "separation", "fraction-free", "stages"}
         "separation" eliminates, differentiates what is left over, and so on; "fraction-free" does so without
         divisions by expressions; "stages" takes the equations of all stages of the Sigma-method with dummy
-        derivatives. By default separation, unless expressions grow much more by it than in the stages.
+        derivatives. By default separation, unless expressions grow much more by it than in the stages, or a
+        constraint that it differentiates has choices or steps: only the stages keep it as it is beside its
+        derivative, which does not tell jumps.
     form : {"implicit", "semi-explicit", "explicit", "ode"}
         Of a separated system: E x' = g, 0 = a of index 1; x' = f, 0 = a of index 1 where the derivatives of
         the algebraic unknowns do not occur; x' = f, z = phi; or x' = f for all unknowns. Where a form of
@@ -431,10 +435,13 @@ def reduce_index(
         except GrowthError:
             reason = "expressions would grow"
         else:
-            _check_orders(graph, extra, system.orders, model)
-            reason = "expressions stay small" if method == "auto" else reason
-            seconds = time.perf_counter() - begin
-            return Reduction(model, base, how, form, system, extra, limit, reason, seconds)
+            jumps = method == "auto" and found.regular and _may_jump(graph, [node for _, node in system.hidden])
+            if not jumps:
+                _check_orders(graph, extra, system.orders, model)
+                reason = "expressions stay small" if method == "auto" else reason
+                seconds = time.perf_counter() - begin
+                return Reduction(model, base, how, form, system, extra, limit, reason, seconds)
+            reason = "constraints that may jump stay as they are"
     if not found.regular:
         repaired = repair(model)
         model, found = repaired.model, repaired.structure  # type: ignore[assignment]
@@ -445,6 +452,11 @@ def reduce_index(
     _check_orders(graph, extra, [order + 1 for order in staged.d], model)
     seconds = time.perf_counter() - begin
     return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
+
+
+def _may_jump(graph: Graph, nodes: Sequence[int]) -> bool:
+    """Whether expressions have choices or steps, whose derivatives do not tell their jumps."""
+    return any(graph.op[node] in _STEPS for node in graph.below(nodes))
 
 
 def _allowed_growth(model: Model, found: Structure, form: Form) -> int:

@@ -143,9 +143,16 @@ def _motor(flight: Flight) -> Mapping[str, Any]:
     k, inertia, friction = (flight.value(name) for name in ("emf.k", "load.J", "bearing.d"))
     matrix = [[-resistance / inductance, -k / inductance], [k / inertia, -friction / inertia]]
     start = [flight("coil.i")[0], flight("load.w")[0]]
-    current, speed = _response(matrix, [voltage / inductance, 0.0], [0.0, 0.0], 1.0, start, flight.t)
-    since = flight.t - flight.t[0]
-    impulse = voltage * since - inductance * (current - start[0])
+
+    def free(x0: npt.ArrayLike, given: float, since: Vector) -> Vector:
+        return _response(matrix, [given / inductance, 0.0], [0.0, 0.0], 1.0, x0, since)
+
+    begin = max(flight.value("source.startTime"), flight.t[0])
+    after = np.maximum(flight.t - begin, 0.0)
+    at_step = free(start, 0.0, np.array([begin - flight.t[0]]))[:, 0]
+    before = free(start, 0.0, flight.t - flight.t[0])
+    current, speed = np.where(flight.t < begin, before, free(at_step, voltage, after))
+    impulse = voltage * after - inductance * (current - start[0])
     angle = (impulse - resistance * inertia / k * (speed - start[1])) / (k + resistance * friction / k)
     angle = angle + flight("load.phi")[0]
     return {
@@ -154,7 +161,7 @@ def _motor(flight: Flight) -> Mapping[str, Any]:
         "load.phi": angle,
         "source.i": -current,
         "resistor.v": resistance * current,
-        "coil.v": voltage - resistance * current - k * speed,
+        "coil.v": np.where(flight.t < begin, 0.0, voltage) - resistance * current - k * speed,
         "emf.v": k * speed,
         "emf.flange.tau": -k * current,
         "load.a": (k * current - friction * speed) / inertia,
@@ -167,7 +174,7 @@ def _motor(flight: Flight) -> Mapping[str, Any]:
 
 
 def _spring(flight: Flight) -> Mapping[str, Any]:
-    """One mass in one coordinate; the table as the issue of its author states it."""
+    """One mass in one coordinate; the table is that of the thesis."""
     names = ("Mass.m", "Spring.c", "Step.height", "Step.T0")
     mass, stiffness, height, begin = (flight.value(f"Main.{name}") for name in names)
     places = [0.0, 0.05, 0.1, 0.2, 0.25, 0.3]
@@ -197,7 +204,7 @@ def _spring(flight: Flight) -> Mapping[str, Any]:
 def _crank(flight: Flight) -> Mapping[str, Any]:
     """Lagrange's equation in the angle of the crank: the rod of length 2 follows the crank of length 1."""
     resistance, inductance = flight.value("Main.R.R"), flight.value("Main.L.L")
-    k, voltage = flight.value("Main.EMF.k"), flight.value("Main.Step.height")
+    k, height, begin = (flight.value(f"Main.{name}") for name in ("EMF.k", "Step.height", "Step.T0"))
 
     def follows(angle: Any) -> tuple[Any, Any, Any]:
         """The angle of the rod and its first two derivatives with respect to that of the crank."""
@@ -205,7 +212,7 @@ def _crank(flight: Flight) -> Mapping[str, Any]:
         slope = -np.cos(angle) / (2.0 * np.cos(rod))
         return rod, slope, (np.sin(angle) + 2.0 * np.sin(rod) * slope**2) / (2.0 * np.cos(rod))
 
-    def rates(_: float, y: Vector) -> list[float]:
+    def rates(t: float, y: Vector) -> list[float]:
         angle, speed, current = y
         rod, slope, bend = follows(angle)
         inertia = 3.25 + 6.0 * np.cos(angle - rod) * slope + 6.0 * slope**2
@@ -213,7 +220,8 @@ def _crank(flight: Flight) -> Mapping[str, Any]:
         change += 6.0 * np.cos(angle - rod) * bend + 12.0 * slope * bend
         weight = 24.0 * np.cos(angle) + 29.0 * np.cos(rod) * slope
         torque = k * current - weight - change * speed**2 / 2.0
-        return [speed, torque / inertia, (voltage - resistance * current - k * speed) / inductance]
+        voltage = (height if t >= begin else 0.0) - resistance * current - k * speed
+        return [speed, torque / inertia, voltage / inductance]
 
     start = [flight(f"Main.{name}")[0] for name in ("Crank.theta", "Crank.w", "L.i")]
     (angle, speed, current), (_, acceleration, growth) = _solved(flight, rates, start)

@@ -141,7 +141,7 @@ def _is_problem(equations: Any) -> bool:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc initial``."""
-    parser.add_argument("model", help="name of a model or problem, or FILE.py:NAME of a model")
+    parser.add_argument("model", help="name of a model or problem, FILE.mo or FILE.py:NAME")
     for name, what in (("fixed", "value that must not be changed"), ("guess", "guess of a value")):
         parser.add_argument(
             f"--{name}",

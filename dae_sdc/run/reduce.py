@@ -1,7 +1,7 @@
 """Reduce the index of a model to 1 or 0, and show what it costs.
 
-A model is a name of the library, see 'dae-sdc list models', or a Python file that defines one, FILE.py:NAME.
-Several models, or all, are put into a table.
+A model is a name of the library, see 'dae-sdc list models', a Modelica file FILE.mo or FILE.mo:CLASS, or a
+Python file that defines one, FILE.py:NAME. Several models, or all, are put into a table.
 
 Example: dae-sdc reduce car-axis --form explicit
 """
@@ -57,7 +57,8 @@ def reduce(
         Name in the library, ``file.py:name``, model, or a function that returns one.
     method : {"auto", "separation", "fraction-free", "stages"}
         Elimination and differentiation in turns, with or without divisions; or the equations of all stages of
-        the Sigma-method with dummy derivatives. By default separation, unless expressions would grow by it.
+        the Sigma-method with dummy derivatives. By default separation, unless expressions would grow by it, or
+        a constraint that it differentiates may jump.
     form : {"implicit", "semi-explicit", "explicit", "ode"}
         Of a separated system: E x' = g, 0 = a; x' = f, 0 = a; x' = f, z = phi; or x' = f for all unknowns.
     limit : int or None
@@ -85,7 +86,9 @@ def reduce(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc reduce``."""
-    parser.add_argument("model", help="name of a model, FILE.py:NAME, several separated by commas, or all")
+    parser.add_argument(
+        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
+    )
     parser.add_argument("--method", choices=METHODS, default="auto", help="how it is done (auto)")
     parser.add_argument("--form", choices=FORMS, default="implicit", help="form of the result (implicit)")
     parser.add_argument(

@@ -3,7 +3,7 @@
 A model is a name of the library, see 'dae-sdc list models', a Modelica file FILE.mo or FILE.mo:CLASS, or a
 Python file that defines one, FILE.py:NAME. Several models, or all, are put into a table.
 
-Example: dae-sdc simplify wound-pendulum --all
+Example: dae-sdc simplify slider-crank-2d --all
 """
 
 from __future__ import annotations

@@ -159,7 +159,7 @@ class Solution:
             return self.du[:, rates.index(name)].copy()
         if self.unknowns is not None:
             return self.unknowns.values(name, self.t, self.names)
-        raise InputError(unknown("unknown", name, self.names))
+        raise InputError(unknown("name", name, self.names))
 
     @property
     def all_names(self) -> tuple[str, ...]:

@@ -188,8 +188,9 @@ def solve(
     singular : {"stop", "pass"}, optional
         What is done where the equations no longer determine their solution, see
         :class:`dae_sdc.control.singular.WatchSingularPoints`: the run ends before such a point, or goes on
-        along the branch that the method takes; the message has time, place and rank. "pass" for methods on
-        manifolds, "stop" for models and other quasilinear equations of first order, if not given.
+        along the branch that the method takes; the message has time, place and rank. If not given, "stop" for
+        models and "pass" for quasilinear equations of first order and methods on manifolds; others are not
+        looked at.
     steps : int, optional
         Number of time steps that iterate together (multi-step SDC, PFASST with ``coarse_nodes``): 1, and in
         parallel as many as the ranks allow.
@@ -555,13 +556,18 @@ class _Run:
         setup = self.setup
         if isinstance(setup.description["sweeper_class"], list):
             return []
-        chosen = self.singular or default_way(setup.problem, keeps)
-        if chosen is None:
+        keeps = hasattr(setup.sweeper_class, "on_manifold")
+        found = self.singular or ("pass" if keeps else default_way(setup.problem))
+        if found is None:
             return []
+        chosen: str = found
+        asked = self.singular
 
         class Watch(WatchSingularPoints):
             way: ClassVar[str] = chosen
             n_slopes = _number_of_slopes(setup)
+            refuses = not (keeps or asked == "pass")
+            trusts = keeps and asked is None
             straight = self.team.nodes is not None
 
         return [Watch]

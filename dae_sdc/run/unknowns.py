@@ -115,7 +115,7 @@ class Unknowns:
         """
         base, _ = name_and_order(name)
         if base not in self.names:
-            raise InputError(unknown(f"unknown of model {self.simplified.original.name}", base, self.names))
+            raise InputError(unknown(f"name in model {self.simplified.original.name}", base, self.names))
         needed = self.simplified.needed(name)
         found = self._jets(needed, t, u, du, entries)
         missing = sorted(needed - found.keys())
@@ -189,7 +189,7 @@ class SavedUnknowns:
     def values(self, name: str, t: Vector, entries: Sequence[str]) -> Vector:
         """An eliminated unknown at times t, shape (K,), of states with these entries."""
         if name not in self.removed:
-            raise InputError(unknown("unknown", name, (*entries, *self.removed)))
+            raise InputError(unknown("name", name, (*entries, *self.removed)))
         if not np.array_equal(t, self.t):
             raise InputError(
                 f"{name} was eliminated, and its values are saved at the times of the file alone; solve "
@@ -305,12 +305,10 @@ def _solved(matrix: npt.NDArray[np.float64], rhs: npt.NDArray[np.float64]) -> np
 
 def _square(rows: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
     try:
-        found: npt.NDArray[np.float64] = np.linalg.solve(rows, right[:, :, None])[:, :, 0]
+        return np.asarray(np.linalg.solve(rows, right[:, :, None])[:, :, 0], dtype=np.float64)
     except np.linalg.LinAlgError:  # at one point or more
         return _least(rows, right)
-    return found
 
 
 def _least(rows: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    found: npt.NDArray[np.float64] = (np.linalg.pinv(rows, rcond=1e-12) @ right[:, :, None])[:, :, 0]
-    return found
+    return np.asarray((np.linalg.pinv(rows, rcond=1e-12) @ right[:, :, None])[:, :, 0], dtype=np.float64)

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from dae_sdc.dae.machine import call_residual
+from dae_sdc.structure import determinants
 
 ADDRESS, N, BLOCKS, EXPANDED, OUT, SQUARE, STATE, MIDDLE, VALUES, BETWEEN, SIGNS, UNITS, TIMES, HEADER = (
     range(14)
@@ -23,8 +24,9 @@ one; of the determinants at the last three ends, a row each; of those in the mid
 logarithms that count as 1; of the last three times. Behind the header, for each larger block, its size, the
 number of its entries, and their places in the matrix."""
 
-TURNED, INSIDE, BEFORE = 1, 2, 4
-"""Marks of a step: a determinant has changed its sign, or was perhaps 0 in the step, or near its start."""
+TURNED, INSIDE, BEFORE, BOUNCED = 1, 2, 4, 8
+"""Marks of a step: a determinant has changed its sign; was perhaps 0 in the step; or near its start; or was
+to change its sign and has not."""
 
 LARGEST_POWER = 300.0
 
@@ -93,18 +95,7 @@ def evaluate(ints, floats, p, t, u, du, at):  # type: ignore[no-untyped-def]
         entry += entries
 
 
-@_inner
-def foretold(x, y, z, a, b):  # type: ignore[no-untyped-def]
-    """Least value between of the parabola through three values at distances a and b, by the outer."""
-    left, right = (y - x) / a, (z - y) / b
-    bend = (right - left) / (a + b)
-    if not bend > 0.0:
-        return np.inf
-    # Newton's form has its vertex at this distance from the first of the three.
-    vertex = 0.5 * (a - left / bend)
-    if not 0.0 <= vertex <= a + b:
-        return np.inf
-    return (x + vertex * (left + bend * (vertex - a))) / max(x, z)
+foretold = _inner(determinants.foretold)
 
 
 @_kept
@@ -168,4 +159,6 @@ def follow(ints, floats, p, t, u, du, deep):  # type: ignore[no-untyped-def]
         if y <= x and y <= z and first * second >= 0.0 and second * third >= 0.0:
             if foretold(x, y, z, a, b) <= deep:
                 marks |= BEFORE
+        if second * third > 0.0 and second * (second + (second - first) * b / a) < 0.0:
+            marks |= BOUNCED
     return marks

@@ -247,11 +247,12 @@ class Determinants:
         for leaf in sorted(self._graph.leaves_of(*nodes, veils=True)):
             source = self._given(leaf) if leaf.kind == "u" else None
             if source is not None:
-                which = 1 if source.kind == "u" else 2
-                value = float(place[which][source.index])
-                usual = max((abs(float(other[which][source.index])) for other in others), default=0.0)
+                values = [other[1] if source.kind == "u" else other[2] for other in (place, *others)]
+                value, *usual = (float(array[source.index]) for array in values)
                 name = name_of(self._names[leaf.index], leaf.order)
-                found.append((name, 0.0 if abs(value) <= ROUNDED * usual else value))
+                found.append(
+                    (name, 0.0 if abs(value) <= ROUNDED * max(map(abs, usual), default=0.0) else value)
+                )
         return tuple(found)
 
 
@@ -321,7 +322,7 @@ class Follower:
         -------
         int
             0, or the sum of 1 if a determinant has changed its sign, 2 if one may have touched zero in the
-            step, and 4 if one may have done so near its start.
+            step, 4 if one may have done so near its start, and 8 if one was to change its sign and has not.
         """
         return int(self._own.follow(self._ints, self._floats, p, t, u, du, DEEP))
 
@@ -329,6 +330,27 @@ class Follower:
     def signs(self) -> Vector:
         """Last signs of the determinants, 0 where nothing is known, shape (blocks,)."""
         return self._row(self._own.SIGNS)
+
+
+def foretold(x: float, y: float, z: float, a: float, b: float) -> float:
+    """Least value between of the parabola through three values, relative to the outer ones; inf if there is none.
+
+    Parameters
+    ----------
+    x, y, z : float
+        Sizes.
+    a, b : float
+        Distances from the first to the second, and on to the third.
+    """
+    left, right = (y - x) / a, (z - y) / b
+    bend = (right - left) / (a + b)
+    if not bend > 0.0:
+        return np.inf
+    # Newton's form has its vertex at this distance from the first of the three.
+    vertex = 0.5 * (a - left / bend)
+    if not 0.0 <= vertex <= a + b:
+        return np.inf
+    return (x + vertex * (left + bend * (vertex - a))) / max(x, z)
 
 
 def null_rows(matrix: Vector, usual: Vector, least: float = TINY) -> Vector | None:
@@ -354,6 +376,11 @@ def null_rows(matrix: Vector, usual: Vector, least: float = TINY) -> Vector | No
         return None
     rank = int((sizes > max(min(30.0 * sizes[-1], 1e-2 * largest), least * largest)).sum())
     return np.asarray(vectors[:, rank:])
+
+
+def rounded(value: float, others: Sequence[float]) -> float:
+    """A value, 0 where it is round-off beside others of the same unknown."""
+    return 0.0 if abs(value) <= ROUNDED * max(map(abs, others), default=0.0) else value
 
 
 def _determinant(graph: Graph, block: _Block) -> int:

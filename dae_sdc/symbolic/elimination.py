@@ -21,7 +21,7 @@ __all__ = ["Condition", "Constants", "LinearElimination", "Start", "agree", "lin
 MOST_ORDER: Final = 3
 """Order of derivative up to which an unknown is differentiated for the sake of another."""
 
-MOST_GAIN: Final = 10.0
+MOST_GAIN: Final = 100.0
 """How much larger than the errors of derivatives that of an unknown that they tell may be."""
 
 _SAME: Final = 1e-9
@@ -214,7 +214,7 @@ class LinearElimination:
       u in q further equations, :math:`q\, (m - 1) \le m + 1`.
     - A derivative of u that is needed elsewhere must not lead far: only a first one, of an r of one unknown
       alone, that is differentiated once more by it, and up to three times in all; or of an r of time alone.
-      With :math:`\sum_l |b_l / a| \le 10`, so that errors of derivatives do not spoil u.
+      With :math:`\sum_l |b_l / a| \le 100`, so that errors of derivatives do not spoil u.
     - Where derivatives come with r, the highest ones of all unknowns have constant coefficients, before and
       after: constant masses do not come to stand beside those that depend on where things are.
     - What has corners or jumps, tables, choices, is neither differentiated nor put into several equations.

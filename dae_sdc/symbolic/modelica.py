@@ -248,14 +248,13 @@ class _Builder:
 
     def check_inputs(self, flat: Flat) -> None:
         unknowns = [one for one in flat.variables if not one.variability]
-        if len(flat.equations) >= len(unknowns):
-            return
-        free = [
-            one for one in unknowns if one.causality == "input" and "." not in one.shown and one.value is None
-        ]
-        if free:
-            names = ", ".join(one.shown for one in free)
-            raise self.source.error(free[0].at, f"no equation says what the input {names} is; write one")
+        missing = len(unknowns) - len(flat.equations)
+        inputs = [one for one in unknowns if one.causality == "input" and "." not in one.shown]
+        inputs = [one for one in inputs if one.value is None]
+        if missing > 0 and inputs:
+            names = " or ".join(one.shown for one in inputs)
+            what = "an equation is" if missing == 1 else f"{missing} equations are"
+            raise self.source.error(inputs[-1].at, f"{what} missing; write what the input {names} is")
 
     # Annotations
 

@@ -200,6 +200,7 @@ class _Flattener:
             raise self.source.error(definition.at, f"classes are nested more than {_MOST_LEVELS} deep")
         if definition.algorithm is not None or definition.kind == "function":
             raise self.source.error(definition.at, f"function {definition.name} is used like a model")
+        self.require_different(definition)
         around = [*around, definition]
         scope = Scope(instance, definition)
         for element in sorted(definition.elements, key=_rank):
@@ -209,6 +210,17 @@ class _Flattener:
                 self.component(instance, element, change, variability, scope, around)
         self.equations += [(equation, scope) for equation in definition.equations]
         self.initial += [(equation, scope) for equation in definition.initial]
+
+    def require_different(self, definition: ClassDefinition) -> None:
+        """Raise where a name is declared twice."""
+        seen: set[str] = set()
+        for element in definition.elements:
+            if isinstance(element, Component):
+                if element.name in seen:
+                    raise self.source.error(
+                        element.at, f"{element.name} is declared twice; rename or remove one"
+                    )
+                seen.add(element.name)
 
     def require_members(self, instance: Instance, definition: ClassDefinition, change: Change) -> None:
         """Raise where a component is changed that does not exist."""
@@ -248,7 +260,9 @@ class _Flattener:
     ) -> None:
         word = element.name
         if word in instance.members:
-            raise self.source.error(element.at, f"{word} is declared twice; rename or remove one")
+            raise self.source.error(
+                element.at, f"{word} is declared twice, here and in a class that is extended; rename one"
+            )
         if element.flow and scope.definition.kind not in ("connector", "record"):
             raise self.source.error(
                 element.at, f"{word} is a flow, but {scope.definition.name} is no connector"
@@ -463,7 +477,7 @@ class _Flattener:
         if isinstance(equation, Equal):
             left = self.values.value(equation.left, scope)
             right = self.values.value(equation.right, scope)
-            for one in self.difference(left, right, equation.at):
+            for one in self.difference(left, right, equation):
                 yield Vanishing(equation.at, self.values.check(one, equation.at), where, equation.note)
         elif isinstance(equation, For):
             for inner in self.loop(equation, scope):
@@ -486,18 +500,22 @@ class _Flattener:
                 raise self.source.error(equation.at, f"a loop of more than {MOST_ELEMENTS} turns")
         return scopes
 
-    def difference(self, left: Value, right: Value, at: int) -> Iterator[Any]:
+    def difference(self, left: Value, right: Value, equation: Equal) -> Iterator[Any]:
         if isinstance(left, list) != isinstance(right, list):
             raise self.source.error(
-                at, "one side is an array, the other a number; both must have the same sizes"
+                equation.at, "one side is an array, the other a number; both must have the same sizes"
             )
         if isinstance(left, list):
             if len(left) != len(right):
-                raise self.source.error(at, f"the sides have {len(left)} and {len(right)} elements")
+                raise self.source.error(
+                    equation.at,
+                    f"the sides have {len(left)} and {len(right)} elements; give them equal sizes",
+                )
             for a, b in zip(left, right, strict=True):
-                yield from self.difference(a, b, at)
+                yield from self.difference(a, b, equation)
             return
-        a, b = self.values.as_number(left, at), self.values.as_number(right, at)
+        a = self.values.as_number(left, equation.left.at)
+        b = self.values.as_number(right, equation.right.at)
         yield b if a == 0 else plus([a, minus(b)])
 
     def chosen(self, equation: IfEquation, scope: Scope, where: str) -> Iterator[Vanishing]:
@@ -593,9 +611,10 @@ class _Flattener:
             self.link(equation, left.members[word], left_out, right.members[word], right_out)
 
     def connected(self) -> Iterator[Vanishing]:
-        """The equations of connections."""
+        """The equations of connections: what does not flow is equal, what flows sums up to zero."""
         up: dict[tuple[Variable, bool], tuple[Variable, bool]] = {}
-        first: dict[tuple[Variable, bool], int] = {}
+        first: dict[tuple[Variable, bool], tuple[int, str]] = {}
+        symbol = self.values.symbol
 
         def top(key: tuple[Variable, bool]) -> tuple[Variable, bool]:
             up.setdefault(key, key)
@@ -605,27 +624,23 @@ class _Flattener:
             return key
 
         for equation, left, left_out, right, right_out in self.links:
-            a = (left, left_out and left.flow)
-            b = (right, right_out and right.flow)
-            for key in (a, b):
-                first.setdefault(key, equation.at)
-            one, other = top(a), top(b)
-            if one != other:
-                up[other] = one
+            one, other = top((left, left_out and left.flow)), top((right, right_out and right.flow))
+            if left.flow:
+                first.setdefault((left, left_out), (equation.at, ""))
+                first.setdefault((right, right_out), (equation.at, ""))
+            elif one != other:
+                yield Vanishing(equation.at, plus([symbol(left), minus(symbol(right))]), "")
+            up[other] = one
         for variable in self.flows:
-            first.setdefault((variable, False), variable.at)
-        sets: dict[tuple[Variable, bool], list[tuple[Variable, bool]]] = {}
+            # What is not connected from outside does not flow.
+            first.setdefault((variable, False), (variable.at, variable.shown.rpartition(".")[0]))
+        sums: dict[tuple[Variable, bool], list[tuple[Variable, bool]]] = {}
         for key in first:
-            sets.setdefault(top(key), []).append(key)
-        symbol = self.values.symbol
-        for members in sets.values():
-            at, lead = first[members[0]], members[0][0]
-            if lead.flow:
-                terms = [minus(symbol(one)) if out else symbol(one) for one, out in members]
-                yield Vanishing(at, plus(terms), "")
-            else:
-                for key in members[1:]:
-                    yield Vanishing(first[key], plus([symbol(lead), minus(symbol(key[0]))]), "")
+            sums.setdefault(top(key), []).append(key)
+        for keys in sums.values():
+            at, where = first[keys[0]]
+            terms = [minus(symbol(variable)) if outside else symbol(variable) for variable, outside in keys]
+            yield Vanishing(at, plus(terms), where)
 
     # Initial values
 

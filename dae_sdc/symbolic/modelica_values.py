@@ -184,7 +184,7 @@ class Values:
 
     def numeric(self, value: Any, at: int, what: str) -> float:
         """The number that an expression of parameters is."""
-        if value.is_Rational:
+        if value.is_Number:
             return float(value)
         graph, leaves = Graph(), list[float]()
 
@@ -203,6 +203,16 @@ class Values:
         if not math.isfinite(found):
             raise self.source.error(at, f"{what} has no finite value: {found}; correct it")
         return found
+
+    def decided(self, value: Value, at: int, what: str) -> Any:
+        """Whether a condition of parameters, which shapes the model, holds."""
+        if value in _TRUTHS:
+            return value
+        if not is_condition(value):
+            raise self.source.error(at, f"{what} must be true or false")
+        found = self.numeric(value, at, what)
+        self.structural.update(symbol.name for symbol in symbols_in(value))
+        return sympy.true if found else sympy.false
 
     def integer(self, expression: Expression, scope: Scope, what: str) -> int:
         """An integer that shapes the model."""
@@ -345,9 +355,7 @@ class Values:
         at = variable.value.expression.at
         value = self.bound(variable.value)
         if variable.type == "Boolean":
-            if value not in _TRUTHS:
-                raise self.source.error(at, f"{what} must be true or false when the model is read")
-            return value
+            return self.decided(value, at, what)
         value = self.check(self.as_number(value, at), at)
         if variable.variability == "constant":
             self.values[variable] = self.numeric(value, at, what)

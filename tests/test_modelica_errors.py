@@ -1,0 +1,231 @@
+"""What the reader refuses: one line with the file, the line, what is meant, and what to do; never a traceback."""
+
+from __future__ import annotations
+
+import random
+import time
+from pathlib import Path
+
+import pytest
+
+import dae_sdc
+from dae_sdc.errors import InputError
+from dae_sdc.symbolic.modelica import read_modelica, read_modelica_text
+
+LIBRARY = Path(dae_sdc.__file__).parent / "problems" / "modelica"
+PIN = "connector Pin Real v; flow Real i; end Pin;\n"
+
+
+def model(body: str, before: str = "") -> str:
+    """A model whose first line is line 1 if nothing is before it."""
+    return f"{before}model M {body} end M;"
+
+
+# A text, the line that is meant, and words of the message.
+REFUSED: list[tuple[str, int, str]] = [
+    # What Modelica has and a DAE has not
+    (model("Real x;\nequation\nwhen x > 1 then x = 2; end when;"), 3, "when-equations are not understood"),
+    (model("Real x;\nalgorithm\nx := 1;"), 2, "an algorithm section in model M"),
+    (model("Real x;\ninitial algorithm\nx := 1;"), 2, "initial algorithm"),
+    (model("Real x; equation\nreinit(x, 1);"), 2, "reinit"),
+    (model("Real x; equation\nassert(x > 0, \"no\");"), 2, "assert is no equation"),
+    (model("Real x; equation\nterminate(\"end\");"), 2, "terminate"),
+    (model("Real x; equation x =\npre(x);"), 2, "pre(...) is not understood"),
+    (model("Real x; equation\nx = if edge(x) then 1 else 0;"), 2, "edge(...)"),
+    (model("Real x; equation\nx = delay(x, 1);"), 2, "delay(...)"),
+    (model("Real x; equation\nx = if initial() then 1 else 0;"), 2, "initial(...)"),
+    (model("Real x; equation\nx = if sample(0, 1) then 1 else 0;"), 2, "sample(...)"),
+    (model("\ndiscrete Real x;"), 2, "discrete variables"),
+    (model("\ninner Real x;"), 2, "inner is not understood"),
+    (model("\nouter Real x;"), 2, "outer is not understood"),
+    (model("\nreplaceable Real x;"), 2, "replaceable"),
+    (model("A a(\nredeclare Real y = 1);", "model A Real x; end A; "), 2, "redeclare"),
+    (model("\nInteger n;"), 2, "n is a variable of type Integer"),
+    (model("\nBoolean b;"), 2, "b is a variable of type Boolean"),
+    (model('\nparameter String s = "a";'), 2, "s is a String"),
+    (model("\ntype E = enumeration(a, b); E e;"), 2, "enumerations are not understood"),
+    (model("Real x = f(1);", 'function f input Real x; output Real y;\nexternal "C"; end f; '), 2, "external functions"),
+    (model("Real x = f(1);", "function f input Real x; output Real y; algorithm\nwhile x > 1 loop y := x; end while;"
+           " end f; "), 2, "while is not understood"),
+    (model("Real x = f(1);", "function f input Real x; output Real y; algorithm\nif x > 1 then y := x; end if;"
+           " end f; "), 2, "if in the algorithm of f"),
+    (model("Real x = f(1);", "function f input Real x; output Real y, z; algorithm y := x;\nend f;\n"), 3, "2 outputs"),
+    (model("Real x = f(1);", "function f input Real x; output Real y;\nend f; "), 1, "gives y no value"),
+    (model("Real x = f(1);", "function f input Real x; output Real y; algorithm\nq := 1; end f; "), 2, "q is no variable"),
+    (model("Real x = f(1);", "function f input Real x; output Real y; algorithm\nx := 1; end f; "), 2, "x is an input"),
+    (model("Real x =\nf(1, 2);", "function f input Real x; output Real y; algorithm y := x; end f; "), 2, "1 arguments"),
+    (model("Real x =\nf();", "function f input Real x; output Real y; algorithm y := x; end f; "), 2, "a value of x"),
+    (model("Real x =\nf(z=1);", "function f input Real x; output Real y; algorithm y := x; end f; "), 2, "argument z"),
+    (model("Real x =\nf(1);", "function f input Real x; output Real y; algorithm y := f(x); end f; "), 1, "too deeply"),
+    (model("\nReal x if true;"), 2, "declared with a condition"),
+    (model("Real x, y; equation\n(x, y) = f(1);"), 2, "several results"),
+    (model("Real x[3]; equation\nx[end] = 1;"), 2, "end as a subscript"),
+    (model("input Real u;\ninput Real w; Real x; equation x = u; u = 1;"), 2, "what the input u or w is"),
+    (model("\nstream Real x;"), 2, "stream connectors"),
+    ("operator record C Real re; end C;", 1, "operator classes"),
+    ("\nexpandable connector C Real re; end C;", 2, "expandable connectors"),
+    ("model extends M Real x; end M;", 1, "a class that extends itself"),
+    # Names
+    (model("Real x, mass; equation x =\nmas;"), 2, "no variable or parameter mas; did you mean mass?"),
+    (model("Real x; equation x =\nsinn(x);"), 2, "there is no function sinn; did you mean sin?"),
+    (model("Real x; equation x =\nfunny_thing(x);"), 2, "write the function into this file"),
+    (model("Real x; equation x =\nx(3);"), 2, "x is a variable and no function"),
+    (model("\nRaal x;"), 2, "there is no class Raal; did you mean Real?"),
+    (model("\nModelica.Units.SI.Angel x;"), 2, "Angel is not known; did you mean Angle?"),
+    (model("\nSI.Qzzz x;"), 2, 'write Real with unit="..."'),
+    (model("\nModelica.Electrical.Analog.Basic.Resistor x;"), 2, "of the Modelica library is not known"),
+    (model("Real x =\nModelica.Constants.pie;"), 2, "did you mean pi?"),
+    (model("Real x =\npi;"), 2, "write Modelica.Constants.pi"),
+    (model("Real x(\nstrat=3);"), 2, "no attribute strat; did you mean start?"),
+    (model("Real x(\ncolour=3);"), 2, "no attribute colour; known are start"),
+    (model("A a(\nxx=3);", "model A Real x; end A; "), 2, "model A has no xx; did you mean x?"),
+    (model("extends A(\nxx=3);", "model A Real x; end A; "), 2, "model A has no xx; did you mean x?"),
+    (model("A a; equation a.x = 1;\na.z = 2;", "model A Real x; end A; "), 2, "a has no part z"),
+    (model("Real x; equation\nx.y = 2;"), 2, "x is a number and has no part y"),
+    (model("A a; Real x; equation\nx = a;", "model A Real x; end A; "), 2, "a is a component"),
+    (model("Real x;\nReal x;"), 2, "x is declared twice"),
+    (model("Real x; parameter Real\nx = 1;"), 2, "x is declared twice"),
+    (model("Real 'a b';\nReal 'a,b';"), 2, "are both a_b in a model"),
+    (model("A a;\nReal 'a.x';", "model A Real x; end A; "), 2, "'a.x' and a.x of line 1 are both a.x"),
+    (model("\nReal t;"), 2, "t is time"),
+    (model("\nReal '';"), 2, "an empty name"),
+    (model("\nReal if;"), 2, "quote the name, it is a keyword"),
+    ("model A end A;\nmodel A end A;", 2, "two classes named A"),
+    (model("f g;", "function\nf output Real y; algorithm y := 1; end f; "), 2, "function f cannot be a component"),
+    (model("Real x =\nA(1);", "model A Real x; end A; "), 2, "model A is called like a function"),
+    (model("\nextends Real;"), 2, "Real cannot be extended"),
+    # Values
+    (model("\nparameter Real p = p + 1;"), 2, "p depends on itself"),
+    (model("parameter Real p = q,\nq = p;"), 1, "depends on itself: p, q"),
+    (model("parameter Real p =\nx; Real x = 1;"), 2, "depends on x, which is no parameter"),
+    (model("parameter Real p =\ntime; Real x = 1;"), 2, "depends on t, which is no parameter"),
+    (model("constant Real c = d, d =\nc; Real x = c;"), 1, "depends on itself"),
+    (model("Real x = P.c;", "package P constant Real c =\nc; end P; "), 1, "c depends on itself"),
+    (model("\nconstant Real c; Real x = c;"), 2, "c has no value"),
+    (model("parameter Real p; Real x(start=\np) = p;"), 2, "needs a value of parameter p"),
+    (model("parameter Integer n =\n2.5; Real x = n;"), 2, "must be an integer; got 2.5"),
+    (model("parameter Boolean b =\n3; Real x = 1;"), 2, "must be true or false"),
+    (model("final parameter Real p = 1; Real x = p;", "") .replace("M ", "A ").replace("end M", "end A")
+     + "\nmodel M A a(\np=2); end M;", 3, "this is final"),
+    (model("Real x; equation x =\n1/0;"), 2, "division by zero"),
+    (model("Real x; equation x =\n1/(2 - 2);"), 2, "division by zero"),
+    (model("Real x; equation x =\n0^(-1);"), 2, "division by zero"),
+    (model("Real x; equation x =\nx/(time - time);"), 1, "divides by something that is always 0"),
+    (model("Real x; equation x =\n1e999;"), 2, "the number 1e999 is too large"),
+    (model("Real x; equation x =\n1e-99999999999;"), 2, "too small"),
+    (model("Real x; equation x =\n" + "1" * 5000 + ";"), 2, "too long"),
+    (model("Real x; equation x =\n1e300*1e300*1e300*1e300*1e300;"), 2, "too large"),
+    (model("Real x; equation x =\nx^1e9;"), 2, "the exponent 1e+09"),
+    (model("Real x; equation x =\n(x^1000)^10000;"), 2, "a power of a power"),
+    (model("Real x; equation x =\n(-8)^(1/3);"), 2, "no real number"),
+    (model("Real x(start=\nlog(0)); equation x = 1;"), 2, "no finite value"),
+    (model("Real x(\nmin=2, max=1); equation x = 1;"), 1, "min of x is above max"),
+    (model("Real x(\nfixed=3); equation x = 1;"), 2, "must be true or false"),
+    (model("Real x(\nunit=3); equation x = 1;"), 2, "must be a string"),
+    (model("parameter Real p(\nfixed=false); Real x = p;"), 2, "p is not fixed"),
+    (model("Real x; equation\n1 = 1;"), 2, "holds always"),
+    (model("Real x; equation\n1 = 2;"), 2, "never holds"),
+    (model("Real x = 1; initial equation\nx^2 = 4;"), 2, "the initial equation of x is not understood"),
+    (model("Real x(start=1, fixed=true) = 1; initial equation\nx = 4;"), 2, "is fixed already"),
+    (model("Real x = 1;\nannotation(experiment(StopTime=-1));"), 2, "StartTime < StopTime"),
+    (model("Real x = 1; annotation(\nexperiment(StopTim=1));"), 2, "did you mean StopTime?"),
+    (model("Real x = 1; annotation(Documentation(\ninfo=3));"), 2, "must be a string"),
+    # Kinds and sizes
+    (model("Real x; equation x =\nx > 1;"), 2, "a condition where a number is expected"),
+    (model("Real x; equation x = if\nx then 1 else 2;"), 2, "a condition is expected"),
+    (model('Real x; equation x =\n"a";'), 2, "a string where a number is expected"),
+    (model("Real x[2], y; equation x = {1, 2};\ny = x;"), 2, "one side is an array"),
+    (model("Real x[2]; equation\nx = {1, 2, 3};"), 2, "2 and 3 elements"),
+    (model("Real x[2]; equation x[1] = 1;\nx[3] = 1;"), 2, "there is no element 3"),
+    (model("Real x[2]; equation x[1] = 1;\nx[1.5] = 1;"), 2, "must be an integer; got 1.5"),
+    (model("Real x; equation\nx[1] = 1;"), 2, "x is no array"),
+    (model("parameter Real p[2] =\n{1, 2, 3}; Real x = p[1];"), 1, "p has 2 elements, its value 3"),
+    (model("\nReal x[1000000000];"), 2, "is not from 0 to"),
+    (model("\nReal x[1000, 1000];"), 2, "more than 50000"),
+    (model("\nReal x[-1];"), 2, "the size -1 of x"),
+    (model("\nReal x[:];"), 2, "the size of x is open"),
+    (model("Real x; equation\nfor i in 1:1000000000 loop x = i; end for;"), 2, "a range of"),
+    (model("Real x; equation\nfor i in 1:9999 loop for k in 1:9999 loop x = i; end for; end for;"), 2, "more than 50000"),
+    (model("Real x; equation\nfor i in 3 loop x = i; end for;"), 2, "an index needs a range"),
+    (model("Real x; equation\nfor i loop x = i; end for;"), 2, "the index i has no range"),
+    (model("Real x; equation\nfor i in 1:0:3 loop x = i; end for;"), 2, "step 0"),
+    (model("Real x; equation x =\nsum({1, x} + {1, 2, 3});"), 2, "different sizes"),
+    (model("Real x; equation x =\n{1, x}*{1, 2, 3};"), 2, "sizes do not fit"),
+    (model("Real x; equation x =\nsum([1, 2; 3]);"), 2, "different lengths"),
+    (model("Real x; equation x =\nsin(x, x);"), 2, "sin takes 1 argument; got 2"),
+    (model("Real x; equation x =\nsin(u=x);"), 2, "takes no argument u="),
+    (model("Real x; equation x =\nmax(x);"), 2, "max takes 2 arguments"),
+    (model("Real x; equation if time > 1 then x = 1;\nend if;"), 1, "without else"),
+    (model("Real x; equation\nif time > 1 then x = 1; else x = 2; x = 3; end if;"), 2, "have 1, 2 equations"),
+    (model("Real x; equation x =\ndiff(x, y);"), 2, "no variable or parameter y"),
+    (model("Real x, y; equation x = y; x =\ndiff(x, y);"), 2, "with respect to time only"),
+    # Tables
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[0, 1; 0, 2]); equation T.u = 1;"), 1, "must increase"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T; equation T.u = 1;"), 2, "has no numbers"),
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[1; 2]); equation T.u = 1;"), 2, "rows of x and y"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2], smoothness="
+           "Modelica.Blocks.Types.Smoothness.ContinuousDerivative); equation T.u = 1;"), 2, "straight lines alone"),
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2],\ncolums={2}); equation T.u = 1;"), 2,
+     "did you mean columns?"),
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2],\ncolumns={7}); equation T.u = 1;"), 2,
+     "from 2 to 2"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T(tableOnFile=true); equation T.u = 1;"), 2, "is in a file"),
+    # Connections
+    (model("Pin p; equation\nconnect(p, q);", PIN), 3, "no variable or parameter q"),
+    (model("Pin p; Real x; equation x = 1;\nconnect(p, x);", PIN), 3, "do not fit"),
+    (model("Pin p; Port q; equation\nconnect(p, q);", PIN + "connector Port Real v; end Port; "), 3, "different variables"),
+    (model("A a; Pin p; equation\nconnect(p, a);", PIN + "model A Real v, i; end A; "), 3, "a is no connector"),
+    (model("Pin p; equation connect(p.v,\np.i);", PIN), 2, "only one of them is a flow"),
+    (model("\nflow Real i;"), 2, "i is a flow, but M is no connector"),
+    (model("Pin p, q; Real x; equation x = 1;\nif x > 0 then connect(p, q); else x = 2; end if;", PIN), 3, "connect depends"),
+    # Classes that never end
+    ("model A\nA a; end A;", 1, "contains itself"),
+    ("model A B b; end A;\nmodel B A a; end B;", 2, "contains itself"),
+    ("model A\nextends A; Real x; end A;", 1, "contains itself"),
+    (model("T x;", "type T = S;\ntype S = T;\n"), 1, "is defined by itself"),
+    # Spelling
+    ("", 1, "there is no class in this text"),
+    ("  \n// nothing\n", 3, "there is no class in this text"),
+    ("connector C Real v; end C;", 1, "there is no model in this text"),
+    (model("Real x;\nequation x = 1;") .replace("end M", "end N"), 2, "end N ends model M of line 1"),
+    ("model M Real x;\nequation x = 1;", 2, "end M is missing before the end of the text"),
+    ("model M Real x;\nequation x = 1; end M", 2, "; is missing behind the end of a class"),
+    (model("Real x\nequation x = 1;"), 2, "; is missing behind a declaration, before equation"),
+    (model("Real x; equation\nx = 1 end M;"), 2, "; is missing behind an equation"),
+    (model("Real x; equation x = (1 +\n2;"), 2, ") is missing for the bracket of line 1, before ';'"),
+    (model("Real x; equation x = 1 +\n2);"), 2, "; is missing behind an equation, before ')'"),
+    (model("Real x; equation x = sum({1,\n2);"), 2, "} is missing"),
+    (model("Real x; equation x =\n;"), 2, "an expression is missing before ';'"),
+    (model("Real x; equation x +\n1;"), 2, "= is missing in an equation"),
+    (model("Real x; equation x\n:= 1;"), 2, ":= in an equation; write ="),
+    (model("Real x; equation x\n== 1;"), 2, "in an equation") ,
+    (model("Real x\n:= 1;"), 2, ":= in a declaration"),
+    (model("Real x; equation x =\n2*-x;"), 2, "- behind *"),
+    (model("Real x; equation x =\nx**2;"), 2, "** is no operator of Modelica; write ^"),
+    (model("Real x; equation x =\nx^2^3;"), 2, "^ behind ^; use brackets"),
+    (model("Real x; equation x = if\n1 < x < 2 then 1 else 2;"), 2, "< behind <; use brackets"),
+    (model("Real x; equation x = if x > 1 then 2\n;"), 2, "else is missing"),
+    (model("Real x; equation if x > 1 then x = 2; else x = 1;\nend for;"), 2, "if is missing"),
+    (model("Real x(start=1\n; equation x = 1;"), 2, ") is missing at the end of a modification"),
+    (model("Real x(start=1,\nstart=2); equation x = 1;"), 2, "start gets two values"),
+    (model("Real x(\nstart); equation x = 1;"), 2, "start gets no value"),
+    (model('Real x "never\nends; equation x = 1;'), 1, "a string that begins here never ends"),
+    (model("Real x;\n/* never"), 2, "a comment that begins here never ends"),
+    (model("Real\n'x; equation x = 1;"), 2, "a quoted name that begins here never ends"),
+    (model("Real x; equation x =\n1 § 2;"), 2, "the character § means nothing"),
+    (model("Real x; equation x =\n1 \x00 2;"), 2, "the character '\\x00'"),
+    (model("Real x = 1; annotation(\nA(b={1, 2));"), 2, "closes another bracket"),
+    (model("Real x = 1;\nannotation(A(b=1;"), 2, "never closed"),
+    (model("Real x; equation x =\n" + "(" * 150 + "1" + ")" * 150 + ";"), 2, "nested more than 100 deep"),
+    (model("Real x; equation x =\n" + "sin(" * 90 + "x" + ")" * 90 + " + x;\n") .replace("+ x;", "+ y;"), 2, "variable or parameter y"),
+    ("model M " + "\n".join(f"model A{k}" for k in range(150)), 100, "nested more than 100 deep"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "line", "words"), REFUSED, ids=[words for _, _, words in REFUSED])
+def test_what_is_not_understood_is_refused_in_one_line(text: str, line: int, words: str) -> None:
+    with pytest.raises(InputError) as caught:
+        read_modelica_text(text, file="wrong.mo")
+    message = str(caught.value)
+    assert message.startswith(f"wrong.mo:{line}: ") and words in message, message
+    assert "\n" not in message and len(message) < 300
