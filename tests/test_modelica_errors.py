@@ -229,3 +229,164 @@ def test_what_is_not_understood_is_refused_in_one_line(text: str, line: int, wor
     message = str(caught.value)
     assert message.startswith(f"wrong.mo:{line}: ") and words in message, message
     assert "\n" not in message and len(message) < 300
+
+
+# Files
+
+
+def test_what_is_no_file_of_modelica_is_refused(tmp_path: Path) -> None:
+    binary, folder = tmp_path / "binary.mo", tmp_path / "folder.mo"
+    binary.write_bytes(b"\xff\xfe\x00model\x81")
+    folder.mkdir()
+    for path, words in (
+        (tmp_path / "none.mo", "none.mo cannot be read: No such file"),
+        (binary, "binary.mo is no text in UTF-8"),
+        (folder, "folder.mo cannot be read: Is a directory"),
+        (tmp_path / "model.txt", "must end in .mo"),
+        (Path("nul\0l.mo"), "cannot be read"),
+    ):
+        with pytest.raises(InputError, match=words) as caught:
+            read_modelica(path)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_class_that_is_not_there_is_refused() -> None:
+    text = (
+        "package P model Pump Real x = 1; end Pump; end P; package Q model Pump Real y = 1; end Pump; end Q;"
+    )
+    for name, words in (
+        ("Pumpe", "did you mean P.Pump"),
+        ("Zzz", "there is P.Pump, Q.Pump"),
+        ("Pump", "several models"),
+    ):
+        with pytest.raises(InputError, match=words):
+            read_modelica_text(text, file="f.mo", name=name)
+
+
+# Texts that would take forever, or too much memory or too deep a stack
+
+LARGE = {
+    "brackets": model("Real x; equation x = " + "(" * 100000 + "x" + ")" * 100000 + ";"),
+    "arrays in arrays": model("Real x; equation x = sum(" + "{" * 5000 + "x" + "}" * 5000 + ");"),
+    "chain of parameters": model(
+        "parameter Real p0 = 1"
+        + "".join(f", p{k} = sin(p{k - 1})" for k in range(1, 500))
+        + "; Real x = p499;"
+    ),
+    "chain of parameters, last first": model(
+        "parameter Real "
+        + "".join(f"p{k} = sin(p{k - 1}), " for k in range(500, 0, -1))
+        + "p0 = 1; Real x = p500;"
+    ),
+    "doubling parameters": model(
+        "parameter Real p0 = 1"
+        + "".join(f", p{k} = p{k - 1}*exp(p{k - 1})" for k in range(1, 60))
+        + "; Real x = p59;"
+    ),
+    "doubling functions": "".join(
+        f"function f{k} input Real x; output Real y; algorithm y := "
+        + (f"f{k - 1}(x) + f{k - 1}(2*x)" if k else "sin(x)")
+        + f"; end f{k}; "
+        for k in range(40)
+    )
+    + model("Real x = f39(time);"),
+    "doubling components": "model A0 Real x = 1; end A0; "
+    + "".join(f"model A{k} A{k - 1} a[10]; end A{k}; " for k in range(1, 12))
+    + model("A11 a;"),
+    "sums of sums": model("Real x = sum(sum(i*k for i in 1:40000) for k in 1:40000);"),
+    "products of matrices": model("Real x = sum(ones(200, 200)*ones(200, 200)*ones(200));"),
+    "powers of powers": model("Real x = 9^(9^(9^9));"),
+    "classes that extend each other": "".join(f"model A{k} extends A{k + 1}; end A{k}; " for k in range(99))
+    + "model A99 Real x = 1; end A99; "
+    + model("extends A0;"),
+}
+
+
+@pytest.mark.parametrize("text", LARGE.values(), ids=LARGE)
+def test_a_text_that_would_take_forever_is_refused(text: str) -> None:
+    begin = time.perf_counter()
+    with pytest.raises(InputError) as caught:
+        read_modelica_text(text, file="large.mo")
+    assert str(caught.value).startswith("large.mo:1: ") and time.perf_counter() - begin < 10.0
+
+
+LONG = {
+    "functions": (model("Real x; equation x = " + "sin(" * 95 + "x" + ")" * 95 + ";"), 1),
+    "choices": (
+        model(
+            "Real x = if time < 0 then 0"
+            + "".join(f" else if time < {k} then {k}" for k in range(500))
+            + " else 3;"
+        ),
+        1,
+    ),
+    "terms": (model("Real x = " + " + ".join(f"{k}*time" for k in range(2000)) + ";"), 1),
+    "elements": (model("Real x[2000]; equation for i in 1:2000 loop x[i] = i*time; end for;"), 2000),
+    "conditions": (
+        model("Real x = if " + " and ".join(f"time > {k}" for k in range(500)) + " then 1 else 2;"),
+        1,
+    ),
+    "largest": (model("Real x = max({" + ", ".join(f"{k}*time" for k in range(1000)) + "});"), 1),
+}
+
+
+@pytest.mark.parametrize(("text", "equations"), LONG.values(), ids=LONG)
+def test_a_text_that_is_only_long_is_read(text: str, equations: int) -> None:
+    found = read_modelica_text(text)
+    assert len(found.roots) == equations and str(found)
+
+
+# Texts that are broken at random
+
+JUNK = [
+    *"( ) [ ] { } ; = , . : < ' \" ^ / - + * é \0 %".split(" "),
+    *"when end der if then else for loop connect model extends final each algorithm annotation function".split(),
+    *"parameter Real true time x 0 1e999 1e9".split(),
+]
+
+
+def broken(text: str, rng: random.Random) -> str:
+    """A text with a few of its words or characters deleted, doubled, moved or replaced."""
+    for _ in range(rng.randint(1, 3)):
+        at = rng.randrange(len(text))
+        kind = rng.randrange(6)
+        begin = at
+        while kind < 3 and begin > 0 and text[begin - 1].isalnum():
+            begin -= 1
+        end = at + 1
+        while kind < 3 and end < len(text) and text[end].isalnum():
+            end += 1
+        word = text[begin:end]
+        other = rng.randrange(len(text))
+        new = ("", f"{word} {word}", rng.choice(JUNK), "", text[other : other + 5], rng.choice(JUNK))[kind]
+        if kind == 3:
+            end = min(len(text), begin + rng.randint(1, 200))
+        text = text[:begin] + new + text[end:]
+        if not text:
+            break
+    return text
+
+
+def originals() -> list[str]:
+    files = ("slider-crank-2d", "dc-motor", "rlc-circuit", "spring-damper", "heat-transfer")
+    found = [(LIBRARY / f"{name}.mo").read_text(encoding="utf-8") for name in files]
+    return [*found, *(text for text, _, _ in REFUSED if len(text) > 60)]
+
+
+def test_what_is_broken_at_random_is_read_or_refused_in_one_line() -> None:
+    rng, texts = random.Random(8), originals()
+    assert all(texts)
+    refused = 0
+    for k in range(300):
+        text = broken(texts[k % 5] if k < 200 else rng.choice(texts), rng)
+        begin = time.perf_counter()
+        try:
+            read_modelica_text(text, file="broken.mo")
+        except InputError as error:
+            refused += 1
+            message = str(error)
+            assert message.startswith("broken.mo:") and "\n" not in message, message
+            line = int(message.split(":")[1])
+            assert 1 <= line <= text.count("\n") + 1
+        assert time.perf_counter() - begin < 5.0, text
+    assert refused > 200

@@ -193,6 +193,24 @@ def test_derivatives_behind_a_constraint_and_a_choice() -> None:
     np.testing.assert_allclose(solution.values("out")[away], np.where(before, -1.0, 1.0)[away], atol=1e-7)
 
 
+def test_derivatives_that_only_the_solution_knows() -> None:
+    # The system Jacobian is singular: x = 2 y is hidden, and y = exp(-2 t / 3).
+    model = Model("hidden", interval=(0.0, 1.0))
+    x, y, v, a = model.variables("x y v a", start=[2.0, 1.0, None, None])
+    der = model.der
+    model.equations(der(x) + der(y) + x, der(x) + der(y) + 2 * y, v - der(x), a - der(v))
+    solution = ds.solve(model, simplify=True, rtol=1e-8)
+    assert solution.names == ("x", "y")
+    exact = -4 / 3 * np.exp(-2 * solution.t / 3)
+    np.testing.assert_allclose(solution.values("v")[1:], exact[1:], rtol=0, atol=1e-8)
+    assert np.isnan(solution.du[0]).all() and np.isnan(solution.values("v")[0])
+    with pytest.raises(
+        InputError, match=r"a of model hidden needs der\(x, 2\), which its equations do not tell"
+    ):
+        solution.values("a")
+    assert np.isnan(solution.result().data["others"][:, 1]).all()  # saved all the same
+
+
 def test_saved_and_read(tmp_path: Path) -> None:
     path = tmp_path / "motor.npy"
     solution = ds.solve(motor(), simplify=True, rtol=1e-6, dense=True, out=path)
@@ -258,6 +276,32 @@ def test_a_simplified_model_is_solved_as_it_is() -> None:
         ds.solve(found, rtol=1e-8, u0={"phi": 1.0})
     with pytest.raises(InputError, match="simplified already"):
         ds.solve(found, simplify=False)
+
+
+def test_what_linear_equations_would_spoil_is_left_to_trivial_ones() -> None:
+    model = Model("spoilt")
+    x = model.variables([f"x{i}" for i in range(6)])
+    der, t = model.der, model.t
+    model.equations(-der(x[0]) + 2 * der(x[1]) + 5 * der(x[5], 2) + 1, t - x[5])
+    model.equations(-der(x[1]) + 5 * der(x[4], 2) + 2 * der(x[5], 2) + 3 * x[3])
+    model.equations(
+        2 * der(x[2]) + 5 * x[0] ** 2 + 2 * x[2] * x[5] + x[3] + 1, 2 * der(x[4]) + 3 * x[2] + 5 * x[3]
+    )
+    model.equations(t + 5 * der(x[2]) + x[5] + 5 * sympy.sin(x[1]))
+    # Without x3 = x1' / 3 - 5 x4'' / 3 the system Jacobian is singular: x4'' is in two equations alike.
+    assert not ds.structure(ds.symbolic.aliases.simplify(model).model).regular
+    found = ds.simplify(model)
+    assert ds.structure(found.model).dof == ds.structure(model).dof == 4
+    assert "x3" in found.model.names
+
+
+def test_a_model_of_constants_is_solved_as_it_is() -> None:
+    model = Model("still", interval=(0.0, 1.0), dt=0.5)
+    x, y = model.variables("x y", start=0.0)
+    model.equations(x + 2 * y - 3, y - 1)
+    assert ds.simplify(model).model.names == ()
+    solution = ds.solve(model, simplify=True)
+    np.testing.assert_allclose(solution.u, 1.0, atol=1e-12)
 
 
 def test_by_sundials() -> None:

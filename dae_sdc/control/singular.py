@@ -463,13 +463,14 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             if marks & 4:
                 steps.insert(0, _Step(self._recent[-1], found, self.straight))
             for at in range(len(found)):
-                self._touches(found, steps, at)
+                for point in self._touches(found, steps, at):
+                    self._report(point)
         if marks & 8:
             for at in range(len(found)):
                 self._bounce(found, part, at)
 
-    def _touches(self, found: Watched, steps: list[_Step], at: int) -> None:
-        """Look for a zero without a change of sign on steps in a row."""
+    def _touches(self, found: Watched, steps: list[_Step], at: int) -> Iterator[Passage]:
+        """The first singular point on steps in a row where a determinant does not change its sign."""
         for one in steps:
 
             def value(theta: float, one: _Step = one) -> float:
@@ -482,7 +483,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 place = one.at(bottom)
                 deficiency = found.deficiency(at, place, [steps[0].start, steps[-1].end], TOUCHED)
                 if deficiency is not None:
-                    self._report(Passage(place.t, deficiency))
+                    yield Passage(place.t, deficiency)
                     return
 
     def _bounce(self, found: Watched, part: _Step, at: int) -> None:
@@ -515,7 +516,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not new:
             return
         part = _Step(made, found, self.straight)
-        points = list(self._crossings(found, part, 0))
+        points = [*self._crossings(found, part, 0), *self._touches(found, [part], 0)]
         for point in points or [Passage(0.5 * (part.start.t + part.end.t), None)]:
             self._report(point)
 
@@ -577,7 +578,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         SingularPointError
             If steps become too small to reach the singular point ahead, and the run is to stop there.
         """
-        if self._watched is None or not self._recent:
+        unasked = self.refuses and self.way == "pass"
+        if self._watched is None or not self._recent or unasked:
             return False
         if self._leap is not None:
             return self._landed(self._leap, control, L, solved)

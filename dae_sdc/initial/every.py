@@ -126,6 +126,9 @@ class EveryStart:
         self._records: dict[tuple[tuple[int, ...], tuple[int, ...]], SolvedBlock] = {}
         self._parts: dict[tuple[int, ...], Part] = {}
         self._blocks: dict[tuple[int, ...], tuple[list[_Block], list[int]]] = {}
+        self._expanded: dict[
+            tuple[int | bytes, ...], list[tuple[Vector, tuple[int, ...], tuple[SingularStart, ...]]]
+        ] = {}
         self._failures: list[tuple[int, str]] = []
         self.singular: list[SingularStart] = []
         self.remarks: list[str] = []
@@ -223,7 +226,7 @@ class EveryStart:
             if not found:
                 self._refuse()
             starts = self._kept(found)
-        return starts
+        return sorted(starts, key=lambda start: self.distance(start.x))
 
     @property
     def blocks(self) -> tuple[SolvedBlock, ...]:
@@ -236,17 +239,35 @@ class EveryStart:
         return tuple(round(float(np.linalg.norm(away[stage.jets])), 6) for stage in self.system.stages)
 
     def _kept(self, starts: list[_Start]) -> list[_Start]:
-        ordered = sorted(starts, key=lambda start: self.distance(start.x))
-        if len(ordered) > MOST_STARTS:
-            text = f"more than {MOST_STARTS} starts; those nearest to the guesses were kept"
-            if text not in self.remarks:
-                self.remarks.append(text)
-        return ordered[:MOST_STARTS]
+        if len(starts) <= MOST_STARTS:
+            return starts
+        text = f"more than {MOST_STARTS} starts; those nearest to the guesses were kept"
+        if text not in self.remarks:
+            self.remarks.append(text)
+        return sorted(starts, key=lambda start: self.distance(start.x))[:MOST_STARTS]
 
     def _expand(self, group: Group, start: _Start) -> list[_Start]:
+        """The starts that follow from one by the equations of a group."""
         own = self._open(group)
+        known = np.setdiff1d(self._part(group.rows).depends, own)
+        key = (*group.jets, start.x[known].tobytes())
+        if key not in self._expanded:
+            bare = _Start(start.x)
+            self._expanded[key] = [
+                (one.x[own], one.chosen, one.singular) for one in self._solved(group, own, bare)
+            ]
+        if not self._expanded[key]:
+            self.singular += start.singular
+        found = []
+        for values, chosen, singular in self._expanded[key]:
+            x = start.x.copy()
+            x[own] = values
+            found.append(_Start(x, start.chosen + chosen, start.singular + singular))
+        return found
+
+    def _solved(self, group: Group, own: list[int], start: _Start) -> list[_Start]:
         if not group.rows:
-            return [_Start(start.x, (*start.chosen, *own), start.singular)]
+            return [_Start(start.x, tuple(own))]
         part = self._part(group.rows)
         rank = self._rank(part, group.jets, start.x) if part.is_linear(group.jets) else len(group.rows)
         if rank < len(group.rows):
@@ -255,24 +276,19 @@ class EveryStart:
         blocks, checks = self._split(group, cols)
         solved = {int(j) for block in blocks for j in block.cols}
         chosen = tuple(j for j in own if j not in solved)
-        found = [_Start(start.x, (*start.chosen, *chosen), start.singular)]
+        found = [_Start(start.x, chosen)]
         for block in blocks:
-            new = [
-                _Start(x, one.chosen, one.singular)
-                for one in found
-                for x in self._solutions(block, one.x, group, chosen)
-            ]
+            new = [_Start(x, chosen) for one in found for x in self._solutions(block, one.x, group, chosen)]
             found = self._kept(new)
         if checks:
             found = [one for one in found if self._holds(self._part(checks), one.x)]
-        return [self._examined(group, part, one) for one in found]
+        if part.is_linear(group.jets):
+            return found
+        return [_Start(one.x, chosen, self._lost_rank(group, part, one.x)) for one in found]
 
-    def _examined(self, group: Group, part: Part, start: _Start) -> _Start:
-        rank = self._rank(part, group.jets, start.x)
-        if rank == len(group.rows):
-            return start
-        told = self._told(group, start.x, rank, "")
-        return _Start(start.x, start.chosen, (*start.singular, told))
+    def _lost_rank(self, group: Group, part: Part, x: Vector) -> tuple[SingularStart, ...]:
+        rank = self._rank(part, group.jets, x)
+        return () if rank == len(group.rows) else (self._told(group, x, rank, ""),)
 
     def _told(self, group: Group, x: Vector, rank: int, ended: str) -> SingularStart:
         names = self.system.jet_names
@@ -321,8 +337,9 @@ class EveryStart:
     def _scaled(self, part: Part, cols: Sequence[int], x: Vector) -> npt.NDArray[np.float64]:
         """Derivatives with respect to some values, in units of their sizes at points around x."""
         columns = list(cols)
-        near = (x + AROUND * (self.given.sizes + np.abs(x)) * direction for direction in self._directions)
-        sizes = [np.abs(np.asarray(part.jacobian(point)[:, columns].toarray())) for point in near]
+        near = x + AROUND * (self.given.sizes + np.abs(x)) * self._directions
+        found = part.dense(np.vstack([x, near]).T, columns)
+        sizes = np.abs(found[1:])
         usual = np.min(np.where(np.isfinite(sizes), sizes, np.inf), axis=0)
         usual[~np.isfinite(usual)] = 0.0
         # Rows first, in units of the values, then columns: what is small everywhere is no loss of rank.
@@ -330,10 +347,8 @@ class EveryStart:
         rows[rows == 0.0] = 1.0
         width = (usual / rows[:, None]).max(axis=0, initial=0.0)
         width[width == 0.0] = 1.0
-        found: npt.NDArray[np.float64] = (
-            np.asarray(part.jacobian(x)[:, columns].toarray()) / rows[:, None] / width
-        )
-        return found
+        scaled: npt.NDArray[np.float64] = found[0] / rows[:, None] / width
+        return scaled
 
     def _rank(self, part: Part, cols: Sequence[int], x: Vector) -> int:
         """Rank of the derivatives with respect to some values, in units of those at a general point."""
@@ -356,7 +371,7 @@ class EveryStart:
         near[blank] = self._generic[blank]
         found: list[int] = []
         for point in (near, general):
-            matrix = np.asarray(part.jacobian(point)[:, order].toarray()) * self.given.sizes[order]
+            matrix = part.dense(point, order) * self.given.sizes[order]
             if not np.isfinite(matrix).all():
                 continue
             sizes = np.linalg.norm(matrix, axis=1)
@@ -459,19 +474,21 @@ class EveryStart:
         """The solution of a linear block, polished as round-off demands."""
         whole = x.copy()
         for _ in range(2):
-            matrix = block.part.jacobian(whole)[:, block.cols]
             rhs = -block.part.values(whole)
-            if not (np.isfinite(rhs).all() and np.isfinite(matrix.data).all()):
+            if not np.isfinite(rhs).all():
                 return []
             if len(rhs) > LARGEST:
-                change = spsolve(matrix, rhs)
+                change = spsolve(block.part.jacobian(whole)[:, block.cols], rhs)
             else:
-                rows = np.asarray(abs(matrix).max(axis=1).toarray()).ravel()
+                matrix = block.part.dense(whole, block.cols.tolist())
+                if not np.isfinite(matrix).all():
+                    return []
+                rows = np.abs(matrix).max(axis=1)
                 rows[rows == 0.0] = 1.0
-                dense = np.asarray(matrix.toarray()) / rows[:, None]
-                columns = np.abs(dense).max(axis=0, initial=0.0)
+                matrix = matrix / rows[:, None]
+                columns = np.abs(matrix).max(axis=0, initial=0.0)
                 columns[columns == 0.0] = 1.0
-                change = np.linalg.lstsq(dense / columns, rhs / rows, rcond=1e-13)[0] / columns
+                change = np.linalg.lstsq(matrix / columns, rhs / rows, rcond=1e-13)[0] / columns
             whole[block.cols] += change
         fits = block.part.violation(whole) <= 10.0 * self.system.tolerance
         return [whole[block.cols]] if fits else []
@@ -486,14 +503,14 @@ class EveryStart:
         cols: list[int] = []
         if np.isfinite(matrix).all() and np.isfinite(rhs).all():
             cols = [order[at] for at in _pivots(matrix, (PIVOTS[0], RANK_LOST))]
-            matrix = np.asarray(part.jacobian(whole)[:, cols].toarray()) * self.given.sizes[cols]
+            matrix = part.dense(whole, cols) * self.given.sizes[cols]
             whole[cols] += np.linalg.lstsq(matrix, rhs, rcond=None)[0] * self.given.sizes[cols]
         fits = part.violation(whole) <= NEARLY
         told = self._told(group, whole, rank, "" if fits else "no solution there")
         if fits:
             chosen = [j for j in own if j not in cols]
-            return [_Start(whole, (*start.chosen, *chosen), (*start.singular, told))]
-        self.singular += [*start.singular, told]
+            return [_Start(whole, tuple(chosen), (told,))]
+        self.singular.append(told)
         what = listed(told.equations)
         self._failures.append(
             (
@@ -558,7 +575,7 @@ class EveryStart:
             return None
         with np.errstate(all="ignore"):
             for _ in range(POLISHED):
-                matrix = np.asarray(part.jacobian(whole)[:, block.cols].toarray())
+                matrix = part.dense(whole, block.cols.tolist())
                 rhs = -part.values(whole)
                 if not (np.isfinite(matrix).all() and np.isfinite(rhs).all()):
                     break
@@ -582,7 +599,7 @@ class EveryStart:
 
         def jacobian(y: Vector) -> Any:
             whole[cols] = y
-            return part.jacobian(whole)[:, cols]
+            return part.dense(whole, cols.tolist())
 
         found: list[Vector] = []
         for attempt in range(1 + (self.starts if starts is None else starts)):

@@ -174,9 +174,10 @@ class ModelJets:
         return self.roots if stage is None else [self.roots[i] for i in self.stages[stage].rows]
 
     def run(self, program: Program, x: Vector) -> Vector:
-        """Outputs of a program at values x of shape (jets,)."""
-        known = {**self._known, "u": np.append(x, 0.0)}
-        found: Vector = program.evaluate([known[entry.kind][entry.index] for entry in program.inputs])
+        """Outputs of a program at values x of shape (jets,) or (jets, points)."""
+        known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
+        given = [np.broadcast_to(known[entry.kind][entry.index], x.shape[1:]) for entry in program.inputs]
+        found: Vector = program.evaluate(np.array(given).reshape(len(given), *x.shape[1:]))
         return found
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
@@ -51,6 +52,7 @@ class Part:
                 if kind == "u" and (j, k) in system.place:
                     entries.append((i, system.place[j, k], slope))
         self.pattern = [(i, j) for i, j, _ in entries]
+        self._chosen: dict[tuple[int, ...], npt.NDArray[np.int64]] = {}
         self.slopes = {(i, j): slope for i, j, slope in entries}
         self.switches = [
             (i, system.place[leaf.index, leaf.order])
@@ -79,6 +81,26 @@ class Part:
         entries = self.system.run(self._programs[1], x)
         places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
+
+    def dense(self, x: Vector, columns: Sequence[int]) -> Vector:
+        """Their derivatives with respect to some values, shape (rows, columns) or (points, rows, columns).
+
+        Parameters
+        ----------
+        x : ndarray, shape (jets,) or (jets, points)
+            All values, at one or several points.
+        columns : sequence of int
+            Numbers of some of them.
+        """
+        key = tuple(columns)
+        if key not in self._chosen:
+            place = {j: at for at, j in enumerate(key)}
+            own = [(e, i, place[j]) for e, (i, j) in enumerate(self.pattern) if j in place]
+            self._chosen[key] = np.array(own, dtype=np.int64).reshape(-1, 3).T
+        entries, at, of = self._chosen[key]
+        found = np.zeros((*x.shape[1:], len(self.rows), len(key)))
+        found[..., at, of] = self.system.run(self._programs[1], x)[entries].T
+        return found
 
     def violation(self, x: Vector) -> float:
         """Largest violation of an equation, relative to 1 + the size of its terms; infinite if undefined."""

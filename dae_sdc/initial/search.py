@@ -147,7 +147,7 @@ def _every(
         solutions=tuple(dict(zip(system.jet_names, one.x.tolist(), strict=True)) for one in starts),
         remarks=(*remarks, *search.remarks),
         blocks=search.blocks,
-        singular=tuple({id(one): one for one in told}.values()),
+        singular=tuple(sorted({id(one): one for one in told}.values(), key=lambda one: one.stage)),
     )
 
 

@@ -36,7 +36,7 @@ SHORTEST = 1e-10
 HOPELESS = 1e-5
 """The same on the way to t = 0, where the endgame does better."""
 
-MOST_STEPS = 3000
+MOST_STEPS = 1000
 """Steps on one way."""
 
 MOST_STEPS_AROUND = 60
@@ -91,6 +91,9 @@ SAME = 1e-5
 
 FAR = 1e-6
 """First projective coordinate of a point at infinity, in coordinates of norm 1."""
+
+VANISHED = 1e-4
+"""First coordinate, in coordinates of norm 1, that a singular end must have to count as finite."""
 
 STEADY = 0.05
 """Change of the power of t with which a coordinate vanishes, in units of it, between two circles."""
@@ -331,7 +334,7 @@ class Homotopy(ABC):
             change = np.abs(np.diff(power, axis=0) / power[1:])
             # What is left at t = 0 makes the power change.
             left = first[2:] * change / (SHRINK ** -power[1:] - 1.0)
-            found: Booleans = ((left <= 10.0 * FAR) & (change <= STEADY) & (power[1:] > 0.0)).any(axis=0)
+            found: Booleans = ((left <= VANISHED) & (change <= STEADY) & (power[1:] > 0.0)).any(axis=0)
         found |= np.nanmin(first, axis=0) <= 0.01 * FAR
         return found
 
@@ -422,7 +425,9 @@ def _follow(batch: _Batch) -> Ends:
     return Ends(ends, known, regular, smallest, homotopy.steps)
 
 
-def follow(homotopy: Homotopy, starts: Complexes, *, workers: int = 1, comm: Any = None) -> Ends:
+def follow(
+    homotopy: Homotopy, starts: Complexes, *, workers: int = 1, comm: Any = None, attempts: int = ATTEMPTS
+) -> Ends:
     """Ends of all paths; lost ones, and those with the simple end of another, are followed more carefully.
 
     Parameters
@@ -435,6 +440,8 @@ def follow(homotopy: Homotopy, starts: Complexes, *, workers: int = 1, comm: Any
         Number of processes that share the paths.
     comm : mpi4py.MPI.Comm, optional
         Communicator whose ranks share the paths.
+    attempts : int
+        Times that a path is followed, the last ones with more care.
 
     Returns
     -------
@@ -445,7 +452,7 @@ def follow(homotopy: Homotopy, starts: Complexes, *, workers: int = 1, comm: Any
     ends, smallest = np.zeros_like(starts), np.zeros(count)
     known, regular = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
     close, todo, retracked, steps = CLOSE, np.arange(count), 0, 0
-    for attempt in range(ATTEMPTS):
+    for attempt in range(attempts):
         if todo.size == 0:
             break
         retracked += todo.size if attempt else 0

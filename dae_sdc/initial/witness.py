@@ -67,10 +67,12 @@ class Section:
         found: Complexes = points[:, 1 : self.variables + 1] / points[:, :1]
         return found
 
-    def moved(self, points: Complexes, before: Complexes, after: Complexes, gamma: complex) -> Ends:
+    def moved(
+        self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
+    ) -> Ends:
         """Where points go when the slices are moved, to other ones for each point or the same for all."""
         targets = np.broadcast_to(after, (len(points), *self.slices.shape))
-        return follow(MovingSlices(self.square, before, targets, gamma), points)
+        return follow(MovingSlices(self.square, before, targets, gamma), points, attempts=attempts)
 
     def contains(self, points: Complexes, random: np.random.Generator, close: float = SAME) -> Booleans:
         """Which points, shape (q, n), lie on the components that the section meets."""
@@ -80,7 +82,7 @@ class Section:
         after[:, :, 0] -= whole @ self.slices.T
         count = len(self.points)
         starts, goals = np.tile(self.points, (len(points), 1)), np.repeat(after, count, axis=0)
-        ends = self.moved(starts, self.slices, goals, phase(random))
+        ends = self.moved(starts, self.slices, goals, phase(random), attempts=3)
         hit = np.zeros(len(starts), dtype=np.bool_)
         finite = ends.known & ~ends.far
         away = self.affine(ends.points[finite]) - np.repeat(points, count, axis=0)[finite]

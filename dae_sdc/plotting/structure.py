@@ -1,6 +1,6 @@
 """Show the structure of a model: index, degrees of freedom, blocks, what to start, and what the numbers hide.
 
-A model is a name of the library, see 'dae-sdc list models', or a Python file that defines one, FILE.py:NAME.
+A model is a name of the library, see 'dae-sdc list models', FILE.mo, or a Python file that has one, FILE.py:NAME.
 Several models, or all, are put into a table. With --repair the equations of a model whose system Jacobian is
 singular are changed until it is regular.
 
@@ -32,7 +32,9 @@ _HEADS = ("model", "n", "index", "dof", "rank", "true index", "true dof", "secon
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc structure``."""
-    parser.add_argument("model", help="name of a model, FILE.py:NAME, several separated by commas, or all")
+    parser.add_argument(
+        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
+    )
     parser.add_argument(
         "--repair", nargs="?", const="auto", choices=METHODS, help="repair a singular structure (auto)"
     )

@@ -435,7 +435,9 @@ def reduce_index(
         except GrowthError:
             reason = "expressions would grow"
         else:
-            jumps = method == "auto" and found.regular and _may_jump(graph, [node for _, node in system.hidden])
+            jumps = (
+                method == "auto" and found.regular and _may_jump(graph, [node for _, node in system.hidden])
+            )
             if not jumps:
                 _check_orders(graph, extra, system.orders, model)
                 reason = "expressions stay small" if method == "auto" else reason

@@ -130,6 +130,8 @@ def prepare(
 
         with _having(problem, {}):
             found = simplified(problem, params=given)
+            if not found.model.names:  # all of them are constants, and something must be left to solve
+                return _prepared(found.original, None, reduce, u0, t0, own, left, consistent=True)
             return _prepared(found.model, found, reduce, u0, t0, own, left, consistent=True)
     with _having(problem, {}):
         return _prepared(make_model(problem, given), None, reduce, u0, t0, own, left, consistent=from_tool)

@@ -72,7 +72,7 @@ def simplify(
         return found
     trivial = aliases.simplify(whole, level="trivial", fold=fold)
     if len(trivial.model.names) == len(found.model.names):
-        return trivial
+        return found
     before, after = _analysed(trivial.model), _analysed(found.model)
     if before is None or (after is not None and after.dof == before.dof and after.index <= before.index):
         return found

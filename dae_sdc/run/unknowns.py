@@ -311,4 +311,8 @@ def _square(rows: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> np
 
 
 def _least(rows: npt.NDArray[np.float64], right: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.asarray((np.linalg.pinv(rows, rcond=1e-12) @ right[:, :, None])[:, :, 0], dtype=np.float64)
+    try:
+        inverse = np.linalg.pinv(rows, rcond=1e-12)
+    except np.linalg.LinAlgError:  # the singular values did not converge
+        return np.full((len(rows), rows.shape[2]), np.nan)
+    return np.asarray((inverse @ right[:, :, None])[:, :, 0], dtype=np.float64)

@@ -333,7 +333,7 @@ class Follower:
 
 
 def foretold(x: float, y: float, z: float, a: float, b: float) -> float:
-    """Least value between of the parabola through three values, relative to the outer ones; inf if there is none.
+    """Least value of the parabola through three values, relative to the outer ones; inf if it is outside.
 
     Parameters
     ----------

@@ -318,7 +318,7 @@ class LinearElimination:
         if form is not None:
             factors, rest = form
             for (j, _), divisor in factors.items():
-                if spans[j] == 0 and self.constants.divides(divisor):
+                if spans[j] == 0 and self._fits(j, len(factors) - 1) and self.constants.divides(divisor):
                     over = [(f, key) for key, f in factors.items() if key[0] != j]
                     terms = [(graph.neg(graph.div(f, divisor)), graph.variable(*key)) for f, key in over]
                     expression = sum_of(graph, terms, graph.neg(graph.div(rest, divisor)))
@@ -334,6 +334,10 @@ class LinearElimination:
                 if left is not None and graph.add(graph.mul(divisor, node), left) == root:
                     yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
 
+    def _fits(self, j: int, m: int) -> bool:
+        """Whether entries become no more by putting m of them in the place of an unknown."""
+        return (len(self._places[j]) - 1) * (m - 1) <= m + 1
+
     def _others(self, one: _Candidate) -> set[int]:
         return self._places[one.unknown] - {one.equation}
 
@@ -345,7 +349,7 @@ class LinearElimination:
     def _allowed(self, one: _Candidate, differentiated: bool) -> bool:
         others, leaves = self._others(one), self._leaves(one.expression)
         m, order = len(leaves), self._order(one.unknown, others)
-        if len(others) * (m - 1) > m + 1 or (order and not differentiated):
+        if not self._fits(one.unknown, m) or (order and not differentiated):
             return False
         rough = any(self.graph.op[node] in _ROUGH for node in self.graph.below([one.expression], MOVING))
         if rough and (order or len(others) > 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -163,6 +164,9 @@ def power(base: Any, exponent: Any) -> Any:
         if exponent.is_Integer:
             if bits * abs(int(exponent)) <= _BITS:
                 return base**exponent
+            size = float(exponent) * (math.log10(abs(base.p)) - math.log10(base.q))
+            if abs(size) > _LARGEST_EXPONENT:
+                raise InputError(f"a power is too {'large' if size > 0 else 'small'}; use other units")
         elif base < 0:
             raise InputError(f"{base}^({exponent}) is no real number; correct the base")
     return sympy.Pow(base, exponent, evaluate=False)
@@ -273,13 +277,11 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
 
 def extreme(largest: bool, values: Sequence[Any]) -> Any:
     """The largest or the smallest of some expressions."""
-    found = values[0]
-    for value in values[1:]:
-        if found.is_Rational and value.is_Rational:
-            found = max(found, value) if largest else min(found, value)
-        else:
-            found = sympy.Basic.__new__(sympy.Max if largest else sympy.Min, found, value)
-    return found
+    numbers = [value for value in values if value.is_Rational]
+    rest = [value for value in values if not value.is_Rational]
+    if numbers:
+        rest.append(max(numbers) if largest else min(numbers))
+    return rest[0] if len(rest) == 1 else sympy.Basic.__new__(sympy.Max if largest else sympy.Min, *rest)
 
 
 def symbols_in(value: Any) -> list[Any]:

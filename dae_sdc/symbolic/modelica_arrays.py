@@ -29,6 +29,7 @@ __all__ = [
     "require_number",
     "sizes",
     "transpose",
+    "work_of",
 ]
 
 MOST_ELEMENTS: Final = 50_000
@@ -89,6 +90,17 @@ def add(terms: list[Value]) -> Value:
             "what is added has different sizes; both must be numbers, or arrays of the same sizes"
         )
     return [add(list(row)) for row in zip(*terms, strict=True)]
+
+
+def work_of(factors: list[Value]) -> int:
+    """How many products of numbers a product of arrays takes."""
+    shape, work = sizes(factors[0]), 0
+    for factor in factors[1:]:
+        other = sizes(factor)
+        inner = other[1:] if shape else other
+        work += math.prod(shape) * math.prod(inner)
+        shape = [*shape[:-1], *inner] if other else shape
+    return work
 
 
 def multiply(factors: list[Value]) -> Value:

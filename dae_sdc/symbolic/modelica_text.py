@@ -21,6 +21,7 @@ KEYWORDS: Final = frozenset(
 )
 
 _MOST_COMPARED: Final = 5000
+_LONGEST: Final = 80
 
 _TOKEN: Final = re.compile(
     r"""
@@ -65,7 +66,8 @@ class Source:
 
     def error(self, at: int, message: str) -> InputError:
         """An error with the line of a place in the text."""
-        return InputError(f"{self.file}:{self.line(at)}: {' '.join(message.split())}")
+        words = [word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..." for word in message.split()]
+        return InputError(f"{self.file}:{self.line(at)}: {' '.join(words)}")
 
 
 def similar(name: str, known: Iterable[str]) -> str:

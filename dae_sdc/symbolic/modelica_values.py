@@ -70,7 +70,7 @@ __all__ = ["Values"]
 
 _DEEPEST: Final = 200
 _LONGEST: Final = 200_000
-_MOST_WORK: Final = 4_000_000
+_MOST_WORK: Final = 1_500_000
 _TRUTHS: Final = (sympy.true, sympy.false)
 
 _NO_FUNCTIONS: Final = (
@@ -166,6 +166,7 @@ class Values:
         """A value that is put in the place of others, which must not become too long."""
         if isinstance(value, sympy.Basic) and value.args:
             depth, size = extent(value, self._extents)
+            self.spend(size, at)
             if depth > _DEEPEST or size > _LONGEST:
                 raise self.source.error(
                     at,
@@ -229,6 +230,7 @@ class Values:
         parts = name.parts
         if scope.locals is not None and parts[0][0] in scope.locals:
             found = scope.locals[parts[0][0]]
+            self.spend(math.prod(arrays.sizes(found)), name.at)
             if len(parts) > 1:
                 raise self.source.error(name.at, f"{parts[0][0]} has no parts; write it without a dot")
             return self.picked(found, parts[0][1], scope, name)
@@ -438,6 +440,7 @@ class Values:
                 over = [self.wrapped(item.at, arrays.multiply_elements, before, value)]
             else:
                 over.append(value)
+        self.spend(arrays.work_of(over), item.at)
         return self.wrapped(item.at, arrays.multiply, over)
 
     def _of_power(self, item: Power, scope: Scope) -> Value:
