@@ -135,6 +135,10 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
     )
     from dae_sdc.symbolic.aliases import Simplified as Simplified
     from dae_sdc.symbolic.model import Model as Model
+    from dae_sdc.symbolic.modelica import (
+        read_modelica as read_modelica,
+        read_modelica_text as read_modelica_text,
+    )
     from dae_sdc.symbolic.problem import ModelProblem as ModelProblem
 
 __version__: str
@@ -231,6 +235,8 @@ _HOME = {
     "SemiImplicitDAE": "dae_sdc.sweepers.sdc",
     "Simplified": "dae_sdc.symbolic.aliases",
     "Model": "dae_sdc.symbolic.model",
+    "read_modelica": "dae_sdc.symbolic.modelica",
+    "read_modelica_text": "dae_sdc.symbolic.modelica",
     "ModelProblem": "dae_sdc.symbolic.problem",
 }
 

@@ -338,7 +338,7 @@ def test_an_exponential_is_solved_from_random_starts() -> None:
     # i + 1e-3 = 1e-3 exp((u - 100 i) / 0.025).
     ratio = 100.0 * 1e-3 / 0.025
     expected = 0.025 / 100.0 * lambertw(ratio * math.exp((0.5 + 0.1) / 0.025)).real - 1e-3
-    assert found_in(start, "i") == [(pytest.approx(expected, rel=1e-9),)]
+    np.testing.assert_allclose(found_in(start, "i"), [(expected,)], rtol=1e-9)
     assert [block.reason for block in start.blocks if block.kind == "newton"] == ["the function exp"]
     assert any("may be missing" in remark for remark in start.remarks)
     assert start.singular == ()
@@ -423,7 +423,7 @@ def test_contradictions_are_said_in_one_line(given: Any, words: str) -> None:
 
 def test_fixed_values_that_follow_from_others_are_allowed() -> None:
     start = ds.initial(pendulum(), every=True, fixed={"x": 0.6, "y": -0.8, "der(x)": 0.4, "der(y)": 0.3})
-    assert found_in(start, "lambda") == [(pytest.approx(0.25 + GRAVITY * 0.8),)]
+    np.testing.assert_allclose(found_in(start, "lambda"), [(0.25 + GRAVITY * 0.8,)])
 
 
 def test_only_models_have_every_start() -> None:

@@ -6,7 +6,7 @@ import subprocess
 import sys
 from contextlib import contextmanager
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 
 import numpy as np
 import pytest
@@ -57,9 +57,9 @@ def exact_ladder(cells: int, t: float) -> np.ndarray:
 def test_a_thousand_trivial_equations(tmp_path):
     path = tmp_path / "ladder.mo"
     path.write_text(ladder(100, 10))
-    began = perf_counter()
+    began = process_time()
     solution = ds.solve(str(path), simplify=True, rtol=1e-8)
-    assert perf_counter() - began < 10.0
+    assert process_time() - began < 10.0
     assert solution.success
     exact = exact_ladder(100, 1.0)
     found = np.array([solution.values(f"v{k}")[-1] for k in range(1, 101)])
@@ -71,7 +71,7 @@ def test_a_thousand_trivial_equations(tmp_path):
 def test_from_the_command_line(tmp_path):
     path = tmp_path / "ladder.mo"
     path.write_text(ladder(100, 10))
-    command = [sys.executable, "-m", "dae_sdc", "solve", str(path), "--t-end", "0.001"]
+    command = [sys.executable, "-m", "dae_sdc", "solve", str(path), "--rtol", "1e-6"]
     began = perf_counter()
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
-from dae_sdc.dae.state import Vector
 from dae_sdc.run.mechanism_cases import CASES
 from dae_sdc.run.model_cases import Case, Flight
 from dae_sdc.run.models import make_model
@@ -40,20 +39,13 @@ MODELS = {
 }
 
 
-class _Flight(Flight):
-    """With the unknowns that simplification removed."""
-
-    def __call__(self, name: str) -> Vector:
-        return self.solution.values(name)
-
-
 @functools.cache
 def solved(name: str) -> Solution:
     return ds.solve(name, reduce=True, project=True, **BY_NAME[name].settings)
 
 
 def flight(name: str, model: Model) -> Flight:
-    return _Flight(model, solved(name))
+    return Flight(model, solved(name))
 
 
 def test_every_model_has_a_case() -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -412,7 +414,8 @@ def test_modifications_go_down_and_the_outermost_wins() -> None:
     text = """
         record Shape parameter Real a = 1, b = 2*a; end Shape;
         model Inner Shape s(a=k); parameter Real k = 3; Real x(start=1) = s.b*y; input Real y; end Inner;
-        model Middle Inner i[2](k={5, 6}, each x.start=9); Real z(start=1, unit="m"); equation z = i[1].x; end Middle;
+        model Middle Inner i[2](k={5, 6}, each x.start=9); Real z(start=1, unit="m");
+        equation z = i[1].x; end Middle;
         model Outer extends Middle(z(start=2), i(y={z, time})); Real q = i[2].x; end Outer;
         model Short = Outer(z(start=4));
         """
@@ -503,6 +506,10 @@ def test_a_table_is_straight_lines(declaration: str, equations: str) -> None:
         assert abs(model.graph.numeric([root], at)[0]) == pytest.approx(value, rel=1e-12)
 
 
+def _first(value: float, leaf: Leaf) -> float:
+    return value if leaf.index == 0 else 0.0
+
+
 def test_a_table_can_hold_its_last_values_and_have_columns() -> None:
     model = read(
         "model M Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1, 5; 1, 2, 7], columns={3, 2}, "
@@ -510,7 +517,7 @@ def test_a_table_can_hold_its_last_values_and_have_columns() -> None:
     )
     assert model.names == ("T.u", "T.y[1]", "T.y[2]")
     for u, first, second in ((-1.0, 5, 1), (0.5, 6, 1.5), (3.0, 7, 2)):
-        found = model.graph.numeric(model.roots[1:], lambda leaf, u=u: u if leaf.index == 0 else 0.0)  # type: ignore[misc]
+        found = model.graph.numeric(model.roots[1:], partial(_first, u))
         np.testing.assert_allclose(-found, [first, second])
 
 
@@ -521,7 +528,8 @@ def test_names_and_forms_of_maplesim_are_understood() -> None:
     found = read(
         """
         model Main
-          Real Main.R1.v, Main.R1.i(start=1); Real 'Main.C1.v(t)'(start=2); Real 'a b,c'; Real Main.r[1].x, Main.r[2].x;
+          Real Main.R1.v, Main.R1.i(start=1); Real 'Main.C1.v(t)'(start=2); Real 'a b,c';
+          Real Main.r[1].x, Main.r[2].x;
         equation
           Main.R1.v = 3*Main.R1.i;
           diff(Main.R1.i(t), t, t) + diff('Main.C1.v(t)', t$2) = Pi*Main.R1.v(t);
@@ -577,7 +585,7 @@ def test_an_array_of_connectors_is_connected_by_elements() -> None:
     le, lf = m.variables("left.e left.f")
     for ae, af, be, bf in cells:
         m.equations(ae - be - af, af + bf)
-    for one, other in zip(cells, cells[1:], strict=False):
+    for one, other in pairwise(cells):
         m.equations(one[2] - other[0], one[3] + other[1])
     m.equations(le - cells[0][0], cells[0][1] - lf, cells[2][3], lf)
     assert_same(found, m)
@@ -595,7 +603,8 @@ def big(trivial: int, real: int) -> str:
     lines.append("equation")
     lines += [f"  a{k} = -x{k % real};" if k % 2 else f"  a{k} = 0;" for k in range(trivial)]
     lines += [
-        f"  der(x{k}) = -x{k}*sin(a{k}) + 9.81*cos(x{(k + 1) % real})^2/(1 + x{k}^2) + (if x{k} > 0.1 then 3 else a{k});"
+        f"  der(x{k}) = -x{k}*sin(a{k}) + 9.81*cos(x{(k + 1) % real})^2/(1 + x{k}^2)"
+        f" + (if x{k} > 0.1 then 3 else a{k});"
         for k in range(real)
     ]
     return "\n".join([*lines, "end Big;"])
@@ -628,11 +637,13 @@ def test_another_parser_reads_the_same_names(path: Path) -> None:
 
 
 def test_values_of_parameters_are_checked() -> None:
-    text = "model M parameter Real mass = 1; constant Real c = 2; parameter Integer n = 2; Real x = mass*c*n; end M;"
+    text = """model M
+        parameter Real mass = 1; constant Real c = 2; parameter Integer n = 2; Real x = mass*c*n;
+        end M;"""
     assert read(text, parameters={"mass": 3}).parameters_by_name["mass"].value == 3
     for given, words in (
         ({"mas": 3}, "no parameter mas; did you mean mass"),
-        ({"c": 3}, "m.mo:1: c is a constant"),
+        ({"c": 3}, "m.mo:2: c is a constant"),
         ({"n": 2.5}, "must be an integer"),
         ({"mass": math.inf}, "must be finite"),
         ({"mass": "3"}, "must be a number"),

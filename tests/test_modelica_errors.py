@@ -1,4 +1,4 @@
-"""What the reader refuses: one line with the file, the line, what is meant, and what to do; never a traceback."""
+"""What the reader refuses: one line with file, line, what is meant and what to do; never a traceback."""
 
 from __future__ import annotations
 
@@ -19,6 +19,11 @@ PIN = "connector Pin Real v; flow Real i; end Pin;\n"
 def model(body: str, before: str = "") -> str:
     """A model whose first line is line 1 if nothing is before it."""
     return f"{before}model M {body} end M;"
+
+
+def function(body: str, use: str = "f(1)") -> str:
+    """A model that calls a function with this body; line 1 is that of its inputs."""
+    return model(f"Real x = {use};", f"function f input Real x; output Real y; {body} end f; ")
 
 
 # A text, the line that is meant, and words of the message.
@@ -44,19 +49,17 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("\nBoolean b;"), 2, "b is a variable of type Boolean"),
     (model('\nparameter String s = "a";'), 2, "s is a String"),
     (model("\ntype E = enumeration(a, b); E e;"), 2, "enumerations are not understood"),
-    (model("Real x = f(1);", 'function f input Real x; output Real y;\nexternal "C"; end f; '), 2, "external functions"),
-    (model("Real x = f(1);", "function f input Real x; output Real y; algorithm\nwhile x > 1 loop y := x; end while;"
-           " end f; "), 2, "while is not understood"),
-    (model("Real x = f(1);", "function f input Real x; output Real y; algorithm\nif x > 1 then y := x; end if;"
-           " end f; "), 2, "if in the algorithm of f"),
-    (model("Real x = f(1);", "function f input Real x; output Real y, z; algorithm y := x;\nend f;\n"), 3, "2 outputs"),
-    (model("Real x = f(1);", "function f input Real x; output Real y;\nend f; "), 1, "gives y no value"),
-    (model("Real x = f(1);", "function f input Real x; output Real y; algorithm\nq := 1; end f; "), 2, "q is no variable"),
-    (model("Real x = f(1);", "function f input Real x; output Real y; algorithm\nx := 1; end f; "), 2, "x is an input"),
-    (model("Real x =\nf(1, 2);", "function f input Real x; output Real y; algorithm y := x; end f; "), 2, "1 arguments"),
-    (model("Real x =\nf();", "function f input Real x; output Real y; algorithm y := x; end f; "), 2, "a value of x"),
-    (model("Real x =\nf(z=1);", "function f input Real x; output Real y; algorithm y := x; end f; "), 2, "argument z"),
-    (model("Real x =\nf(1);", "function f input Real x; output Real y; algorithm y := f(x); end f; "), 1, "too deeply"),
+    (function('\nexternal "C";'), 2, "external functions"),
+    (function("algorithm\nwhile x > 1 loop y := x; end while;"), 2, "while is not understood"),
+    (function("algorithm\nif x > 1 then y := x; end if;"), 2, "if in the algorithm of f"),
+    (function("output Real z; algorithm y := x;", "\nf(1)"), 2, "2 outputs"),
+    (function(""), 1, "gives y no value"),
+    (function("algorithm\nq := 1;"), 2, "q is no variable"),
+    (function("algorithm\nx := 1;"), 2, "x is an input"),
+    (function("algorithm y := x;", "\nf(1, 2)"), 2, "1 arguments"),
+    (function("algorithm y := x;", "\nf()"), 2, "a value of x"),
+    (function("algorithm y := x;", "\nf(z=1)"), 2, "argument z"),
+    (function("algorithm y := f(x);"), 1, "too deeply"),
     (model("\nReal x if true;"), 2, "declared with a condition"),
     (model("Real x, y; equation\n(x, y) = f(1);"), 2, "several results"),
     (model("Real x[3]; equation\nx[end] = 1;"), 2, "end as a subscript"),
@@ -91,7 +94,8 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("\nReal '';"), 2, "an empty name"),
     (model("\nReal if;"), 2, "quote the name, it is a keyword"),
     ("model A end A;\nmodel A end A;", 2, "two classes named A"),
-    (model("f g;", "function\nf output Real y; algorithm y := 1; end f; "), 2, "function f cannot be a component"),
+    (model("f g;", "function\nf output Real y; algorithm y := 1; end f; "),
+     2, "function f cannot be a component"),
     (model("Real x =\nA(1);", "model A Real x; end A; "), 2, "model A is called like a function"),
     (model("\nextends Real;"), 2, "Real cannot be extended"),
     # Values
@@ -145,7 +149,8 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("\nReal x[-1];"), 2, "the size -1 of x"),
     (model("\nReal x[:];"), 2, "the size of x is open"),
     (model("Real x; equation\nfor i in 1:1000000000 loop x = i; end for;"), 2, "a range of"),
-    (model("Real x; equation\nfor i in 1:9999 loop for k in 1:9999 loop x = i; end for; end for;"), 2, "more than 50000"),
+    (model("Real x; equation\nfor i in 1:9999 loop for k in 1:9999 loop x = i; end for; end for;"),
+     2, "more than 50000"),
     (model("Real x; equation\nfor i in 3 loop x = i; end for;"), 2, "an index needs a range"),
     (model("Real x; equation\nfor i loop x = i; end for;"), 2, "the index i has no range"),
     (model("Real x; equation\nfor i in 1:0:3 loop x = i; end for;"), 2, "step 0"),
@@ -160,24 +165,31 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("Real x; equation x =\ndiff(x, y);"), 2, "no variable or parameter y"),
     (model("Real x, y; equation x = y; x =\ndiff(x, y);"), 2, "with respect to time only"),
     # Tables
-    (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[0, 1; 0, 2]); equation T.u = 1;"), 1, "must increase"),
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[0, 1; 0, 2]); equation T.u = 1;"),
+     1, "must increase"),
     (model("\nModelica.Blocks.Tables.CombiTable1Ds T; equation T.u = 1;"), 2, "has no numbers"),
-    (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[1; 2]); equation T.u = 1;"), 2, "rows of x and y"),
+    (model("Modelica.Blocks.Tables.CombiTable1Ds T(\ntable=[1; 2]); equation T.u = 1;"),
+     2, "rows of x and y"),
     (model("\nModelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2], smoothness="
-           "Modelica.Blocks.Types.Smoothness.ContinuousDerivative); equation T.u = 1;"), 2, "straight lines alone"),
+           "Modelica.Blocks.Types.Smoothness.ContinuousDerivative); equation T.u = 1;"),
+     2, "straight lines alone"),
     (model("Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2],\ncolums={2}); equation T.u = 1;"), 2,
      "did you mean columns?"),
     (model("Modelica.Blocks.Tables.CombiTable1Ds T(table=[0, 1; 1, 2],\ncolumns={7}); equation T.u = 1;"), 2,
      "from 2 to 2"),
-    (model("\nModelica.Blocks.Tables.CombiTable1Ds T(tableOnFile=true); equation T.u = 1;"), 2, "is in a file"),
+    (model("\nModelica.Blocks.Tables.CombiTable1Ds T(tableOnFile=true); equation T.u = 1;"),
+     2, "is in a file"),
     # Connections
     (model("Pin p; equation\nconnect(p, q);", PIN), 3, "no variable or parameter q"),
     (model("Pin p; Real x; equation x = 1;\nconnect(p, x);", PIN), 3, "do not fit"),
-    (model("Pin p; Port q; equation\nconnect(p, q);", PIN + "connector Port Real v; end Port; "), 3, "different variables"),
-    (model("A a; Pin p; equation\nconnect(p, a);", PIN + "model A Real v, i; end A; "), 3, "a is no connector"),
+    (model("Pin p; Port q; equation\nconnect(p, q);", PIN + "connector Port Real v; end Port; "),
+     3, "different variables"),
+    (model("A a; Pin p; equation\nconnect(p, a);", PIN + "model A Real v, i; end A; "),
+     3, "a is no connector"),
     (model("Pin p; equation connect(p.v,\np.i);", PIN), 2, "only one of them is a flow"),
     (model("\nflow Real i;"), 2, "i is a flow, but M is no connector"),
-    (model("Pin p, q; Real x; equation x = 1;\nif x > 0 then connect(p, q); else x = 2; end if;", PIN), 3, "connect depends"),
+    (model("Pin p, q; Real x; equation x = 1;\nif x > 0 then connect(p, q); else x = 2; end if;", PIN),
+     3, "connect depends"),
     # Classes that never end
     ("model A\nA a; end A;", 1, "contains itself"),
     ("model A B b; end A;\nmodel B A a; end B;", 2, "contains itself"),
@@ -217,7 +229,8 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("Real x = 1; annotation(\nA(b={1, 2));"), 2, "closes another bracket"),
     (model("Real x = 1;\nannotation(A(b=1;"), 2, "never closed"),
     (model("Real x; equation x =\n" + "(" * 150 + "1" + ")" * 150 + ";"), 2, "nested more than 100 deep"),
-    (model("Real x; equation x =\n" + "sin(" * 90 + "x" + ")" * 90 + " + x;\n") .replace("+ x;", "+ y;"), 2, "variable or parameter y"),
+    (model("Real x; equation x =\n" + "sin(" * 90 + "x" + ")" * 90 + " + x;\n") .replace("+ x;", "+ y;"),
+     2, "variable or parameter y"),
     ("model M " + "\n".join(f"model A{k}" for k in range(150)), 100, "nested more than 100 deep"),
 ]  # fmt: skip
 
@@ -340,7 +353,7 @@ def test_a_text_that_is_only_long_is_read(text: str, equations: int) -> None:
 
 JUNK = [
     *"( ) [ ] { } ; = , . : < ' \" ^ / - + * é \0 %".split(" "),
-    *"when end der if then else for loop connect model extends final each algorithm annotation function".split(),
+    *"when end der if then else for loop connect model extends final each algorithm annotation".split(),
     *"parameter Real true time x 0 1e999 1e9".split(),
 ]
 

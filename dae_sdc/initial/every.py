@@ -127,7 +127,7 @@ class EveryStart:
         self._parts: dict[tuple[int, ...], Part] = {}
         self._blocks: dict[tuple[int, ...], tuple[list[_Block], list[int]]] = {}
         self._expanded: dict[
-            tuple[int | bytes, ...], list[tuple[Vector, tuple[int, ...], tuple[SingularStart, ...]]]
+            tuple[tuple[int, ...], bytes], list[tuple[Vector, tuple[int, ...], tuple[SingularStart, ...]]]
         ] = {}
         self._failures: list[tuple[int, str]] = []
         self.singular: list[SingularStart] = []
@@ -250,7 +250,7 @@ class EveryStart:
         """The starts that follow from one by the equations of a group."""
         own = self._open(group)
         known = np.setdiff1d(self._part(group.rows).depends, own)
-        key = (*group.jets, start.x[known].tobytes())
+        key = tuple(group.jets), start.x[known].tobytes()
         if key not in self._expanded:
             bare = _Start(start.x)
             self._expanded[key] = [
@@ -385,6 +385,11 @@ class EveryStart:
         key = (*group.rows, -1, *cols)
         if key in self._blocks:
             return self._blocks[key]
+        part = self._part(group.rows)
+        linear = part.is_linear(group.jets)
+        if len(cols) == len(group.rows) and (linear or len(cols) == 1):
+            self._blocks[key] = [_Block(part, np.array(cols, dtype=np.int64), linear)], []
+            return self._blocks[key]
         checks, matched = self._unmatched(group.rows, cols)
         rows = [i for i, at in zip(group.rows, matched, strict=True) if at >= 0]
         own = [cols[int(at)] for at in matched if at >= 0]
@@ -395,9 +400,9 @@ class EveryStart:
             pattern = [(i, place[j]) for i, j in whole.pattern + whole.switches if j in place]
             at, of = np.array(pattern, dtype=np.int64).T
             for block in find_blocks(at, of, np.arange(len(rows))):
-                part = self._part([rows[i] for i in block.rows])
+                own_part = self._part([rows[i] for i in block.rows])
                 columns = np.array([own[j] for j in block.cols], dtype=np.int64)
-                blocks.append(_Block(part, columns, part.is_linear(columns.tolist())))
+                blocks.append(_Block(own_part, columns, own_part.is_linear(columns.tolist())))
         self._blocks[key] = blocks, checks
         return self._blocks[key]
 

@@ -18,6 +18,8 @@ from dae_sdc.symbolic.operations import Op
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 
+_MANY = 100  # equations from which their derivatives are kept sparse
+
 
 class Part:
     """Some equations, and their derivatives with respect to all values in them.
@@ -105,7 +107,9 @@ class Part:
     def violation(self, x: Vector) -> float:
         """Largest violation of an equation, relative to 1 + the size of its terms; infinite if undefined."""
         found = self.values(x)
-        scale = 1.0 + abs(self.jacobian(x)) @ np.abs(x)
+        used = self.depends.tolist()
+        sizes = abs(self.dense(x, used) if len(self.rows) < _MANY else self.jacobian(x)[:, used])
+        scale = 1.0 + sizes @ np.abs(x[used])
         worst = float(np.max(np.abs(found) / scale, initial=0.0))
         return worst if np.isfinite(worst) else np.inf
 

@@ -70,7 +70,7 @@ __all__ = ["Values"]
 
 _DEEPEST: Final = 200
 _LONGEST: Final = 200_000
-_MOST_WORK: Final = 1_500_000
+_MOST_WORK: Final = 1_000_000
 _TRUTHS: Final = (sympy.true, sympy.false)
 
 _NO_FUNCTIONS: Final = (

@@ -85,5 +85,5 @@ equation
     - 'Main.Gondola.l' * cos('Main.Gondola.theta') * 'Main.Hinge.F_t';
   annotation(
     experiment(StartTime = 0, StopTime = 10, Interval = 0.02),
-    Documentation(info = "Equations of Newton and Euler for a rotor and a gondola, and parameters, of our own; the kind of model is that of V. Mani 2010 (thesis)."));
+    Documentation(info = "Equations of Newton and Euler for a rotor and a gondola, and parameters, of our own; the kind of model is that of N. Mani 2010 (thesis)."));
 end Centrifuge;

@@ -81,5 +81,5 @@ equation
     + 3 * sin('Main.Rod.theta') * 'Main.Crank.w' ^ 2 * cos('Main.Crank.theta') = 0;
   annotation(
     experiment(StartTime = 0, StopTime = 3, Interval = 0.01),
-    Documentation(info = "Slider crank, and motor with R = 1, L = 0.5, k = 0.01 and a step of 2000 V, after V. Mani 2010 (thesis), MapleSim models; the equations around them are our own."));
+    Documentation(info = "Slider crank, and motor with R = 1, L = 0.5, k = 0.01 and a step of 2000 V, after N. Mani 2010 (thesis), MapleSim models; the equations around them are our own."));
 end SliderCrankMotor;

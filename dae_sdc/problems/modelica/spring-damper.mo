@@ -65,5 +65,5 @@ equation
   'Main.Force.f' + 'Main.Mass.flange_b.f' = 0;
   annotation(
     experiment(StartTime = 0, StopTime = 3, Interval = 0.01),
-    Documentation(info = "Nonlinear spring damper, table and numbers after V. Mani 2010 (thesis), MapleSim models; equations of our own. The force is switched on as the mass rests; the coefficient of damping has kinks at the displacements of the table."));
+    Documentation(info = "Nonlinear spring damper, table and numbers after N. Mani 2010 (thesis), MapleSim models; equations of our own. The force is switched on as the mass rests; the coefficient of damping has kinks at the displacements of the table."));
 end SpringDamper;
