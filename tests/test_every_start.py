@@ -261,7 +261,8 @@ def test_the_planar_platform_has_six_assembly_modes() -> None:
     np.testing.assert_allclose(found_in(start, "x", "y", "turn"), expected, atol=1e-9)
 
 
-def test_paths_in_parallel_lead_to_the_same_starts() -> None:
+def test_paths_in_parallel_lead_to_the_same_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(every, "FEW_PATHS", 1)
     one, two = platform(), platform(workers=2)
     assert [dict(start) for start in one.solutions] == [dict(start) for start in two.solutions]
 
@@ -301,6 +302,14 @@ def test_pieces_whose_conditions_are_known_are_no_choices() -> None:
     start = algebraic(sp.Piecewise((X**2 - 4, u < 1), (sp.exp(X) - 2, True)), u=0.5)
     assert found_in(start, "x") == [(-2.0,), (2.0,)]
     assert start.blocks[-1].paths == 2
+
+
+def test_a_choice_that_depends_on_what_is_found_after_it() -> None:
+    # y = 2 - sign(y) / 2 for y > 0; y = 1/2 - sign(y) for none.
+    start = algebraic(X - sp.sign(Y), Y + X / 2 - 2)
+    assert found_in(start, "x", "y") == [(1.0, 1.5)]
+    with pytest.raises(ds.InconsistentStateError, match="no real solution"):
+        algebraic(X - sp.sign(Y), Y + X - sp.Rational(1, 2))
 
 
 def test_more_branches_than_can_be_tried() -> None:
@@ -424,6 +433,15 @@ def test_contradictions_are_said_in_one_line(given: Any, words: str) -> None:
 def test_fixed_values_that_follow_from_others_are_allowed() -> None:
     start = ds.initial(pendulum(), every=True, fixed={"x": 0.6, "y": -0.8, "der(x)": 0.4, "der(y)": 0.3})
     np.testing.assert_allclose(found_in(start, "lambda"), [(0.25 + GRAVITY * 0.8,)])
+
+
+def test_a_rate_that_fixed_values_leave_open_is_free() -> None:
+    # x x' + y y' = 0 says nothing about x' where x and y' are 0.
+    given = {"x": 0.0, "der(y)": 0.0}
+    start = ds.initial(pendulum(), every=True, fixed=given, guesses={"der(x)": 2.0})
+    np.testing.assert_allclose(found_in(start, "y", "lambda"), [(-1.0, 4.0 + GRAVITY), (1.0, 4.0 - GRAVITY)])
+    assert start.free == ("der(x)",)
+    assert start.singular == ()
 
 
 def test_only_models_have_every_start() -> None:

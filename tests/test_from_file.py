@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 from time import perf_counter, process_time
 
 import numpy as np
@@ -118,7 +117,8 @@ def mutated(text: str, seed: int) -> str:
         elif way == 5:  # the end is lost
             text = text[:place]
         elif way == 6:  # another sign
-            text = text.replace(*chance.choice([("+", "-"), ("-", "+"), ("=", "=="), ("*", "/"), ("(", "")]), 1)
+            signs = [("+", "-"), ("-", "+"), ("=", "=="), ("*", "/"), ("(", "")]
+            text = text.replace(*chance.choice(signs), 1)
         elif way == 7:  # another word
             words = ["der", "sin", "cos", "parameter", "Real", "equation", "start", "end"]
             text = text.replace(chance.choice(words), chance.choice([*words, "when", "foo", "0"]), 1)

@@ -554,6 +554,36 @@ def test_names_and_forms_of_maplesim_are_understood() -> None:
     assert_same(found, m)
 
 
+def test_a_flat_text_with_elements_one_by_one_is_understood() -> None:
+    found = read(
+        """
+        function Modelica.Math.sin "sine" input Real u; output Real y;
+        external "builtin" y = sin(u);
+        end Modelica.Math.sin;
+        class Crane.Whole "flat"
+          protected parameter Real arm.p(quantity = "Length", unit = "m", start = 1.0) = 2.0;
+          public Real arm.x[1](start = 1.0, fixed = true); Real arm.x[2]; Real A[1,1]; Real A[1,2];
+          Real w[1]; Real v[2];
+          protected final parameter Real q = 2.0 * arm.p;
+        equation
+          assert(arm.p > 0.0, "p must be positive");
+          der(arm.x[1]) = Modelica.Math.sin(arm.x[2]);
+          for i in 1:2 loop v[i] = i; end for;
+          arm.x[2] = -1.0 * q * A[1,1];
+          A[1,1] = time; A[1,2] = w[1]; w[1] = A[1,1];
+        end Crane.Whole;
+        """
+    )
+    m = ds.Model("flat")
+    names = ["arm.x[1]", "arm.x[2]", "A[1_1]", "A[1_2]", "w[1]", "v[1]", "v[2]"]
+    x1, x2, a, b, w, v1, v2 = m.variables(names)
+    m.start(x1, 1, fixed=True)
+    p = m.parameter("arm.p", 2)
+    m.equations(m.der(x1) - sp.sin(x2), x2 + 2 * p * a, a - m.t, b - w, w - a, v1 - 1, v2 - 2)
+    assert_same(found, m)
+    assert found.name == "Crane.Whole"
+
+
 def test_a_class_is_chosen_by_name(tmp_path: Path) -> None:
     text = """
         package P model A Real x = 1; end A; model B Real y = 2; end B; end P;
@@ -566,6 +596,33 @@ def test_a_class_is_chosen_by_name(tmp_path: Path) -> None:
     path = tmp_path / "m.mo"
     path.write_text("\ufeff" + text, encoding="utf-8")
     assert read_modelica(str(path), name="B").names == read_modelica(path, name="P.B").names == ("y",)
+
+
+def test_blocks_are_connected_by_their_signals() -> None:
+    found = read(
+        """
+        connector Input = input Real(unit="V");
+        type Pair = Real[2](each min=-1);
+        block Gain
+          Input u; Modelica.Blocks.Interfaces.RealOutput y; parameter Real k = 1;
+        equation y = k*u; end Gain;
+        block Split Input u; output Pair y; equation y = {u, 2*u}; end Split;
+        model Loop
+          Gain a(k=2), b(k=-3); Split s; Real x(start=1);
+        equation
+          connect(a.y, b.u); connect(b.y, s.u);
+          a.u = x; der(x) = s.y[1] + s.y[2];
+        end Loop;
+        """
+    )
+    m = ds.Model("Loop")
+    au, ay, bu, by, su, s1, s2, x = m.variables(
+        ["a.u", "a.y", "b.u", "b.y", "s.u", "s.y[1]", "s.y[2]", "x"], start=[None] * 7 + [1]
+    )
+    k, n = m.parameters(["a.k", "b.k"], [2, -3])
+    m.equations(ay - k * au, by - n * bu, s1 - su, s2 - 2 * su, au - x, m.der(x) - s1 - s2, ay - bu, by - su)
+    assert_same(found, m)
+    assert found.variables_by_name["s.y[2]"].minimum == -1 and found.variables_by_name["a.u"].unit == "V"
 
 
 def test_an_array_of_connectors_is_connected_by_elements() -> None:

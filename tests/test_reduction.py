@@ -16,9 +16,7 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction import problem as reduced, stages as stages_module
-from dae_sdc.reduction.factor import eliminate
 from dae_sdc.reduction.reduction import Method
-from dae_sdc.symbolic.graph import Graph
 from dae_sdc.symbolic.symbols import Unknown
 
 Vector = npt.NDArray[np.float64]
@@ -522,15 +520,3 @@ def test_a_force_that_jumps_is_not_lost() -> None:
     end = dict(zip(solution.names, solution.u[-1], strict=True))
     assert abs(end["x"] - 0.125) < 1e-7
     assert abs(end["v"] - 0.5) < 1e-7
-
-
-def test_a_weak_pivot_that_is_alone_in_its_row() -> None:
-    """cos(phi) w = 1, sin(phi) w = 2 at phi near pi/2: the second row tells w, and the first is its rival."""
-    graph = Graph()
-    weak, strong = graph.variable(0), graph.variable(1)
-    size = {weak: 1e-9, strong: 1.0}
-    right = [graph.constant(1), graph.constant(2)]
-    values = lambda nodes: np.array([size[node] for node in nodes])  # noqa: E731
-    found = eliminate(graph, [{2: weak}, {2: strong}], right, values=values)
-    assert found.places == [1]
-    assert found.rivals == [[weak]]

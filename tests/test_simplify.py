@@ -148,6 +148,14 @@ def make(path: Path) -> Model:
     return make_model(path)
 
 
+def test_a_start_of_the_original_model_is_one_of_the_simplified(pendulum: Path) -> None:
+    start = ds.initial(pendulum, fixed={"x": 0.8, "vx": 0.3}, guesses={"y": 0.5})
+    assert start.values["y"] == pytest.approx(0.6)
+    solution = ds.solve(pendulum, u0=start.values, rtol=1e-8, reduce=True, t_end=0.1)
+    for name in ("x", "y", "vx", "vy", "ax", "ay", "F", "Fx", "rx"):
+        assert solution.values(name)[0] == pytest.approx(start.values[name], abs=1e-9), name
+
+
 def test_with_and_without_simplification(pendulum: Path) -> None:
     options: dict[str, Any] = {"rtol": 1e-8, "t_eval": np.linspace(0.0, 1.0, 11)}
     small, whole = ds.solve(pendulum, **options), ds.solve(pendulum, simplify=False, **options)
@@ -268,6 +276,12 @@ def test_a_simplified_model_is_solved_as_it_is() -> None:
     turned = ds.solve(found, rtol=1e-8, u0=start)
     assert turned.u[0].tolist() == [1.0, 2.0, 4.0]
     assert turned.values("i")[0] == pytest.approx(1.4)
+    # The same by the names of the model as it was written, 0.2 i = 0.02 a + 0.1 w.
+    for names in ({"phi": 1.0, "w": 2.0, "i": 1.4}, {"friction": 0.2, "v_R": 1.4, "phi": 1.0}):
+        same = ds.solve(found, rtol=1e-8, u0=names, t_end=0.1)
+        np.testing.assert_allclose(same.u[0], [1.0, 2.0, 4.0], rtol=1e-12)
+    with pytest.raises(InputError, match="has no unknown torqe; did you mean torque"):
+        ds.solve(found, rtol=1e-8, u0={"torqe": 1.0})
     other = ds.solve(found, rtol=1e-8, problem_params={"V": 12.0})
     np.testing.assert_allclose(other.values("i")[-1], i[-1] / 2, rtol=0, atol=1e-5)
     with pytest.raises(InputError, match=r"k was divided by .* is 0 with k=0"):

@@ -26,10 +26,10 @@ from dae_sdc.structure.determinants import (
     TINY,
     Deficiency,
     Determinants,
-    foretold,
     null_rows,
     rounded,
 )
+from dae_sdc.structure.parabola import foretold
 from dae_sdc.symbolic.problem import ModelProblem
 
 FIRST_ORDER = ("daen1", "daeq1", "daeq2")
@@ -230,7 +230,7 @@ def watched(problem: Any) -> Watched | None:
         Of a model, reduced or not, or quasilinear.
     """
     found: Watched | None = None
-    if isinstance(problem, ModelProblem):
+    if isinstance(problem, ModelProblem) and problem.origin.model is not None:
         found = _OfModel(problem)
     elif isinstance(problem, QuasilinearProblem):
         found = _OfSaddle(problem)
@@ -579,7 +579,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             If steps become too small to reach the singular point ahead, and the run is to stop there.
         """
         unasked = self.refuses and self.way == "pass"
-        if self._watched is None or not self._recent or unasked:
+        if self._watched is None or not self._recent or unasked or self.straight:
             return False
         if self._leap is not None:
             return self._landed(self._leap, control, L, solved)
@@ -622,7 +622,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _tip(self) -> Place | None:
         """The end of the last accepted step, with u'; None where nothing is watched."""
-        if self._watched is None or not self._recent:
+        if self._watched is None or not self._recent or self.straight:
             return None
         made = self._recent[-1]
         slopes = np.nan_to_num(made.end.polynomial.derivative_at_end())

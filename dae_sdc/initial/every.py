@@ -39,6 +39,9 @@ MOST_STARTS = 128
 MOST_PATHS = 4000
 """Paths of the polynomials of one block; where there are more, Newton's method has random starts."""
 
+FEW_PATHS = 64
+"""Paths below which starting worker processes takes longer than following them."""
+
 NEWTON_STARTS = 24
 """Random starts of a block that is no polynomial."""
 
@@ -56,6 +59,9 @@ NEARLY = 1e-5
 
 POLISHED = 8
 """Steps of Newton's method after the homotopy."""
+
+SAME = 1e-6
+"""Difference of two solutions after that, in units of the sizes of the values, that makes them two."""
 
 
 @dataclass(eq=False)
@@ -142,15 +148,21 @@ class EveryStart:
         return self._parts[key]
 
     def groups(self) -> list[Group]:
-        """The parts of the stages, joined where too many values of one are fixed."""
+        """The parts of the stages, joined where too many values of one are fixed, or a later one decides."""
         found = groups_of(self.system)
+        seen: set[int] = set()
+        for group in found:
+            seen.update(group.jets)
+            if any(j not in seen for i in group.rows for _, j in self._part([i]).switches):
+                found = self._joined(found, [])
+                break
         at = 0
         while at < len(found):
             with_slack = self._lender(found, at)
             if with_slack is None:
                 at += 1
             else:
-                found = self._joined(found, at, with_slack)
+                found = self._joined(found, [(at, with_slack), (with_slack, at)])
                 at = 0
         return found
 
@@ -173,16 +185,16 @@ class EveryStart:
             rows = [i for number in near for i in groups[number].rows]
         return None
 
-    def _joined(self, groups: list[Group], one: int, other: int) -> list[Group]:
-        """The groups with two of them as one, and all that then depend on each other."""
+    def _joined(self, groups: list[Group], edges: list[tuple[int, int]]) -> list[Group]:
+        """The groups with those as one that depend on each other, also by some more edges."""
         owner = np.full(len(self.system.jets), -1, dtype=np.int64)
         for number, group in enumerate(groups):
             owner[group.jets] = number
-        edges = [(one, other), (other, one)]
+        edges = list(edges)
         for number, group in enumerate(groups):
             before = {int(owner[j]) for i in group.rows for j in self._part([i]).depends}
             edges += [(source, number) for source in before if source >= 0]
-        source, goal = np.array(edges, dtype=np.int64).T
+        source, goal = np.array(edges, dtype=np.int64).reshape(-1, 2).T
         labels = strong_components(len(groups), source, goal)
         made: list[Group] = []
         for label in range(int(labels.max()) + 1):
@@ -269,9 +281,9 @@ class EveryStart:
         if not group.rows:
             return [_Start(start.x, tuple(own))]
         part = self._part(group.rows)
-        rank = self._rank(part, group.jets, start.x) if part.is_linear(group.jets) else len(group.rows)
-        if rank < len(group.rows):
-            return self._singular_linear(group, part, own, start, rank)
+        linear = part.is_linear(group.jets)
+        if linear and self._rank(part, own, start.x) < len(group.rows):
+            return self._short_of_rank(group, part, own, start)
         cols = self._solved_for(part, own, start.x)
         blocks, checks = self._split(group, cols)
         solved = {int(j) for block in blocks for j in block.cols}
@@ -282,7 +294,7 @@ class EveryStart:
             found = self._kept(new)
         if checks:
             found = [one for one in found if self._holds(self._part(checks), one.x)]
-        if part.is_linear(group.jets):
+        if linear:
             return found
         return [_Start(one.x, chosen, self._lost_rank(group, part, one.x)) for one in found]
 
@@ -354,6 +366,8 @@ class EveryStart:
         """Rank of the derivatives with respect to some values, in units of those at a general point."""
         if len(part.rows) > LARGEST:
             return len(part.rows)
+        if not cols:
+            return 0
         matrix = self._scaled(part, cols, x)
         if not np.isfinite(matrix).all():
             return len(part.rows)
@@ -468,7 +482,7 @@ class EveryStart:
         at = f" with {', '.join(shown)}" if shown else ""
         many = {0: "and no complex one", 1: "but a complex one"}.get(count, f"but {count} complex ones")
         if kind != "polynomial":
-            many = "from random starts" if kind == "newton" else "as it is singular"
+            many = "from random starts" if kind == "newton" else "as it is singular or not defined"
         advice = "fix other values" if held else "give other guesses"
         return (
             f"{what} of {self.system.title}: no real solution at t={self.system.t:.6g}{at}, {many}; "
@@ -498,23 +512,24 @@ class EveryStart:
         fits = block.part.violation(whole) <= 10.0 * self.system.tolerance
         return [whole[block.cols]] if fits else []
 
-    def _singular_linear(
-        self, group: Group, part: Part, own: list[int], start: _Start, rank: int
-    ) -> list[_Start]:
+    def _short_of_rank(self, group: Group, part: Part, own: list[int], start: _Start) -> list[_Start]:
         """What a linear group of too low a rank leaves: fewer values follow from it, or none can."""
         whole = start.x.copy()
         order = sorted(own, key=lambda j: -int(self._rank_in_wish[j]))
         matrix, rhs = self._scaled(part, order, whole), -part.values(whole)
         cols: list[int] = []
-        if np.isfinite(matrix).all() and np.isfinite(rhs).all():
+        if own and np.isfinite(matrix).all() and np.isfinite(rhs).all():
             cols = [order[at] for at in _pivots(matrix, (PIVOTS[0], RANK_LOST))]
             matrix = part.dense(whole, cols) * self.given.sizes[cols]
             whole[cols] += np.linalg.lstsq(matrix, rhs, rcond=None)[0] * self.given.sizes[cols]
+        chosen = tuple(j for j in own if j not in cols)
+        rank = self._rank(part, group.jets, whole)
+        if rank == len(group.rows):  # only the values that are fixed make it short
+            return [_Start(whole, chosen)] if self._holds(part, whole) else []
         fits = part.violation(whole) <= NEARLY
         told = self._told(group, whole, rank, "" if fits else "no solution there")
         if fits:
-            chosen = [j for j in own if j not in cols]
-            return [_Start(whole, tuple(chosen), (told,))]
+            return [_Start(whole, chosen, (told,))]
         self.singular.append(told)
         what = listed(told.equations)
         self._failures.append(
@@ -548,7 +563,8 @@ class EveryStart:
         for branch in branches:
             if branch.constant is not None:
                 continue
-            roots = solve_polynomials(branch.system, seed=self.seed, workers=self.workers, comm=self.comm)
+            workers = self.workers if branch.paths >= FEW_PATHS else 1
+            roots = solve_polynomials(branch.system, seed=self.seed, workers=workers, comm=self.comm)
             defined = branch.defined(roots.solutions)
             real = defined & roots.is_real
             counts["paths"] += roots.paths
@@ -558,18 +574,17 @@ class EveryStart:
             for values in branch.unknowns(roots.solutions[real].real, near):
                 polished = self._polished(block, x, values)
                 if polished is not None:
-                    self._add(found, polished, block.cols)
+                    self._add(found, polished, block.cols, SAME)
         if not found and doubtful:
             # Solutions that fill a curve: any real point of it will do.
             found = self._by_newton(block, x, starts=0)
         return found
 
-    def _add(self, found: list[Vector], values: Vector, cols: Integers) -> bool:
+    def _add(self, found: list[Vector], values: Vector, cols: Integers, apart: float = APART) -> None:
+        """Add a solution unless it is there."""
         size = self.given.sizes[cols] + np.abs(values)
-        new = all(float(np.max(np.abs(values - one) / size, initial=0.0)) > APART for one in found)
-        if new:
+        if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
             found.append(values)
-        return new
 
     def _polished(self, block: _Block, x: Vector, values: Vector) -> Vector | None:
         """A solution of the equations as they are written near one of the polynomials, or None."""

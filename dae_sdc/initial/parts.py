@@ -54,6 +54,7 @@ class Part:
                 if kind == "u" and (j, k) in system.place:
                     entries.append((i, system.place[j, k], slope))
         self.pattern = [(i, j) for i, j, _ in entries]
+        self._linear: dict[frozenset[int], bool] = {}
         self._chosen: dict[tuple[int, ...], npt.NDArray[np.int64]] = {}
         self.slopes = {(i, j): slope for i, j, slope in entries}
         self.switches = [
@@ -115,7 +116,12 @@ class Part:
 
     def is_linear(self, columns: Iterable[int]) -> bool:
         """Whether no derivative with respect to some values depends on one of them."""
-        own = set(columns)
+        own = frozenset(columns)
+        if own not in self._linear:
+            self._linear[own] = self._found_linear(own)
+        return self._linear[own]
+
+    def _found_linear(self, own: frozenset[int]) -> bool:
         if any(j in own for _, j in self.switches):
             return False
         graph, jets, place = self.system.model.graph, self.system.jets, self.system.place

@@ -27,7 +27,10 @@ TIGHTER = 1e-2
 SETTLED = 1e-9
 """Second Newton correction of a point on a path."""
 
-SEPARATE = 100.0
+NOISE = 1e-7
+"""Round-off of a Newton correction near singular ends."""
+
+SEPARATE = 300.0
 """The same of paths on circles around t = 0, in units of their velocity with respect to log t."""
 
 SHORTEST = 1e-10
@@ -202,11 +205,14 @@ class Homotopy(ABC):
                 y = y + change
                 error = np.where(np.isfinite(error), error, np.inf)
                 again = norms(change)
-                allowed = np.full(live.size, close)
                 if around:  # other branches of the path are about as far away as it moves
-                    allowed = np.clip(SEPARATE * close * norms(k1), SETTLED, allowed)
-                good = (error <= allowed) & (again <= 0.01 * error) & (again**3 <= 1e-13 * error**2)
-                good |= (error <= allowed) & (again <= SETTLED)
+                    y = y + self._newton(y, full, w, who)
+                    allowed = np.clip(SEPARATE * close * norms(k1), NOISE, SEPARATE * close)
+                    good = (error <= allowed) & (again <= np.maximum(0.01 * error, 0.1 * NOISE))
+                else:
+                    allowed = np.full(live.size, close)
+                    good = (error <= close) & (again <= 0.01 * error) & (again**3 <= 1e-13 * error**2)
+                    good |= (error <= close) & (again <= SETTLED)
                 taken = live[good]
                 x[taken] = y[good]
                 way[taken] = np.where(h[good] >= 1.0 - way[taken], 1.0, way[taken] + h[good])

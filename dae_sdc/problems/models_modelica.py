@@ -34,7 +34,8 @@ class ModelicaFile:
         self.path = path
         described = _DESCRIBED.findall(path.read_text(encoding="utf-8"))
         # The last class of a file is the model.
-        self.__doc__ = described[-1] if described else path.stem
+        text = described[-1] if described else path.stem
+        self.__doc__ = f"{text[:1].upper()}{text[1:]}."
 
     def __call__(self, **parameters: float) -> Model:
         """The model, with values of parameters by their names."""

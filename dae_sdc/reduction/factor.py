@@ -10,7 +10,6 @@ import numpy as np
 
 from dae_sdc.errors import InputError
 from dae_sdc.reduction.veils import TreeSizes
-from dae_sdc.symbolic.dag import MOVING
 from dae_sdc.symbolic.graph import Graph
 from dae_sdc.symbolic.residues import PRIME
 
@@ -41,7 +40,7 @@ class Factored:
     pivots : list of int
         The pivots as nodes.
     rivals : list of list of int
-        For each pivot, the other entries of its row, or of its column where it is alone in its row.
+        For each pivot, the other entries of its row.
     places : list of int
         The rows of A from which the rows of E come.
     rest : list of int
@@ -133,11 +132,7 @@ def eliminate(
         found.columns.append(column)
         found.pivots.append(pivot)
         found.places.append(at)
-        # A pivot that is alone in its row, and no constant, competes with the other rows of its column.
-        rivals = [node for j, node in base.items() if j != column]
-        if not rivals and graph.mark[pivot] & MOVING:
-            rivals = [left[i][column] for i in sorted(holders[column])]
-        found.rivals.append(rivals)
+        found.rivals.append([node for j, node in base.items() if j != column])
         divides = not fraction_free or pivot in graph.numbers
         for i in sorted(holders[column]):
             row = left[i]
@@ -175,7 +170,7 @@ def _pivot(
     sizes: TreeSizes,
     values: Values | None,
 ) -> tuple[int, int] | None:
-    strong = None if values is None else _strong(graph, left, open_rows, values)
+    strong = None if values is None else _strong(left, open_rows, values)
     best: tuple[int, int, float, int, int, int] | None = None
     for i in sorted(open_rows):
         width = len(left[i])
@@ -196,29 +191,17 @@ def _pivot(
     return None if best is None else (best[4], best[5])
 
 
-def _strong(
-    graph: Graph, left: list[Row], open_rows: set[int], values: Values
-) -> set[tuple[int, int]] | None:
-    """Entries that are not small at a point relative to their rows; None where no entry has a value.
-
-    An entry that is alone in its row, and no constant, is compared with its column.
-    """
+def _strong(left: list[Row], open_rows: set[int], values: Values) -> set[tuple[int, int]] | None:
+    """Entries that are not small at a point, relative to their rows; None where no entry has a value."""
     places = [(i, j) for i in sorted(open_rows) for j in left[i]]
     if not places:
         return None
     found = np.nan_to_num(np.abs(values([left[i][j] for i, j in places])), nan=0.0, posinf=0.0)
     sizes = dict(zip(places, found.tolist(), strict=True))
-    rows: dict[int, float] = {}
-    columns: dict[int, float] = {}
-    for (i, j), size in sizes.items():
-        rows[i] = max(size, rows.get(i, 0.0))
-        columns[j] = max(size, columns.get(j, 0.0))
-
-    def rival(i: int, j: int) -> float:
-        alone = len(left[i]) == 1 and graph.mark[left[i][j]] & MOVING
-        return columns[j] if alone else rows[i]
-
-    return {(i, j) for (i, j), size in sizes.items() if 0.0 < size >= WEAK * rival(i, j)} or None
+    largest: dict[int, float] = {}
+    for (i, _), size in sizes.items():
+        largest[i] = max(size, largest.get(i, 0.0))
+    return {(i, j) for (i, j), size in sizes.items() if 0.0 < size >= WEAK * largest[i]} or None
 
 
 def generic_rank(graph: Graph, rows: Sequence[Row]) -> int:

@@ -337,8 +337,8 @@ def models(
         equations as ``written`` and, of models that tools have written, after they are simplified; structural
         ``index``, differentiation index ``true_index`` and degrees of freedom ``dof``; method of
         ``reduction``, size ``n``, ``operations`` and ``veils`` of the reduced system; times (s) of reading,
-        simplification, structure, reduction, start and simulation; ``drift_before`` and ``drift``, largest invariant before and after
-        projection; and the ``error`` of a ``check`` with what is ``allowed``.
+        simplification, structure, reduction, start and simulation; ``drift_before`` and ``drift``, largest
+        invariant before and after projection; and the ``error`` of a ``check`` with what is ``allowed``.
 
     Raises
     ------

@@ -187,7 +187,10 @@ def _prepared(
         start = initial_of_model(model, t0=t0, restarts=0)
         u0, remark = _state(problem, start.values), _changes(start)
     elif isinstance(u0, Mapping):
-        u0 = _state(problem, u0)
+        given = {str(name): require_number(str(name), value) for name, value in u0.items()}
+        if found is not None:
+            given |= found.kept_values(given, float(model.interval[0]) if t0 is None else t0)
+        u0 = _state(problem, given)
     if found is not None:
         parameters = {**found.original.parameters_by_name, **model.parameters_by_name}
         values = {name: p.value for name, p in parameters.items() if p.value is not None}

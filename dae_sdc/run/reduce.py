@@ -57,7 +57,7 @@ def reduce(
         Name in the library, ``file.py:name``, model, or a function that returns one.
     method : {"auto", "separation", "fraction-free", "stages"}
         Elimination and differentiation in turns, with or without divisions; or the equations of all stages of
-        the Sigma-method with dummy derivatives. By default separation, unless expressions would grow by it, or
+        the Sigma-method with dummy derivatives. By default separation, unless expressions would grow by it or
         a constraint that it differentiates may jump.
     form : {"implicit", "semi-explicit", "explicit", "ode"}
         Of a separated system: E x' = g, 0 = a; x' = f, 0 = a; x' = f, z = phi; or x' = f for all unknowns.

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from dae_sdc.dae.machine import call_residual
-from dae_sdc.structure import determinants
+from dae_sdc.structure import parabola
 
 ADDRESS, N, BLOCKS, EXPANDED, OUT, SQUARE, STATE, MIDDLE, VALUES, BETWEEN, SIGNS, UNITS, TIMES, HEADER = (
     range(14)
@@ -95,7 +95,7 @@ def evaluate(ints, floats, p, t, u, du, at):  # type: ignore[no-untyped-def]
         entry += entries
 
 
-foretold = _inner(determinants.foretold)
+foretold = _inner(parabola.foretold)
 
 
 @_kept

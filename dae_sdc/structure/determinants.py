@@ -332,27 +332,6 @@ class Follower:
         return self._row(self._own.SIGNS)
 
 
-def foretold(x: float, y: float, z: float, a: float, b: float) -> float:
-    """Least value of the parabola through three values, relative to the outer ones; inf if it is outside.
-
-    Parameters
-    ----------
-    x, y, z : float
-        Sizes.
-    a, b : float
-        Distances from the first to the second, and on to the third.
-    """
-    left, right = (y - x) / a, (z - y) / b
-    bend = (right - left) / (a + b)
-    if not bend > 0.0:
-        return np.inf
-    # Newton's form has its vertex at this distance from the first of the three.
-    vertex = 0.5 * (a - left / bend)
-    if not 0.0 <= vertex <= a + b:
-        return np.inf
-    return (x + vertex * (left + bend * (vertex - a))) / max(x, z)
-
-
 def null_rows(matrix: Vector, usual: Vector, least: float = TINY) -> Vector | None:
     """Left null vectors of a square matrix, as columns in units of its rows; None for a regular one.
 

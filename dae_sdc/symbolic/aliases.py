@@ -71,6 +71,14 @@ class Removed:
         return f"{self.name} = {self.expression}"
 
 
+def _reader(values: Mapping[tuple[str, int], Any]) -> Callable[[str, int], Any]:
+    return lambda name, order: values[name, order]
+
+
+class _NoTimeError(Exception):
+    """An expression has time in it, and none was given."""
+
+
 class Simplified:
     """A model without trivial equations, and what became of the unknowns that went with them.
 
@@ -193,6 +201,19 @@ class Simplified:
         t: npt.ArrayLike | None,
         numbers: Mapping[str, float | None],
     ) -> npt.NDArray[np.float64]:
+        try:
+            return self._number(self._node(unknown), values, t, numbers)
+        except _NoTimeError:
+            name = self.original.name
+            raise InputError(f"{unknown} of model {name} depends on time; give t") from None
+
+    def _number(
+        self,
+        node: int,
+        values: Callable[[str, int], npt.ArrayLike],
+        t: npt.ArrayLike | None,
+        numbers: Mapping[str, float | None],
+    ) -> npt.NDArray[np.float64]:
         original = self.original
         names, parameters = original.names, original.parameter_names
 
@@ -201,7 +222,7 @@ class Simplified:
                 return values(names[leaf.index], leaf.order)
             if leaf.kind == "t":
                 if t is None:
-                    raise InputError(f"{unknown} of model {original.name} depends on time; give t")
+                    raise _NoTimeError
                 return t
             number = numbers[parameters[leaf.index]]
             if number is None:
@@ -209,7 +230,53 @@ class Simplified:
                 raise InputError(f"parameter {name} of model {original.name} has no value; give it one")
             return number
 
-        return np.asarray(original.graph.numeric([self._node(unknown)], value)[0])
+        return np.asarray(original.graph.numeric([node], value)[0])
+
+    def kept_values(
+        self, values: Mapping[str, float], t: float, parameters: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """Values of the unknowns that are kept, and of derivatives, from values of the original ones.
+
+        Parameters
+        ----------
+        values : mapping of str to float
+            Values of unknowns of the original model and of derivatives, by name.
+        t : float
+            Time.
+        parameters : mapping of str to float, optional
+            Values of parameters in place of those of the model.
+
+        Returns
+        -------
+        dict of str to float
+            What follows, value by value: those of which no value tells anything alone are not among it.
+        """
+        graph, numbers = self.original.graph, self._numbers(parameters)
+        found: dict[tuple[str, int], float] = {}
+        left = {self._node(name): float(value) for name, value in values.items()}
+        changed = True
+        while changed:
+            changed = False
+            for node, value in list(left.items()):
+                leaves = [leaf for leaf in graph.leaves_of(node) if leaf.kind == "u"]
+                jets = [(self.original.names[leaf.index], leaf.order) for leaf in leaves]
+                missing = [at for at, jet in enumerate(jets) if jet not in found]
+                if len(missing) > 1:
+                    continue
+                changed = True
+                del left[node]
+                if not missing:
+                    continue
+                jet, leaf = jets[missing[0]], leaves[missing[0]]
+                slope = graph.gradient(node).get(graph.leaf(leaf), graph.zero)
+                if graph.mark[slope] & MOVING:
+                    continue
+                at_zero = {**found, jet: 0.0}
+                told = float(self._number(node, _reader(at_zero), t, numbers))
+                rise = float(self._number(slope, _reader(at_zero), t, numbers))
+                if rise and np.isfinite([told, rise]).all():
+                    found[jet] = (value - told) / rise
+        return {name_of(*jet): value for jet, value in found.items()}
 
     def values(
         self,
@@ -268,7 +335,7 @@ class Simplified:
                 raise InputError(
                     f"the state does not tell {what}: {name_of(*missing[0])} is not in it; give du"
                 )
-            told = self._evaluated(name, lambda *key: found[key], t, numbers)
+            told = self._evaluated(name, _reader(found), t, numbers)
             values[name] = np.broadcast_to(told, shape).copy()
         return values
 

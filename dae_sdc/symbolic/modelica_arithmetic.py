@@ -32,6 +32,7 @@ _BITS: Final = 4096
 _HIGHEST_POWER: Final = 1_000_000
 _MOST_DIGITS: Final = 400
 _LARGEST_EXPONENT: Final = 308
+_LARGEST_BINARY: Final = 1020
 
 _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 
@@ -73,8 +74,10 @@ def rational(text: str) -> Any:
 
 
 def _checked(number: Any) -> Any:
-    if number.p.bit_length() + number.q.bit_length() > _BITS:
-        raise InputError("a number that is computed here is too large; use other units")
+    over, under = number.p.bit_length(), number.q.bit_length()
+    if over and (over + under > _BITS or abs(over - under) > _LARGEST_BINARY):
+        size = "large" if over > under else "small"
+        raise InputError(f"a number that is computed here is too {size} or too long; use other units")
     return number
 
 
@@ -163,7 +166,7 @@ def power(base: Any, exponent: Any) -> Any:
         bits = base.p.bit_length() + base.q.bit_length()
         if exponent.is_Integer:
             if bits * abs(int(exponent)) <= _BITS:
-                return base**exponent
+                return _checked(base**exponent)
             size = float(exponent) * (math.log10(abs(base.p)) - math.log10(base.q))
             if abs(size) > _LARGEST_EXPONENT:
                 raise InputError(f"a power is too {'large' if size > 0 else 'small'}; use other units")

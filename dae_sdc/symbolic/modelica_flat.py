@@ -274,7 +274,7 @@ class _Flattener:
         shown = f"{instance.shown}.{word}" if instance.shown else word
         sizes = self.sizes([*element.sizes, *kind.sizes], element, full, scope)
         instance.members[word] = self.made(shown, kind, full, sizes, around)
-        instance.dotted = instance.dotted or "." in word
+        instance.dotted = instance.dotted or "." in word or "[" in word
 
     def kind(self, kind: Kind, change: Change, definition: ClassDefinition) -> Change:
         """Find the class of a component behind all its short names, and what these say of it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final, NoReturn
 
 from dae_sdc.errors import InputError
@@ -74,7 +75,7 @@ _REFUSED: Final = {
     "return": "return is not understood; write one assignment for every result",
 }
 _REFUSED_CALLS: Final = {
-    "assert": "assert is no equation of a DAE; remove it, min and max of a variable are understood",
+    "assert": "assert is not understood here; remove it",
     "terminate": "terminate is not understood; stop the run by its end time",
     "reinit": "reinit is not understood; a model has no events",
 }
@@ -208,7 +209,7 @@ class _Parser:
             self.fail(f"a class, such as model, is missing before {_shown(token)}", token.at)
         if self.now.text == "extends":
             self.fail("a class that extends itself is not understood; write extends BASE; in a new class")
-        made = ClassDefinition(self.now.at, token.text, self.word(f"the name of a {token.text}"))
+        made = ClassDefinition(self.now.at, token.text, self.class_name(f"the name of a {token.text}"))
         made.partial = partial
         if self.takes("="):
             self.short(made)
@@ -216,6 +217,13 @@ class _Parser:
             self.long(made)
         self.depth -= 1
         return made
+
+    def class_name(self, what: str) -> str:
+        """The name of a class, which has dots in flat texts."""
+        words = [self.word(what)]
+        while self.takes("."):
+            words.append(self.word("a name"))
+        return ".".join(words)
 
     def short(self, made: ClassDefinition) -> None:
         at, causality, flow = self.now.at, "", False
@@ -250,6 +258,11 @@ class _Parser:
                 self.elements(made)
             elif token.text == "algorithm":
                 self.algorithm(made, token)
+            elif made.kind == "function" and self.now.text == '"builtin"':
+                # What a function of the language is known to be.
+                while self.now.text != ";" and self.now.kind != "end":
+                    self.take()
+                self.need(";", "behind an external function")
             else:
                 self.p -= 1
                 self.refuse()
@@ -259,11 +272,13 @@ class _Parser:
             self.fail(f"an equation or end {made.name} is missing before {_shown(token)}")
         self.take()
         end = self.now
-        if self.word(f"the name {made.name} behind end") != made.name:
+        name = self.class_name(f"the name {made.name} behind end")
+        if name != made.name:
             line = self.source.line(made.at)
             self.fail(
-                f"end {end.text} ends {made.kind} {made.name} of line {line}; write end {made.name}", end.at
+                f"end {name} ends {made.kind} {made.name} of line {line}; write end {made.name}", end.at
             )
+        _separate_elements(made)
 
     def algorithm(self, made: ClassDefinition, token: Token) -> None:
         if made.kind != "function":
@@ -470,7 +485,11 @@ class _Parser:
     def equations(self, ends: tuple[str, ...]) -> list[Equation]:
         found: list[Equation] = []
         while self.now.kind != "end" and not (self.now.kind == "word" and self._ends(ends)):
-            found.append(self.equation())
+            if self.now.text == "assert" and self.behind.text == "(":
+                # It says what must hold of a solution, and does not change it.
+                self.call(self.name())
+            else:
+                found.append(self.equation())
             self.annotation(None)
             self.need(";", "behind an equation")
         return found
@@ -573,7 +592,7 @@ class _Parser:
             branches.append((condition, self.expression()))
             if self.takes("elseif"):
                 continue
-            self.need("else", "of an if-expression; it needs a value for all cases,")
+            self.need("else", "of an if-expression; it needs a value for all cases")
             # A chain of choices is one choice, however long.
             if not self.takes("if"):
                 return If(at, branches, self.expression())
@@ -766,6 +785,16 @@ class _Parser:
                 break
         self.need("]", f"for the bracket of line {self.source.line(begin)}")
         return found
+
+
+def _separate_elements(made: ClassDefinition) -> None:
+    """Give names of their own to the elements of an array that a flat text declares one by one."""
+    counts = Counter(item.name for item in made.elements if isinstance(item, Component))
+    for item in made.elements:
+        if not isinstance(item, Component) or counts[item.name] < 2 or not item.sizes:
+            continue
+        if all(isinstance(size, Number) for size in item.sizes):
+            item.name, item.sizes = spelled([(item.name, item.sizes)]), []
 
 
 def _shown(token: Token) -> str:

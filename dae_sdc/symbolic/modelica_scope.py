@@ -7,7 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from dae_sdc.errors import InputError
-from dae_sdc.symbolic.modelica_syntax import ClassDefinition, Component, Expression, Extends, Name, spelled
+from dae_sdc.symbolic.modelica_syntax import (
+    ClassDefinition,
+    Component,
+    Expression,
+    Extends,
+    Name,
+    Number,
+    spelled,
+)
 from dae_sdc.symbolic.modelica_text import Source, similar
 
 __all__ = ["CONSTANTS", "Basic", "Bound", "Instance", "Library", "Member", "Scope", "Variable"]
@@ -407,12 +415,17 @@ def member(name: Name, instance: Instance) -> tuple[Member, list[tuple[str, list
     What is left begins with the subscripts of the part that was found.
     """
     parts = name.parts
-    if instance.dotted and len(parts) > 1:
-        for count in range(len(parts), 1, -1):
+    if instance.dotted:
+        for count in range(len(parts), 0, -1):
+            subscripts = parts[count - 1][1]
+            if subscripts and all(isinstance(item, Number) for item in subscripts):
+                found = instance.members.get(spelled(parts[:count]))
+                if found is not None:
+                    return found, [("", []), *parts[count:]]
             word = spelled([*parts[: count - 1], (parts[count - 1][0], [])])
             found = instance.members.get(word)
             if found is not None:
-                return found, [("", parts[count - 1][1]), *parts[count:]]
+                return found, [("", subscripts), *parts[count:]]
     found = instance.members.get(parts[0][0])
     if found is None:
         return None

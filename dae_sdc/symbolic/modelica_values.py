@@ -561,12 +561,9 @@ class Values:
         words = [word for word, _ in item.function.parts]
         names = [".".join(path) for path in self.library.paths(words, scope.definition)]
         for name in names:
-            short = name.removeprefix("Modelica.Math.") if name.startswith("Modelica.Math.") else name
-            if short in ("atan3", "Vectors.interpolate"):
-                short = name
-            special = _CALLS.get(short)
-            if special is not None:
-                return special(self, item, scope)
+            if name in _CALLS:
+                return _CALLS[name](self, item, scope)
+            short = name.removeprefix("Modelica.Math.")
             if short in FUNCTIONS:
                 count, function = FUNCTIONS[short]
                 if short == "arctan" and len(item.arguments) == 2:

@@ -166,8 +166,8 @@ class Origin:
 
     Parameters
     ----------
-    model : Model
-        The equations.
+    model : Model or None
+        The equations; None in another process, to which a problem goes without the symbols of its equations.
     """
 
     def __init__(self, model: Any) -> None:
@@ -175,6 +175,9 @@ class Origin:
 
     def __deepcopy__(self, memo: Any) -> Origin:
         return self  # nothing in it changes
+
+    def __reduce__(self) -> Any:
+        return Origin, (None,)
 
 
 class ModelProblem(ProblemDAE):
