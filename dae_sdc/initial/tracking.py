@@ -96,9 +96,9 @@ FAR = 1e-6
 """First projective coordinate of a point at infinity, in coordinates of norm 1."""
 
 VANISHED = 1e-4
-"""First coordinate, in coordinates of norm 1, that a singular end must have to count as finite."""
+"""Usual :attr:`Homotopy.vanished`."""
 
-STEADY = 0.05
+STEADY = 0.1
 """Change of the power of t with which a coordinate vanishes, in units of it, between two circles."""
 
 
@@ -136,6 +136,9 @@ class Homotopy(ABC):
     n : int
         Number of equations.
     """
+
+    vanished = VANISHED
+    """First coordinate, in coordinates of norm 1, that a singular end must have to count as finite."""
 
     def __init__(self, n: int) -> None:
         self.n, self.steps = n, 0
@@ -332,15 +335,14 @@ class Homotopy(ABC):
             places[circle, live], last[live] = found[good], circle
         return places, last
 
-    @staticmethod
-    def _vanishing(first: Vector) -> Booleans:
+    def _vanishing(self, first: Vector) -> Booleans:
         """Whether the first coordinates on the circles, shape (CIRCLES + 1, p), go to 0 as powers of t do."""
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             power = np.diff(np.log(first), axis=0) / np.log(SHRINK)
             change = np.abs(np.diff(power, axis=0) / power[1:])
             # What is left at t = 0 makes the power change.
             left = first[2:] * change / (SHRINK ** -power[1:] - 1.0)
-            found: Booleans = ((left <= VANISHED) & (change <= STEADY) & (power[1:] > 0.0)).any(axis=0)
+            found: Booleans = ((left <= self.vanished) & (change <= STEADY) & (power[1:] > 0.0)).any(axis=0)
         found |= np.nanmin(first, axis=0) <= 0.01 * FAR
         return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -172,9 +173,13 @@ class Determinants:
                 blocks.append(_Block(rows, cols, places, nodes))
         return blocks
 
+    @cached_property
+    def _new(self) -> Follower:
+        return Follower(self._compiled, self._expanded, self._blocks, len(self._place))
+
     def follower(self) -> Follower:
         """What follows the determinants along a run."""
-        return Follower(self._compiled, self._expanded, self._blocks, len(self._place))
+        return copy.copy(self._new)
 
     # What is singular, and how
 
@@ -300,6 +305,11 @@ class Follower:
         self._ints = np.array(ints, dtype=np.int64)
         self._floats = np.full(at, np.nan)
         self._floats[ints[own.SIGNS] : ints[own.SIGNS] + count] = 0.0
+
+    def __copy__(self) -> Follower:
+        made = Follower.__new__(Follower)
+        vars(made).update(vars(self), _floats=self._floats.copy())
+        return made
 
     def _row(self, part: int, number: int = 0) -> Vector:
         count = int(self._ints[self._own.BLOCKS])

@@ -49,12 +49,12 @@ class Change:
     final: bool = False
     each: bool = False
 
-    def element(self, k: int) -> Change:
+    def element(self, k: int, size: int) -> Change:
         """What it says of one element of an array."""
         bound = self.bound
         if bound is not None and not self.each:
-            bound = bound._replace(index=(*bound.index, k))
-        parts = {word: part.element(k) for word, part in self.parts.items()}
+            bound = bound._replace(index=(*bound.index, (k, size)))
+        parts = {word: part.element(k, size) for word, part in self.parts.items()}
         return Change(self.at, bound, parts, self.final, self.each)
 
 
@@ -338,12 +338,9 @@ class _Flattener:
         base = kind.base
         if sizes:
             size, *rest = sizes
-            if change.bound is not None and not change.each:
-                value = self.values.bound(change.bound)
-                if isinstance(value, list) and len(value) != size:
-                    raise self.source.error(change.at, f"{shown} has {size} elements, its value {len(value)}")
             return [
-                self.made(shown, kind, change.element(k), rest, around, (*index, k + 1)) for k in range(size)
+                self.made(shown, kind, change.element(k, size), rest, around, (*index, k + 1))
+                for k in range(size)
             ]
         if index:
             shown = f"{shown}[{','.join(map(str, index))}]"

@@ -350,6 +350,8 @@ class _Parser:
                 self.fail(f"a declaration is missing before {word}")
             self.take()
         kind, common = self.type_name()
+        if self.now.text == "=":
+            self.fail("an equation among declarations; write the word equation before it")
         while True:
             at, name = self.now.at, self.declared()
             sizes = self.subscripts() if self.now.text == "[" else []

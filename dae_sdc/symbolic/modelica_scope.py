@@ -35,7 +35,6 @@ _UNITS: Final = {
     "Concentration": "mol/m3",
     "Conductance": "S",
     "Current": "A",
-    "Damage": "1",
     "Density": "kg/m3",
     "Diameter": "m",
     "Distance": "m",
@@ -155,13 +154,13 @@ class Bound(NamedTuple):
         The expression.
     scope : Scope
         Where its names are looked up.
-    index : tuple of int
-        Which of its elements is meant, if it is an array.
+    index : tuple of (int, int)
+        Which of its elements is meant, if it is an array: for every dimension place, from 0, and size.
     """
 
     expression: Expression
     scope: Scope
-    index: tuple[int, ...] = ()  # type: ignore[assignment]  # the method of tuples is not needed
+    index: tuple[tuple[int, int], ...] = ()  # type: ignore[assignment]  # the method of tuples is not needed
 
 
 @dataclass(slots=True, eq=False)

@@ -152,12 +152,12 @@ class Values:
         if known is None:
             known = self._bounds[key] = bound, self.value(bound.expression, bound.scope)
         found = known[1]
-        for k in bound.index:
+        for k, size in bound.index:
             if not isinstance(found, list):
                 break
-            if k >= len(found):
+            if len(found) != size:
                 raise self.source.error(
-                    bound.expression.at, f"an array of {len(found)} for a variable with more elements"
+                    bound.expression.at, f"an array of {len(found)} for one of {size}; give it equal sizes"
                 )
             found = found[k]
         return found
@@ -578,7 +578,8 @@ class Values:
         variable = self.lookup(item.function, scope)
         if variable is not None:
             raise self.source.error(item.at, f"{text} is a variable and no function; write * for a product")
-        hint = similar(text, [*FUNCTIONS, *_CALLS]) or "; write the function into this file"
+        plain = text.removeprefix("Modelica.Math.")
+        hint = similar(plain, [*FUNCTIONS, *_CALLS]) or "; write the function into this file"
         raise self.source.error(item.at, f"there is no function {text}{hint}")
 
     def _arguments(self, item: Call, scope: Scope, count: int | None = None) -> list[Value]:
