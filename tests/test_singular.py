@@ -350,9 +350,15 @@ def test_parabolas_foretell_their_least_value() -> None:
     assert foretold(1.0, 2.0, 1.0, 1.0, 1.0) == np.inf
 
 
-def test_an_unknown_way_is_refused() -> None:
+def test_what_cannot_be_done_is_refused() -> None:
     with pytest.raises(InputError, match="'pas'"):
         ds.solve(crossing(), dt=0.1, singular="pas")
+    with pytest.raises(InputError, match="is neither"):
+        ds.solve("hessenberg-1", dt=0.1, singular="stop")
+    with pytest.raises(InputError, match="one step at a time"):
+        ds.solve(crossing(), dt=0.1, singular="stop", steps=2)
+    with pytest.raises(InputError, match="no effect on 'ida': singular"):
+        ds.solve(crossing(), rtol=1e-6, singular="pass", sweeper="ida")
 
 
 def test_the_command_line_stops_or_passes(tmp_path: Any, capsys: pytest.CaptureFixture[str]) -> None:

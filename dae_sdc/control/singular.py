@@ -19,7 +19,8 @@ from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import Curve
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import SingularMatrixError
+from dae_sdc.errors import InputError, SingularMatrixError
+from dae_sdc.registry import unknown
 from dae_sdc.structure.determinants import (
     DEEP,
     SHARE,
@@ -235,6 +236,17 @@ def watched(problem: Any) -> Watched | None:
     elif isinstance(problem, QuasilinearProblem):
         found = _OfSaddle(problem)
     return found if found is not None and len(found) else None
+
+
+def require_way(way: Any, problem: Any) -> None:
+    """Raise InputError for a way that is none, or a problem of which nothing can be looked at."""
+    if way not in WAYS:
+        raise InputError(unknown("way at singular points", way, WAYS))
+    if not isinstance(problem, ModelProblem | QuasilinearProblem):
+        raise InputError(
+            f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "
+            f"is neither, leave singular out"
+        )
 
 
 def default_way(problem: Any) -> str | None:

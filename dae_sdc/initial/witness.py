@@ -357,12 +357,13 @@ def _irreducible(section: Section, random: np.random.Generator) -> list[tuple[In
 class _Cascade:
     """Sections of the solutions, one dimension after the other, the highest first."""
 
-    def __init__(self, system: PolynomialSystem, random: np.random.Generator, workers: int) -> None:
-        self.system, self.random, self.workers = system, random, workers
+    def __init__(
+        self, system: PolynomialSystem, random: np.random.Generator, workers: int, hasty: bool
+    ) -> None:
+        self.system, self.random, self.workers, self.hasty = system, random, workers, hasty
         self.homogeneous = system.homogenized()
         self.failed = self.paths = self.steps = 0
         self.sections: list[tuple[int, bool, Section]] = []
-        self.unresolved: list[tuple[int, Complexes, Complexes]] = []
 
     def _forms(self, number: int) -> Complexes:
         shape = (number, self.system.variables + 1)
@@ -393,7 +394,7 @@ class _Cascade:
                 polynomials.coefficients[: stage + 1], polynomials.exponents
             ).homogenized()
             homotopy = Regeneration(here, slices, factors, phase(random))
-            ends = follow(homotopy, starts, workers=self.workers)
+            ends = follow(homotopy, starts, workers=self.workers, attempts=2)
             self._count(ends)
             finite = ends.known & ~ends.far
             solves = finite.copy()
@@ -402,7 +403,7 @@ class _Cascade:
             points = ends.points[finite & ~solves & ends.regular]
             # Where a random combination of the polynomials vanishes, but not all, its solutions are simple.
             self.failed += int((finite & ~solves & ~ends.regular).sum())
-            if len(points) == 0:
+            if len(points) == 0 or (self.failed and self.hasty):
                 return
 
     def _at_factors(
@@ -445,8 +446,7 @@ class _Cascade:
         if len(points):
             sections, lost = _resolved(self.system, n, slices, points, random)
             self.sections += [(dimension, False, section) for section in sections]
-            if len(lost):
-                self.unresolved.append((dimension, slices, lost))
+            self.failed += len(lost)
 
 
 def _intersection(forms: Complexes) -> Complexes:
@@ -513,9 +513,11 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
         return Decomposition((), n, 0, 0, 0)
     scaled, scales = system.scaled()
     best: tuple[int, _Cascade, list[Component]] | None = None
-    for _ in range(ATTEMPTS):
-        cascade = _Cascade(scaled, random, workers)
+    for attempt in range(ATTEMPTS):
+        cascade = _Cascade(scaled, random, workers, hasty=attempt < ATTEMPTS - 1)
         cascade.run()
+        if cascade.failed and cascade.hasty:
+            continue
         components = [
             _component(dimension, simple, certified, section.part(group), scaled, scales)
             for dimension, simple, section in cascade.sections

@@ -19,7 +19,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.plotting.signature import blocked_signature
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run import options
-from dae_sdc.run.models import make_model
+from dae_sdc.run.simplify import model_of
 from dae_sdc.run.structure import repair, structure
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.repair import METHODS
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="find the differentiation index (for models of up to some thousand equations)",
     )
-    options.add(parser, "param")
+    options.add(parser, "simplify param")
 
 
 def main(args: argparse.Namespace) -> int:
@@ -61,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
 
 
 def _show(name: str, params: dict[str, object], args: argparse.Namespace) -> None:
-    model = make_model(name, params)
+    model = model_of(name, params, args.simplify)
     found = structure(model, differentiation=args.true_index)
     print(f"{model.name}: {model.title}" if model.title else model.name)
     print(found)
@@ -78,7 +78,7 @@ def _tabulate(names: list[str], params: dict[str, object], args: argparse.Namesp
     rows: list[tuple[str, ...]] = [_HEADS]
     notes = []
     for name in names:
-        model = make_model(name, params)
+        model = model_of(name, params, args.simplify)
         start = perf_counter()
         found = structure(model, differentiation=args.true_index)
         rows.append(_row(model.name, found, perf_counter() - start))

@@ -123,6 +123,10 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "action": argparse.BooleanOptionalAction,
         "help": "fit sweep and coarse correction to each other (where it pays)",
     },
+    "simplify": {
+        "action": argparse.BooleanOptionalAction,
+        "help": "remove the trivial equations of a model first (only where solve reads FILE.mo)",
+    },
     "project": {
         "action": argparse.BooleanOptionalAction,
         "help": "move the end of each step to the invariants of the problem, or only tell the drift",

@@ -19,6 +19,7 @@ from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction,
 from dae_sdc.reduction.veils import LIMIT
 from dae_sdc.run import options
 from dae_sdc.run.models import ModelLike, make_model
+from dae_sdc.run.simplify import model_of
 
 ALL = "all"
 """Stands for all models of the library."""
@@ -95,16 +96,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=int, default=LIMIT, help=f"size of an expression that becomes a veil ({LIMIT})"
     )
     parser.add_argument("--equations", action="store_true", help="print the equations, veils and invariants")
-    options.add(parser, "param")
+    options.add(parser, "simplify param")
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc reduce``."""
     names = list(MODELS) if args.model == ALL else [name for name in args.model.split(",") if name]
     params = options.parameters(args.param)
-    given = {"method": args.method, "form": args.form, "limit": args.limit, "params": params}
+    given = {"method": args.method, "form": args.form, "limit": args.limit}
     if len(names) == 1 and args.model != ALL:
-        found = reduce(names[0], **given)
+        found = reduce(model_of(names[0], params, args.simplify), **given)
         print(found)
         if args.equations:
             _show_equations(found)
@@ -112,7 +113,7 @@ def main(args: argparse.Namespace) -> int:
     if args.equations:
         raise InputError("equations are those of one model; name one, or leave --equations away")
     rows: list[tuple[str, ...]] = [_HEADS]
-    rows += [_row(reduce(name, **given)) for name in names]
+    rows += [_row(reduce(model_of(name, params, args.simplify), **given)) for name in names]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())

@@ -79,6 +79,11 @@ def simplify(
     return trivial
 
 
+def model_of(model: ModelLike, params: Mapping[str, Any] | None, simplified: bool | None) -> Model:
+    """A model as it is, or without its trivial equations; what verbs take that have ``--simplify``."""
+    return simplify(model, params=params).model if simplified else make_model(model, params)
+
+
 def _analysed(model: Model) -> Structure | None:
     """The structure of a model; None where it cannot be trusted."""
     from dae_sdc.structure.analysis import structure

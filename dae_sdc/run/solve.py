@@ -31,7 +31,7 @@ from dae_sdc.control.hooks import (
     StepRecord,
 )
 from dae_sdc.control.invariants import Invariants, require_invariants
-from dae_sdc.control.singular import WAYS, SingularPointError, WatchSingularPoints, default_way
+from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, require_way
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
@@ -313,8 +313,14 @@ def solve(
     limits = Limits.checked(dt=dt if rtol is not None else None, dt_max=dt_max, time_limit=time_limit)
     size = own.dt if dt is None else require_number("dt", dt)
     times = None if t_eval is None else output_times(t_eval, start, end)
-    if singular is not None and singular not in WAYS:
-        raise InputError(unknown("way at singular points", singular, WAYS))
+    if singular is not None:
+        require_way(singular, own)
+        several = steps not in (None, 1) or isinstance(setup.description["sweeper_class"], list)
+        if several or setup.parallel in ("steps", "both"):
+            raise InputError(
+                "singular points are looked for in runs of one step at a time on one level; leave steps, "
+                "coarse_nodes, parallel='steps' and singular out"
+            )
     if dense not in (None, True, False):
         raise InputError(f"dense must be True, False or None; got {dense!r}")
     if not isinstance(hooks, Sequence) or not all(isinstance(hook, type) for hook in hooks):
@@ -713,11 +719,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "problem", help="name of a problem or model, FILE.mo or FILE.py:NAME; 'dae-sdc list' shows all"
     )
     parser.add_argument("--reduce", action="store_true", help="reduce the index of a model first")
-    parser.add_argument(
-        "--simplify",
-        action=argparse.BooleanOptionalAction,
-        help="remove the trivial equations of a model first (those of FILE.mo)",
-    )
+    options.add(parser, "simplify")
     options.add(
         parser,
         "sweeper-of-run nodes quad qdelta dt t-end rtol atol dt-max longest-run max-order restol newton-tol",
