@@ -211,6 +211,7 @@ class Curve:
         return found
 
     def state(self, theta: float) -> MeshDAE:
+        """u at a place in units of the step."""
         every, some = self._scheme.weights(np.array([theta]), 0)
         k = self._scheme.first if self._scheme.without else self._rows.shape[1]
         parts = [every @ self._rows[:, :k], some @ self._rows[:, k:]]

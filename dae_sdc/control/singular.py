@@ -330,6 +330,8 @@ class _Leap:
         Number of the determinant that vanishes there.
     back : float
         Size of the next step if this fails.
+    tries : int
+        How often it has failed.
     """
 
     over: float
