@@ -85,6 +85,7 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         structure as structure,
         sundials as sundials,
     )
+    from dae_sdc.run.initial import solution_sets as solution_sets
     from dae_sdc.run.results import (
         Result as Result,
         load as load,
@@ -197,6 +198,7 @@ _HOME = {
     "structure": "dae_sdc.run",
     "initial": "dae_sdc.run",
     "Initial": "dae_sdc.initial.consistent",
+    "solution_sets": "dae_sdc.run.initial",
     "repair": "dae_sdc.run.structure",
     "Structure": "dae_sdc.structure.analysis",
     "Repair": "dae_sdc.structure.repair",

@@ -466,3 +466,69 @@ def test_many_starts_are_cut_to_the_nearest(monkeypatch: pytest.MonkeyPatch) -> 
     heights = [[one[f"y{i}"] for i in (1, 2, 3)] for one in start.solutions]
     np.testing.assert_allclose(heights, [[-0.5, -1.0, -1.5], [-0.5, -1.0, -0.5]], atol=1e-9)
     assert [change.name for change in start.changed] == ["lambda1", "lambda2", "lambda3"]
+
+
+# --- solution sets ------------------------------------------------------------------------------------------
+
+
+def test_the_height_of_a_slider_crank_is_one_curve_without_singular_points() -> None:
+    pytest.importorskip("dae_sdc.initial.singular_points")
+    (curve,) = ds.solution_sets("slider-crank-4")
+    assert (curve.stage, curve.equations) == (0, ("height of the slider",))
+    assert curve.variables == ("cos(crank)", "sin(crank)", "cos(rod)", "sin(rod)")
+    assert curve.decomposition is not None
+    parts = curve.decomposition.components
+    assert [(part.dimension, part.degree, part.rank) for part in parts] == [(1, 4, 3)]
+    assert curve.points == ()
+
+
+def test_equal_bars_have_two_conics_that_meet_in_two_singular_points() -> None:
+    pytest.importorskip("dae_sdc.initial.singular_points")
+    (curve,) = ds.solution_sets(equal_bars())
+    assert curve.decomposition is not None and curve.singular is not None
+    parts = curve.decomposition.components
+    assert [(part.dimension, part.degree, part.rank) for part in parts] == [(1, 2, 3), (1, 2, 3)]
+    assert (curve.singular.generic_rank, curve.ranks) == (3, (2, 2))
+    found = sorted((point["crank"], point["rod"]) for point in curve.points)
+    half = math.pi / 2
+    np.testing.assert_allclose(found, [(-half, half), (half, -half)], atol=1e-6)
+    assert "2 singular points, 2 real" in str(curve)
+
+
+def test_fixed_values_leave_points_of_a_solution_set() -> None:
+    pytest.importorskip("dae_sdc.initial.singular_points")
+    (points,) = ds.solution_sets("slider-crank-4", fixed={"crank": math.pi / 4})
+    assert points.decomposition is not None
+    assert [part.dimension for part in points.decomposition.components] == [0, 0]
+
+
+def test_what_is_no_polynomial_has_no_solution_set() -> None:
+    model = ds.Model("diode")
+    u, i = model.variables("u i")
+    model.equation(model.der(u) + i, name="capacitor")
+    model.equation(i - sp.exp(u - i), name="diode")
+    (told,) = ds.solution_sets(model)
+    assert told.decomposition is None
+    assert "the function exp" in str(told)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: ds.solution_sets("pendulm"), "did you mean 'pendulum'"),
+        (lambda: ds.solution_sets("pendulum", fixed={"z": 1.0}), "no unknown z"),
+        (lambda: ds.solution_sets("pendulum", fixed={"der(x, 5)": 1.0}), "follows from lower derivatives"),
+        (lambda: ds.solution_sets("pendulum", seed=-1), "seed must be"),
+    ],
+)
+def test_solution_sets_refuse_what_they_cannot_use(call: Callable[[], Any], words: str) -> None:
+    with pytest.raises(ds.InputError, match=words):
+        call()
+
+
+def test_the_command_shows_singular_points(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("dae_sdc.initial.singular_points")
+    assert main(["initial", "slider-crank-4", "--singular"]) == 0
+    shown = capsys.readouterr().out
+    assert "dimension 1, degree 4" in shown
+    assert "0 singular points" in shown

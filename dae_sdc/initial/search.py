@@ -15,6 +15,7 @@ from dae_sdc.initial.consistent import Given, Initial, Solver, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets
+from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.registry import unknown
 
 Fixed = Mapping[str, float] | Iterable[str] | None
@@ -226,6 +227,35 @@ def initial_of_model(
         search = EveryStart(system, given, list(wish), seed, restarts, workers, comm)
         return _every(system, given, form.names, form.units, remarks, search)
     return _solved(system, given, form.names, form.units, remarks, seed, restarts)
+
+
+def sets_of_model(
+    model: Any,
+    *,
+    fixed: Mapping[str, float] | None = None,
+    t0: float | None = None,
+    seed: int = 0,
+    workers: int = 1,
+) -> tuple[SolutionSet, ...]:
+    """Solution sets of the blocks of a model, see :func:`dae_sdc.run.initial.solution_sets`.
+
+    Parameters
+    ----------
+    model : Model
+        Equations.
+    fixed, t0, seed, workers
+        See there.
+    """
+    time = float(model.interval[0]) if t0 is None else require_number("t0", t0)
+    system = ModelJets(model, time)
+    index = {name: j for j, name in enumerate(system.model.names)}
+    known: dict[int, float] = {}
+    for name, value in _numbers("fixed value", fixed).items():
+        base, order = model.unknown(name)
+        if (index[base], order) not in system.place:
+            raise InputError(f"{name} of {system.title} cannot be fixed: it follows from lower derivatives")
+        known[system.place[index[base], order]] = value
+    return solution_sets(system, known, seed, workers)
 
 
 def initial_of_problem(

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
-from dae_sdc.initial.singular_points import SingularPoints, singular_points
 from dae_sdc.initial.systems import NotPolynomialError, Polynomials, Reader
 from dae_sdc.initial.witness import Decomposition, decompose
 from dae_sdc.symbolic.dag import Leaf
+
+if TYPE_CHECKING:
+    from dae_sdc.initial.singular_points import SingularPoints
 
 MOST_VARIABLES = 16
 """Variables of a block up to which its solution set is decomposed."""
@@ -151,6 +153,8 @@ def _sets(
 def _decomposed(
     branch: Polynomials, names: tuple[str, ...], said: Mapping[str, Any], seed: int, workers: int
 ) -> SolutionSet:
+    from dae_sdc.initial.singular_points import singular_points
+
     said = {**said, "variables": branch.names}
     if branch.system.variables > MOST_VARIABLES:
         many = branch.system.variables

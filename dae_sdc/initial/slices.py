@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem, magnitudes
-from dae_sdc.initial.tracking import Homotopy
+from dae_sdc.initial.tracking import Homotopy, norms
 
 RANK = 1e-5
 """Singular value of a relative Jacobian that is taken for 0."""
@@ -115,6 +115,13 @@ def _with_forms(jacobians: Complexes, forms: Complexes) -> Complexes:
     return np.concatenate([jacobians, scaled], axis=1)
 
 
+def homogeneous_points(points: Complexes) -> Complexes:
+    """Points of shape (p, n) in homogeneous coordinates of norm 1."""
+    whole = np.column_stack([np.ones(len(points)), points])
+    found: Complexes = whole / norms(whole)[:, None]
+    return found
+
+
 def relative_ranks(
     homogeneous: PolynomialSystem, points: Complexes, forms: Complexes | None = None
 ) -> Integers:
@@ -158,7 +165,7 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
     derivatives = [system.derivative(j) for j in range(n)]
     if rank == 0:
         return PolynomialSystem(
-            *_stacked(
+            *stacked(
                 [
                     (system.coefficients, system.exponents),
                     *((d.coefficients, d.exponents) for d in derivatives),
@@ -185,10 +192,10 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
     norm = np.zeros((more + 1, n + more), dtype=np.int64)
     norm[np.arange(more), n + np.arange(more)] = 1
     blocks.append((np.append(weights, -1.0)[None], norm))
-    return PolynomialSystem(*_stacked(blocks))
+    return PolynomialSystem(*stacked(blocks))
 
 
-def _stacked(blocks: list[tuple[Complexes, Integers]]) -> tuple[Complexes, Integers]:
+def stacked(blocks: list[tuple[Complexes, Integers]]) -> tuple[Complexes, Integers]:
     """Coefficients, of size 1, and exponents of several systems in the same variables, without zeros."""
     rows, columns = sum(len(c) for c, _ in blocks), sum(c.shape[1] for c, _ in blocks)
     coefficients = np.zeros((rows, columns), dtype=np.complex128)

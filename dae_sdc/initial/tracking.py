@@ -241,7 +241,7 @@ class Homotopy(ABC):
         return found
 
     def returns(self, x: Complexes, which: Integers) -> Booleans:
-        """Whether Newton's method leads back to x of norm 1 at t = 0, fast, as it does at simple solutions."""
+        """Whether Newton's method soon leads back to x of norm 1 at t = 0, as it does at simple solutions."""
         t, patch = np.zeros(len(x), dtype=np.complex128), x.conj()
         found = np.ones(len(x), dtype=np.bool_)
         with np.errstate(all="ignore"):

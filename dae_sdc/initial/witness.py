@@ -1,4 +1,4 @@
-"""All solutions of a polynomial system: its irreducible curves, surfaces and points, by their linear sections."""
+"""All solutions of a polynomial system: its irreducible curves, surfaces and points, by linear sections."""
 
 from __future__ import annotations
 
@@ -12,8 +12,15 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.initial.homotopy import MET, MOST_PATHS, combined
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.initial.slices import MovingSlices, Regeneration, deflated, phase, relative_ranks
-from dae_sdc.initial.tracking import SAME, Booleans, Ends, follow, groups_of, norms, sizes
+from dae_sdc.initial.slices import (
+    MovingSlices,
+    Regeneration,
+    deflated,
+    homogeneous_points,
+    phase,
+    relative_ranks,
+)
+from dae_sdc.initial.tracking import SAME, Booleans, Ends, follow, groups_of, sizes
 
 IDLE_LOOPS = 8
 """Loops of monodromy without news after which groups that are no components are put together by trial."""
@@ -156,7 +163,7 @@ class Component:
         if self._section is None or self._given is None:
             return found
         scaled = given / self._scales
-        found = _vanish(self._given.homogenized(), _homogeneous(scaled))
+        found = _vanish(self._given.homogenized(), homogeneous_points(scaled))
         if found.any():
             found[found] = self._section.contains(scaled[found], np.random.default_rng(seed))
         return found
@@ -211,12 +218,6 @@ class Decomposition:
         return "\n".join(lines)
 
 
-def _homogeneous(points: Complexes) -> Complexes:
-    whole = np.column_stack([np.ones(len(points)), points])
-    found: Complexes = whole / norms(whole)[:, None]
-    return found
-
-
 def _vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
     """Where all polynomials vanish, of points of norm 1."""
     found: Booleans = sizes(homogeneous.relative(points)[0]) <= MET
@@ -235,7 +236,7 @@ def _refined(system: PolynomialSystem, slices: Complexes, points: Complexes) -> 
         step = (np.linalg.pinv(matrix) @ residual[:, :, None])[:, :, 0]
         x, change = x - step, sizes(step)
     good = (sizes(x - points) <= 100.0 * SAME * size) & (change <= 1e-9 * size)
-    good &= relative_ranks(system.homogenized(), _homogeneous(x), slices) == x.shape[1]
+    good &= relative_ranks(system.homogenized(), homogeneous_points(x), slices) == x.shape[1]
     return np.where(good[:, None], x, points), good
 
 
@@ -243,7 +244,9 @@ def _section(
     system: PolynomialSystem, n: int, slices: Complexes, points: Complexes, random: np.random.Generator
 ) -> Section:
     rows = system.variables - len(slices)
-    return Section(system, n, slices, combined(system, rows, random).homogenized(), _homogeneous(points))
+    return Section(
+        system, n, slices, combined(system, rows, random).homogenized(), homogeneous_points(points)
+    )
 
 
 def _resolved(
@@ -257,7 +260,7 @@ def _resolved(
     """Sections with points that have become regular by deflation, and those for which this fails."""
     sections: list[Section] = []
     failed = [points[:0, :n]]
-    ranks = relative_ranks(system.homogenized(), _homogeneous(points))
+    ranks = relative_ranks(system.homogenized(), homogeneous_points(points))
     for rank in np.unique(ranks).tolist():
         here = points[ranks == rank]
         if left == 0:
@@ -550,7 +553,7 @@ def _component(
         multiplicity_one=simple,
         rank=n - dimension
         if simple
-        else int(relative_ranks(scaled.homogenized(), _homogeneous(points[:1]))[0]),
+        else int(relative_ranks(scaled.homogenized(), homogeneous_points(points[:1]))[0]),
         certified=certified,
         witness=points * scales,
         linear=section.slices[:, 1 : n + 1] / scales,

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.initial.consistent import Initial
-from dae_sdc.initial.search import initial_of_model, initial_of_problem
+from dae_sdc.initial.search import initial_of_model, initial_of_problem, sets_of_model
+from dae_sdc.initial.sets import SolutionSet
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.description import make_problem
-from dae_sdc.run.models import is_file, make_model
+from dae_sdc.run.models import ModelLike, is_file, make_model
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.model import Model
@@ -102,19 +103,15 @@ def initial(
     Acausal modelling and index reduction by separation. R. P. K. Chan, P. Chartier, A. Murua:
     Post-projected Runge-Kutta methods for index-2 DAEs, Appl. Numer. Math. 42 (2002).
     """
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InputError(f"seed must be an integer, at least 0; got {seed!r}")
     if restarts is not None and (isinstance(restarts, bool) or not isinstance(restarts, int) or restarts < 0):
         raise InputError(f"restarts must be an integer, at least 0; got {restarts!r}")
     settings: dict[str, Any] = {
         "fixed": fixed,
         "guesses": guesses,
         "t0": t0,
-        "seed": seed,
+        "seed": _seed(seed),
         "restarts": restarts,
     }
-    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-        raise InputError(f"workers must be an integer, at least 1; got {workers!r}")
     if _is_problem(equations):
         if every:
             raise InputError(
@@ -124,7 +121,69 @@ def initial(
     if u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
     model = make_model(equations, params)
-    return initial_of_model(model, **settings, every=every, workers=workers, comm=comm)
+    return initial_of_model(model, **settings, every=every, workers=_workers(workers), comm=comm)
+
+
+def solution_sets(
+    model: ModelLike,
+    *,
+    fixed: Mapping[str, float] | None = None,
+    t0: float | None = None,
+    seed: int = 0,
+    workers: int = 1,
+    params: Mapping[str, Any] | None = None,
+) -> tuple[SolutionSet, ...]:
+    r"""The curves and surfaces that the equations of a model allow at one time, and their singular points.
+
+    Each block :math:`B_k` of the structural analysis that is not linear has one, with its free values left
+    free: all complex solutions of its polynomials, in which cos(x) and sin(x) of an angle x are variables.
+
+    Parameters
+    ----------
+    model : str, Path, Model or callable
+        Model: its name in the library, ``file.py:name``, itself, or the function that makes it.
+    fixed : mapping of str to float, optional
+        Values that are put in, by name.
+    t0 : float, optional
+        Time; the start of the interval if not given.
+    seed : int
+        Of the random numbers of homotopies.
+    workers : int
+        Number of processes that follow paths.
+    params : mapping, optional
+        Parameters of the model.
+
+    Returns
+    -------
+    tuple of SolutionSet
+        For each block its irreducible components, by dimension, degree and rank, and the isolated points at
+        which the rank of the Jacobian is lower than around them; or why there are none: no polynomials, or
+        too many variables.
+
+    Raises
+    ------
+    InputError
+        If something given cannot be used.
+
+    References
+    ----------
+    A. J. Sommese, C. W. Wampler: The numerical solution of systems of polynomials, World Scientific, 2005.
+    N. Mani: Symbolic-numeric analysis of DAEs, thesis, University of Western Ontario 2010.
+    """
+    found = make_model(model, params)
+    return sets_of_model(found, fixed=fixed, t0=t0, seed=_seed(seed), workers=_workers(workers))
+
+
+def _seed(seed: Any) -> int:
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InputError(f"seed must be an integer, at least 0; got {seed!r}")
+    return seed
+
+
+def _workers(workers: Any) -> int:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise InputError(f"workers must be an integer, at least 1; got {workers!r}")
+    return workers
 
 
 def _is_problem(equations: Any) -> bool:
@@ -174,11 +233,27 @@ def _values(option: str, pairs: list[str]) -> dict[str, float]:
     return found
 
 
+def _print_sets(args: argparse.Namespace, fixed: Mapping[str, float]) -> None:
+    params = options.parameters(args.param)
+    sets = solution_sets(
+        args.model, fixed=fixed, t0=args.t0, seed=args.seed, workers=args.workers, params=params
+    )
+    for one in sets:
+        print(one)
+    if not sets:
+        print("all blocks are linear")
+
+
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc initial``."""
+    fixed = _values("fixed", args.fixed)
+    if args.singular:
+        _print_sets(args, fixed)
+        if not args.every:
+            return 0
     found = initial(
         args.model,
-        fixed=_values("fixed", args.fixed),
+        fixed=fixed,
         guesses=_values("guess", args.guess),
         t0=args.t0,
         seed=args.seed,
