@@ -65,6 +65,20 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         SolveError as SolveError,
     )
     from dae_sdc.initial.consistent import Initial as Initial
+    from dae_sdc.initial.homotopy import (
+        Roots as Roots,
+        solve_polynomials as solve_polynomials,
+    )
+    from dae_sdc.initial.polynomials import PolynomialSystem as PolynomialSystem
+    from dae_sdc.initial.singular_points import (
+        SingularPoints as SingularPoints,
+        singular_points as singular_points,
+    )
+    from dae_sdc.initial.witness import (
+        Component as Component,
+        Decomposition as Decomposition,
+        decompose as decompose,
+    )
     from dae_sdc.plotting import plot as plot
     from dae_sdc.problems._models import MODELS as MODELS
     from dae_sdc.reduction.problem import ReducedProblem as ReducedProblem
@@ -198,6 +212,14 @@ _HOME = {
     "structure": "dae_sdc.run",
     "initial": "dae_sdc.run",
     "Initial": "dae_sdc.initial.consistent",
+    "Roots": "dae_sdc.initial.homotopy",
+    "solve_polynomials": "dae_sdc.initial.homotopy",
+    "PolynomialSystem": "dae_sdc.initial.polynomials",
+    "SingularPoints": "dae_sdc.initial.singular_points",
+    "singular_points": "dae_sdc.initial.singular_points",
+    "Component": "dae_sdc.initial.witness",
+    "Decomposition": "dae_sdc.initial.witness",
+    "decompose": "dae_sdc.initial.witness",
     "solution_sets": "dae_sdc.run.initial",
     "repair": "dae_sdc.run.structure",
     "Structure": "dae_sdc.structure.analysis",

@@ -472,7 +472,6 @@ def test_many_starts_are_cut_to_the_nearest(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_the_height_of_a_slider_crank_is_one_curve_without_singular_points() -> None:
-    pytest.importorskip("dae_sdc.initial.singular_points")
     (curve,) = ds.solution_sets("slider-crank-4")
     assert (curve.stage, curve.equations) == (0, ("height of the slider",))
     assert curve.variables == ("cos(crank)", "sin(crank)", "cos(rod)", "sin(rod)")
@@ -483,7 +482,6 @@ def test_the_height_of_a_slider_crank_is_one_curve_without_singular_points() -> 
 
 
 def test_equal_bars_have_two_conics_that_meet_in_two_singular_points() -> None:
-    pytest.importorskip("dae_sdc.initial.singular_points")
     (curve,) = ds.solution_sets(equal_bars())
     assert curve.decomposition is not None and curve.singular is not None
     parts = curve.decomposition.components
@@ -495,8 +493,18 @@ def test_equal_bars_have_two_conics_that_meet_in_two_singular_points() -> None:
     assert "2 singular points, 2 real" in str(curve)
 
 
+def test_a_bar_of_no_length_is_where_three_curves_meet() -> None:
+    # With the crank at 0, l sin(angle) = 0 and x = l_1 + l cos(angle), where l may change: the line of a bar
+    # on either side, and the circle of all angles of a bar without length.
+    (curves,) = ds.solution_sets("flexible-slider-crank")
+    assert curves.decomposition is not None
+    parts = curves.decomposition.components
+    assert [(part.dimension, part.degree) for part in parts] == [(1, 2), (1, 1), (1, 1)]
+    points = sorted((point["cos(phi_2)"], point["x_3"], point["q_4"]) for point in curves.points)
+    np.testing.assert_allclose(points, [(-1.0, 0.15, -0.3), (1.0, 0.15, -0.3)], atol=1e-9)
+
+
 def test_fixed_values_leave_points_of_a_solution_set() -> None:
-    pytest.importorskip("dae_sdc.initial.singular_points")
     (points,) = ds.solution_sets("slider-crank-4", fixed={"crank": math.pi / 4})
     assert points.decomposition is not None
     assert [part.dimension for part in points.decomposition.components] == [0, 0]
@@ -527,7 +535,6 @@ def test_solution_sets_refuse_what_they_cannot_use(call: Callable[[], Any], word
 
 
 def test_the_command_shows_singular_points(capsys: pytest.CaptureFixture[str]) -> None:
-    pytest.importorskip("dae_sdc.initial.singular_points")
     assert main(["initial", "slider-crank-4", "--singular"]) == 0
     shown = capsys.readouterr().out
     assert "dimension 1, degree 4" in shown

@@ -123,7 +123,7 @@ class SolvedBlock:
         return replace(self, kind=kind, reason=reason, **counts)
 
     def __str__(self) -> str:
-        given = f" with {_brief(self.chosen)} as guessed" if self.chosen else ""
+        given = f" with {brief(self.chosen)} as guessed" if self.chosen else ""
         parts = [self.kind + (f" ({self.reason})" if self.reason else "")]
         if self.times > 1:
             parts.append(f"{self.times} times")
@@ -132,7 +132,7 @@ class SolvedBlock:
         parts.append(f"{self.real} real")
         parts += [f"{self.singular} of them singular"] if self.singular else []
         parts += [f"{self.lost} paths lost"] if self.lost else []
-        return f"B_{self.stage}: {_brief(self.equations)} -> {_brief(self.values)}{given}: {', '.join(parts)}"
+        return f"B_{self.stage}: {brief(self.equations)} -> {brief(self.values)}{given}: {', '.join(parts)}"
 
 
 @dataclass(frozen=True)
@@ -164,10 +164,11 @@ class SingularStart:
     def __str__(self) -> str:
         shown = ", ".join(f"{name} = {value:.10g}" for name, value in list(self.values.items())[:8])
         end = f"; {self.ended}" if self.ended else ""
-        return f"B_{self.stage} ({_brief(self.equations)}): rank {self.rank} of {self.size} at {shown}{end}"
+        return f"B_{self.stage} ({brief(self.equations)}): rank {self.rank} of {self.size} at {shown}{end}"
 
 
-def _brief(names: Sequence[str], most: int = 4) -> str:
+def brief(names: Sequence[str], most: int = 4) -> str:
+    """Names with commas between them, the first ones if there are many."""
     return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 

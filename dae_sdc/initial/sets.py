@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.initial.consistent import brief
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
+from dae_sdc.initial.singular_points import SingularPoints, singular_points
 from dae_sdc.initial.systems import NotPolynomialError, Polynomials, Reader
 from dae_sdc.initial.witness import Decomposition, decompose
 from dae_sdc.symbolic.dag import Leaf
 
-if TYPE_CHECKING:
-    from dae_sdc.initial.singular_points import SingularPoints
-
 MOST_VARIABLES = 16
 """Variables of a block up to which its solution set is decomposed."""
 
-MOST_PATHS = 300
+MOST_PATHS = 128
 """Product of the degrees of its polynomials up to which it is."""
+
+MOST_SINGULAR = 512
+"""This product times 2 for each variable up to which singular points are looked for."""
 
 _SHOWN = 20
 """Points that are printed."""
@@ -45,7 +47,8 @@ class SolutionSet:
     decomposition : Decomposition, optional
         The irreducible components, in these variables.
     singular : SingularPoints, optional
-        Isolated points where the rank of the Jacobian of the polynomials is lower than around them.
+        Isolated points where the rank of the Jacobian of the polynomials is lower than around them; None if
+        that would take too long.
     points : tuple of mapping of str to float
         The real ones of these, by the names of variables and angles.
     ranks : tuple of int
@@ -62,19 +65,24 @@ class SolutionSet:
     ranks: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"B_{self.stage}: {', '.join(self.equations)}"]
-        if self.reason or self.decomposition is None or self.singular is None:
+        lines = [f"B_{self.stage}: {brief(self.equations)}"]
+        if self.decomposition is None:
             return f"{lines[0]}\n  not decomposed: {self.reason}"
         lines.append(f"  polynomials in {', '.join(self.variables)}")
         lines += [f"  {line}" for line in str(self.decomposition).splitlines()]
+        if self.singular is None:
+            return "\n".join([*lines, "  singular points were not looked for: too many paths"])
         count, real = len(self.singular.points), len(self.points)
         lines.append(
             f"  {count} singular {'point' if count == 1 else 'points'}, {real} real; "
             f"the rank elsewhere is {self.singular.generic_rank}"
         )
         for point, rank in list(zip(self.points, self.ranks, strict=True))[:_SHOWN]:
-            shown = ", ".join(f"{name} = {value:.6g}" for name, value in point.items())
+            shown = ", ".join(f"{name} = {round(value, 8) + 0.0:.6g}" for name, value in point.items())
             lines.append(f"    rank {rank} at {shown}")
+        lines += [f"  a set of singular points of dimension {size}" for size in self.singular.sets]
+        if self.singular.failed:
+            lines.append(f"  {self.singular.failed} paths were lost: some singular points may be missing")
         return "\n".join(lines)
 
 
@@ -153,8 +161,6 @@ def _sets(
 def _decomposed(
     branch: Polynomials, names: tuple[str, ...], said: Mapping[str, Any], seed: int, workers: int
 ) -> SolutionSet:
-    from dae_sdc.initial.singular_points import singular_points
-
     said = {**said, "variables": branch.names}
     if branch.system.variables > MOST_VARIABLES:
         many = branch.system.variables
@@ -162,21 +168,15 @@ def _decomposed(
     if branch.paths > MOST_PATHS:
         return SolutionSet(**said, reason=f"{branch.paths} paths, where {MOST_PATHS} are the most")
     parts = decompose(branch.system, seed=seed, workers=workers)
-    singular = singular_points(branch.system, seed=seed)
+    if branch.paths * 2**branch.system.variables > MOST_SINGULAR:
+        return SolutionSet(**said, decomposition=parts)
+    singular = singular_points(branch.system, seed=seed, decomposition=parts)
     real = np.asarray(singular.real, dtype=np.float64).reshape(-1, branch.system.variables)
     values = branch.unknowns(real, np.zeros(len(names)))
     points = []
     for point, own in zip(real, values, strict=True):
         told = dict(zip(branch.names, point.tolist(), strict=True))
-        told |= {names[j]: float(own[j]) for j in [*branch.units, *branch.sums]}
+        told |= {names[j]: float(own[j]) for j in sorted({*branch.units, *branch.sums})}
         points.append(told)
-    ranks = [_rank_at(singular, point) for point in real]
-    return SolutionSet(
-        **said, decomposition=parts, singular=singular, points=tuple(points), ranks=tuple(ranks)
-    )
-
-
-def _rank_at(singular: SingularPoints, point: Vector) -> int:
-    """The rank at the singular point nearest to a real one."""
-    nearest = int(np.argmin(np.abs(singular.points - point).max(axis=1)))
-    return int(singular.ranks[nearest])
+    ranks = tuple(singular.ranks[singular.is_real].tolist())
+    return SolutionSet(**said, decomposition=parts, singular=singular, points=tuple(points), ranks=ranks)

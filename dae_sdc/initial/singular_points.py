@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.homotopy import REAL, combined
+from dae_sdc.initial.homotopy import REAL
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.initial.slices import homogeneous_points, relative_ranks, stacked
-from dae_sdc.initial.tracking import SAME, Booleans, groups_of, sizes
-from dae_sdc.initial.witness import Component, Decomposition, decompose
+from dae_sdc.initial.tracking import Booleans, groups_of, sizes
+from dae_sdc.initial.witness import Component, Decomposition, decompose, shown_number
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,18 +53,13 @@ class SingularPoints:
 
     def __str__(self) -> str:
         lines = [
-            f"rank {rank} instead of {self.generic_rank} at ({', '.join(_shown(value) for value in point)})"
+            f"rank {rank} instead of {self.generic_rank} at ({', '.join(map(shown_number, point))})"
             for point, rank in zip(self.points, self.ranks.tolist(), strict=True)
         ] or ["no isolated singular points"]
         lines += [f"a set of singular points of dimension {dimension}" for dimension in self.sets]
         if self.failed:
             lines.append(f"{self.failed} paths were lost: some points may be missing")
         return "\n".join(lines)
-
-
-def _shown(value: complex) -> str:
-    parts = complex(round(value.real, 8) + 0.0, round(value.imag, 8) + 0.0)
-    return f"{parts.real:.6g}" if parts.imag == 0.0 else f"{parts:.6g}"
 
 
 def _unitary(size: int, random: np.random.Generator) -> Complexes:

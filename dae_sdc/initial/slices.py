@@ -117,9 +117,8 @@ def _with_forms(jacobians: Complexes, forms: Complexes) -> Complexes:
 
 def homogeneous_points(points: Complexes) -> Complexes:
     """Points of shape (p, n) in homogeneous coordinates of norm 1."""
-    whole = np.column_stack([np.ones(len(points)), points])
-    found: Complexes = whole / norms(whole)[:, None]
-    return found
+    whole = np.hstack([np.ones((len(points), 1), dtype=np.complex128), points])
+    return np.asarray(whole / norms(whole)[:, None], dtype=np.complex128)
 
 
 def relative_ranks(

@@ -272,7 +272,7 @@ class Reader:
         return None if given.under else (slopes, given.over.get((), 0.0).real)
 
     def _eliminate(self) -> set[int]:
-        """Equations that say that an angle is a sum of other unknowns, which is put in its place."""
+        """Equations that say that an angle is a sum of others or a number, which is put in its place."""
         graph, used = self.graph, set()
         self._sums = {}
         angles = {
@@ -288,7 +288,7 @@ class Reader:
                 continue
             self._reset()
             found = self._as_sum(self._at(root))
-            if found is None or len(found[0]) < 2 or not angles & set(found[0]):
+            if found is None or not angles & set(found[0]):
                 continue
             slopes, constant = found
             pivot = min(slopes, key=lambda j: (abs(slopes[j]), j))

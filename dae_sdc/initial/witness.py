@@ -25,7 +25,7 @@ from dae_sdc.initial.tracking import SAME, Booleans, Ends, follow, groups_of, si
 IDLE_LOOPS = 8
 """Loops of monodromy without news after which groups that are no components are put together by trial."""
 
-ATTEMPTS = 4
+ATTEMPTS = 6
 """Choices of random linear spaces, of which some nearly touch the solutions or meet them far away."""
 
 MOST_TRIED = 12
@@ -39,6 +39,12 @@ STRAIGHT = 1e-7
 
 _SHOWN = 6
 """Coordinates of a point that are printed."""
+
+
+def shown_number(value: complex) -> str:
+    """A coordinate as it is printed, without round-off."""
+    real, imaginary = round(value.real, 8) + 0.0, round(value.imag, 8) + 0.0
+    return f"{real:.6g}" if imaginary == 0.0 else f"{complex(real, imaginary):.6g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +89,9 @@ class Section:
 
     def contains(self, points: Complexes, random: np.random.Generator, close: float = SAME) -> Booleans:
         """Which points, shape (q, n), lie on the components that the section meets."""
+        if len(self.slices) == 0:
+            away = np.abs(points[:, None] - self.affine(self.points)[None]).max(axis=2).min(axis=1)
+            return np.asarray(away <= close * (1.0 + sizes(points)), dtype=np.bool_)
         whole = np.zeros((len(points), self.slices.shape[1]), dtype=np.complex128)
         whole[:, 0], whole[:, 1 : self.variables + 1] = 1.0, points
         after = np.repeat(self.slices[None], len(points), axis=0)
@@ -92,9 +101,9 @@ class Section:
         ends = self.moved(starts, self.slices, goals, phase(random), attempts=3)
         hit = np.zeros(len(starts), dtype=np.bool_)
         finite = ends.known & ~ends.far
-        away = self.affine(ends.points[finite]) - np.repeat(points, count, axis=0)[finite]
-        hit[finite] = sizes(away) <= close * (1.0 + sizes(np.repeat(points, count, axis=0)[finite]))
-        found: Booleans = hit.reshape(len(points), count).any(axis=1)
+        gaps = self.affine(ends.points[finite]) - np.repeat(points, count, axis=0)[finite]
+        hit[finite] = sizes(gaps) <= close * (1.0 + sizes(np.repeat(points, count, axis=0)[finite]))
+        found: Booleans = np.asarray(hit.reshape(len(points), count).any(axis=1), dtype=np.bool_)
         return found
 
 
@@ -170,10 +179,7 @@ class Component:
 
     def __str__(self) -> str:
         if self.dimension == 0:
-            shown = [
-                f"{complex(value):.6g}" if abs(value.imag) > SAME else f"{value.real:.6g}"
-                for value in self.witness[0]
-            ]
+            shown = [shown_number(value) for value in self.witness[0]]
             more = ", ..." if len(shown) > _SHOWN else ""
             text = f"point ({', '.join(shown[:_SHOWN])}{more})"
         else:
@@ -320,7 +326,7 @@ def _loop(section: Section, random: np.random.Generator) -> Integers | None:
     nearest = away.argmin(axis=1)
     if (away.min(axis=1) > SAME * (1.0 + sizes(new))).any() or np.unique(nearest).size < len(old):
         return None
-    return nearest.astype(np.int64)
+    return np.asarray(nearest, dtype=np.int64)
 
 
 def _irreducible(section: Section, random: np.random.Generator) -> list[tuple[Integers, bool]]:
@@ -371,7 +377,8 @@ class _Cascade:
     def _forms(self, number: int) -> Complexes:
         shape = (number, self.system.variables + 1)
         found: Complexes = self.random.normal(size=shape) + 1j * self.random.normal(size=shape)
-        return found / np.linalg.norm(found, axis=1, keepdims=True)
+        scaled: Complexes = found / np.linalg.norm(found, axis=1, keepdims=True)
+        return scaled
 
     def _count(self, ends: Ends) -> None:
         self.paths += len(ends.points)
@@ -397,7 +404,7 @@ class _Cascade:
                 polynomials.coefficients[: stage + 1], polynomials.exponents
             ).homogenized()
             homotopy = Regeneration(here, slices, factors, phase(random))
-            ends = follow(homotopy, starts, workers=self.workers, attempts=2)
+            ends = follow(homotopy, starts, workers=self.workers, attempts=1 if self.hasty else 3)
             self._count(ends)
             finite = ends.known & ~ends.far
             solves = finite.copy()
@@ -503,7 +510,7 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
             True,
             0,
             True,
-            random.normal(size=(1, n)) + 0j,
+            np.asarray(random.normal(size=(1, n)), dtype=np.complex128),
             np.eye(n, dtype=np.complex128),
             np.zeros(n, dtype=np.complex128),
             None,
@@ -533,7 +540,14 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
             break
     assert best is not None
     _, cascade, components = best
-    components.sort(key=lambda found: (-found.dimension, -found.degree, *found.witness[0].real.round(6)))
+    components.sort(
+        key=lambda found: (
+            -found.dimension,
+            -found.degree,
+            not found.multiplicity_one,
+            *found.witness[0].real.round(6).tolist(),
+        )
+    )
     return Decomposition(tuple(components), n, cascade.failed, cascade.paths, cascade.steps)
 
 

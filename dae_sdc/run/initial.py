@@ -215,8 +215,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (0)")
     parser.add_argument("--every", action="store_true", help="look for all solutions, block by block")
     parser.add_argument(
-        "--workers", type=int, default=1, help="processes that follow paths, with --every (1)"
+        "--singular", action="store_true", help="show solution sets of the blocks and their singular points"
     )
+    parser.add_argument("--workers", type=int, default=1, help="processes that follow paths (1)")
 
 
 def _values(option: str, pairs: list[str]) -> dict[str, float]:
