@@ -20,7 +20,8 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests of orders and digits, which are the same wherever the package lies.
 NUMBERS_ALONE := orders tableaux contraction adaptive_sdc dense_output transfer sdc multistep manifold \
 	manifold_problems quasilinear complex_step reduction reduction_random structure structure_models graph \
-	initial invariants model_bench testset testset_b testset_c testset_d
+	initial every_start homotopy witness singular_points singular invariants aliases modelica_errors \
+	mechanism_models device_models model_bench testset testset_b testset_c testset_d
 
 .PHONY: demo test installed-test check clean
 .DELETE_ON_ERROR:

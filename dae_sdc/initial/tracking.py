@@ -24,7 +24,7 @@ CLOSE = 1e-5
 TIGHTER = 1e-2
 """The same of paths that are followed again, as a part of what it was before."""
 
-SETTLED = 1e-9
+SETTLED = 1e-8
 """Second Newton correction of a point on a path."""
 
 NOISE = 1e-7

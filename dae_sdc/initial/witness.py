@@ -398,6 +398,8 @@ class _Cascade:
                 starts = np.concatenate([_intersection(np.vstack([f, slices])) for f in factors])
             else:
                 starts = self._at_factors(polynomials, points, forms, stage, factors)
+            if self.failed and self.hasty:
+                return
             if len(starts) > MOST_PATHS:
                 raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
             here = PolynomialSystem(
@@ -434,7 +436,8 @@ class _Cascade:
         here = PolynomialSystem(polynomials.coefficients[:stage], polynomials.exponents).homogenized()
         targets = np.repeat(after, len(points), axis=0)
         homotopy = MovingSlices(here, before, targets, phase(self.random))
-        ends = follow(homotopy, np.tile(points, (more, 1)), workers=self.workers)
+        attempts = 1 if self.hasty else 3
+        ends = follow(homotopy, np.tile(points, (more, 1)), workers=self.workers, attempts=attempts)
         self._count(ends)
         return np.concatenate([points, ends.points[ends.known]])
 
