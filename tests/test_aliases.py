@@ -48,7 +48,7 @@ def test_the_example_holds() -> None:
         (("v - sqrt(2)", "der(x) + x + v"), "v = sqrt(2)", "u = const"),
         (("x - v", "der(x) + x + v"), "v = x", "u = v"),
         (("x + v", "der(x) + x**2 + v"), "v = -x", "u = -v"),
-        (("v - der(x)", "sin(v) + x + v"), "v = der(x)", "w = der(z)"),
+        (("v - der(x)", "sin(x) + x*v + v"), "v = der(x)", "w = der(z)"),
         (("2*x - 3*v + 5", "der(x) + x + v"), "v = 2*x/3 + 5/3", "u = a v + b"),
         (("v - x*(x + 1) + x**2", "der(x) + x + v"), "v = x", "u = v"),  # trivial, though it does not look so
     ],
@@ -86,7 +86,7 @@ def test_what_is_not_trivial_stays_as_it_is(equation: str) -> None:
         (("R*v - x", "der(x) + x + v**2"), "v = x/R", "u = a v + b"),
         (("v - x/S", "der(x) + x + v**2"), "v = x/S", "u = a v + b"),
         (("x + R*v - S", "der(x) + x + v**2"), "v = (S - x)/R", "u = a v + b"),
-        (("R*der(x) - pi*v", "x + v**2"), "v = R*der(x)/pi", "w = der(z)"),
+        (("R*der(x) - pi*v", "x + x**2*v"), "v = R*der(x)/pi", "w = der(z)"),
         # What is 0 with R = 3 is left out.
         (("v + (R - 3)*x", "der(x) + x + v"), "v = 0", "v = 0"),
         (("(R - 3)*der(v) + v - R*x", "der(x) + x + v**2"), "v = R*x", "u = a v + b"),
@@ -427,6 +427,28 @@ def test_values_say_what_they_lack() -> None:
         "k": [6.0, 6.0],
         "q": [-1.0, 1.0],
     }
+
+
+@pytest.mark.parametrize(
+    ("names", "equations", "kept"),
+    [
+        ("v i", ("der(i) + v", "i - v**3/3 + v"), {"v", "i"}),
+        ("v i w", ("der(i) + v", "i - w**3/3 + w", "w - 2*v"), {"v", "i"}),
+        # A second derivative that only tells an unknown makes der(i) no part of the state.
+        ("v i a", ("der(i) + v", "i - v**3/3 + v", "a - der(v)"), {"v", "i"}),
+        ("i a", ("i - der(i)**3/3 + der(i)", "a - der(i, 2)"), {"i", "a"}),
+        ("v w y z", ("v - der(y)", "w - der(z)", "v*w - y", "v*y + w*z - 1"), {"v", "w", "y", "z"}),
+        # A speed is known where there is an acceleration, and a rate where it enters linearly.
+        ("v x", ("v - der(x)", "der(v) + v**3 + x"), {"x"}),
+        ("v x", ("v - der(x)", "v*sin(x) + x"), {"x"}),
+        # As the user has written it.
+        ("v x", ("der(x)**2 + v - 2", "v - x"), {"x"}),
+    ],
+)
+@pytest.mark.parametrize("level", ["trivial", "linear", "explicit"])
+def test_a_branch_is_not_lost(names: str, equations: Sequence[str], kept: set[str], level: Any) -> None:
+    found = simplify(model_of(names, *equations), level=level)
+    assert set(found.model.names) == kept
 
 
 @pytest.mark.parametrize("step", [1, -1])

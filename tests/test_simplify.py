@@ -266,6 +266,16 @@ def test_parameters_of_a_run() -> None:
         ds.solve(model, simplify=True, rtol=1e-8, problem_params={"K": 0.0})
 
 
+@pytest.mark.parametrize("settings", [{"rtol": 1e-8}, {"dt": 0.02}, {"rtol": 1e-8, "sweeper": "ida"}])
+def test_the_start_of_an_algebraic_unknown_tells_its_branch(settings: dict[str, Any]) -> None:
+    model = Model("diode", interval=(0.0, 0.6))
+    v, i = model.variables("v i", start=[2.0, 8 / 3 - 2])
+    model.equations(model.der(i) + v, i - (v**3 / 3 - v))
+    done = ds.solve(model, simplify=True, **settings)
+    v = done.values("v")  # (v^2 - 1) v' = -v
+    assert done.success and np.abs(v**2 / 2 - np.log(v) - (2 - np.log(2) - done.t)).max() < 1e-6
+
+
 def test_a_simplified_model_is_solved_as_it_is() -> None:
     found = ds.simplify(motor())
     solution = ds.solve(found, rtol=1e-8)

@@ -247,8 +247,7 @@ class EveryStart:
 
     def distance(self, x: Vector) -> tuple[float, ...]:
         """How far values are from those given: those of the first stage count first."""
-        away = self.given.weights * (x - self.given.point)
-        return tuple(round(float(np.linalg.norm(away[stage.jets])), 6) for stage in self.system.stages)
+        return self.given.distance(x, self.system.stages)
 
     def _kept(self, starts: list[_Start]) -> list[_Start]:
         if len(starts) <= MOST_STARTS:

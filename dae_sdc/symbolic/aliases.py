@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -387,6 +387,9 @@ def simplify(
     without values is not divided by. The parameters stay in the equations; values with which a coefficient
     becomes 0, or is 0 no longer, are refused.
 
+    No unknown goes by a derivative in which an equation would become nonlinear: its start value tells which
+    solution of that equation is meant, and that of a highest derivative would not.
+
     Degrees of freedom do not change. The index never rises. It can fall: where w = der(z) with a constrained
     z, the equation that asked for the derivative is gone, and with it the differentiation that it took.
 
@@ -424,14 +427,27 @@ def simplify(
     """
     if level not in LEVELS:
         raise InputError(unknown_name("level of simplification", str(level), LEVELS))
-    return _Elimination(model, level if derivatives else "trivial", derivatives, fold).result()
+    used_level: Level = level if derivatives else "trivial"
+    barred: set[int] = set()
+    while True:
+        found = _Elimination(model, used_level, derivatives, fold, barred)
+        more = found.branches_lost() - barred
+        if not more:
+            return found.result()
+        barred |= more
 
 
 class _Elimination:
-    """Union-find of unknowns, fed by equations as they turn out to be trivial."""
+    """Union-find of unknowns, fed by equations as they turn out to be trivial.
 
-    def __init__(self, model: Model, level: Level, derivatives: bool, fold: bool) -> None:
+    Unknowns that are barred do not go by equations with derivatives.
+    """
+
+    def __init__(
+        self, model: Model, level: Level, derivatives: bool, fold: bool, barred: Set[int] = frozenset()
+    ) -> None:
         self.model, self.graph, self.level, self.fold = model, model.graph, level, fold
+        self.barred = barred
         graph, n = self.graph, len(model.names)
         self.constants = Constants(model)
         self.roots = self._folded() if fold else list(model.roots)
@@ -464,6 +480,7 @@ class _Elimination:
                 first = next(iter(self.later))
                 del self.later[first]
                 self._use(first, derivatives=True)
+        self._finish()
 
     # Equations
 
@@ -531,6 +548,8 @@ class _Elimination:
             return
         if any(order for _, order in terms) and not derivatives:
             self.later[i] = None
+            return
+        if derivatives and any(self._told(j).of in plain for j in self.barred):
             return
         self.live[i] = False
         self.used[i] = len(terms) == 1
@@ -669,18 +688,51 @@ class _Elimination:
             final.append(relation)
         return final
 
+    def _finish(self) -> None:
+        """Put what was found into the equations, and go on with linear ones."""
+        final = self._final()
+        self.moved = _Starts(self.model, final, self.constants)
+        self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
+        told: dict[int, int] = {}
+        if self.level != "trivial":
+            explicit = self.level == "explicit"
+            further = LinearElimination(self.constants, self.rows, self.moved.found, explicit, self.barred)
+            self.rows, told = further.roots, further.told()
+        self.nodes = [self._node(relation, told) for relation in final]
+
+    def branches_lost(self) -> set[int]:
+        """Unknowns that have gone by derivatives in which equations have become nonlinear.
+
+        The start of the unknown told which of the solutions of the equation is meant. That of a highest
+        derivative is no part of the state, and does not.
+        """
+        graph = self.graph
+        leaves = [leaf for leaf in graph.leaves_of(*self.rows.values()) if leaf.kind == "u"]
+        highest = [0] * len(self.orders)
+        for leaf in leaves:
+            highest[leaf.index] = max(leaf.order, highest[leaf.index])
+        rates = {leaf for leaf in leaves if leaf.order and leaf.order == highest[leaf.index]}
+        lost: set[Leaf] = set()
+        for i, root in self.rows.items():
+            as_written = root == self.model.roots[i]
+            for node, slope in graph.gradient(root).items():
+                leaf = graph.leaves[node]
+                if leaf not in rates or not rates.intersection(graph.leaves_of(slope)):
+                    continue
+                if not as_written or leaf.order < self.orders[leaf.index]:
+                    lost.add(leaf)
+        causes: dict[Leaf, dict[int, list[int]]] = {leaf: {} for leaf in lost}
+        for j, node in enumerate(self.nodes if lost else ()):
+            for leaf in graph.leaves_of(node):
+                for one in lost:
+                    if leaf.kind == "u" and leaf.index == one.index and leaf.order >= one.order:
+                        causes[one].setdefault(leaf.order, []).append(j)
+        # Those of higher orders may go when these are there.
+        return {j for found in causes.values() if found for j in found[min(found)]}
+
     def result(self) -> Simplified:
         """The model that is left."""
-        model, graph, final = self.model, self.graph, self._final()
-        moved = _Starts(model, final, self.constants)
-        rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
-        told: dict[int, int] = {}
-        used: set[int] = {i for i, alive in enumerate(self.live) if not alive}
-        if self.level != "trivial":
-            further = LinearElimination(self.constants, rows, moved.found, self.level == "explicit")
-            rows, told = further.roots, further.told()
-            used.update(further.used)
-        nodes = [self._node(relation, told) for relation in final]
+        model, graph, moved, rows, nodes = self.model, self.graph, self.moved, self.rows, self.nodes
         made = Model(
             model.name, title=model.title, interval=model.interval, dt=model.dt, reference=model.reference
         )
@@ -709,7 +761,7 @@ class _Elimination:
             made,
             removed,
             dict(zip(model.names, nodes, strict=True)),
-            tuple(name for i, name in enumerate(model.equation_names) if i in used),
+            tuple(name for i, name in enumerate(model.equation_names) if i not in rows),
             conditions,
             self.level,
             self.fold,

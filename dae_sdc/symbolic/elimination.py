@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
@@ -230,6 +230,8 @@ class LinearElimination:
         Start values of unknowns by the orders of derivatives; are changed.
     explicit : bool
         Whether r may be any expression, and not only a linear one.
+    barred : set of int
+        Unknowns that do not go where derivatives come with r.
 
     Attributes
     ----------
@@ -245,11 +247,12 @@ class LinearElimination:
         roots: Mapping[int, int],
         starts: dict[int, dict[int, Start]],
         explicit: bool,
+        barred: Set[int] = frozenset(),
     ) -> None:
         self.constants, self.graph, self.starts = constants, constants.graph, starts
         self.roots = dict(roots)
         self.used: list[int] = []
-        self._explicit = explicit
+        self._explicit, self._barred = explicit, barred
         self._told: dict[int, int] = {}
         self._spans: dict[int, dict[int, int]] = {}
         self._places: dict[int, set[int]] = {}
@@ -350,6 +353,8 @@ class LinearElimination:
         others, leaves = self._others(one), self._leaves(one.expression)
         m, order = len(leaves), self._order(one.unknown, others)
         if not self._fits(one.unknown, m) or (order and not differentiated):
+            return False
+        if one.unknown in self._barred and any(leaf.order for leaf in leaves):
             return False
         rough = any(self.graph.op[node] in _ROUGH for node in self.graph.below([one.expression], MOVING))
         if rough and (order or len(others) > 1):
