@@ -6,12 +6,15 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from dae_sdc.errors import InputError
 
 T = TypeVar("T")
 S = TypeVar("S")
+
+MOST_NAMES: Final = 60
+"""Names that a message lists."""
 
 
 class Registry(Generic[T]):
@@ -98,8 +101,9 @@ class Registry(Generic[T]):
 
 
 def unknown(kind: str, name: str, known: Iterable[object]) -> str:
-    """The message for a name that does not exist: what was asked, the nearest, and all there are."""
+    """The message for a name that does not exist: what was asked, the nearest, and those there are."""
     names = sorted(str(entry) for entry in known)
     near = get_close_matches(str(name), names, n=1)
     lead = f"did you mean '{near[0]}'? Available" if near else "available"
-    return f"unknown {kind} '{name}'; {lead}: {', '.join(names)}"
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return f"unknown {kind} '{name}'; {lead}: {', '.join(names[:MOST_NAMES])}{more}"

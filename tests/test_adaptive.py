@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sparse
+import sympy
 
 import dae_sdc as ds
 from dae_sdc.control import adaptivity
@@ -131,6 +132,19 @@ def test_a_first_step_that_is_too_large_leaves_no_trace(name: str, part: float) 
 
 
 # --- times --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", RADAU)
+@pytest.mark.parametrize("rtol", [1e-5, 1e-6, 1e-7, 1e-8, 1e-9])
+def test_iterations_do_not_end_before_what_follows_from_others(method: str, rtol: float) -> None:
+    model = ds.Model("outputs", interval=(0.0, 0.5))
+    x, square, bent = model.variables("x square bent", start=[0.64, 0.2048, 0.64])
+    corner = sympy.Piecewise((x, x > 0.5), (1.5 - 2 * x, True))
+    model.equations(model.der(x) + 1.3 * x, square - x**2 / 2, bent - corner)
+    done = ds.solve(model, rtol=rtol, sweeper=method)
+    x, square, bent = done.u.T
+    assert np.abs(square - x**2 / 2).max() <= 100.0 * rtol
+    assert np.abs(bent - np.where(x > 0.5, x, 1.5 - 2.0 * x)).max() <= 100.0 * rtol
 
 
 @pytest.mark.parametrize("end", [0.1, 1.0 / 3.0, 0.7000000000000001, math.pi / 4.0])

@@ -233,6 +233,11 @@ def test_a_fixed_start_is_not_lost() -> None:
     assert kept(q=5.0).names == ("q", "a", "b")
 
 
+def test_a_start_that_tells_a_branch_is_kept_where_another_unknown_can_go() -> None:
+    found = simplify(model_of("s v w", "s - v - w", "der(v)*w - 1", "s**2 - 6", s=2.5))
+    assert found.model.variables_by_name["s"].start == {0: 2.5}
+
+
 def test_levels_are_named() -> None:
     with pytest.raises(InputError, match="unknown level of simplification 'liner'; did you mean 'linear'"):
         simplify(model_of("x", "der(x) + x"), level="liner")  # type: ignore[arg-type]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError, RemoteError, ResultFileError
 from dae_sdc.plotting import plot, profile as draw_profile, size as draw_size, work as draw_work
-from dae_sdc.run import cold, ida, sizes, start_up
+from dae_sdc.run import cold, ida, polynomial_bench, sizes, start_up
 from dae_sdc.run.bench import STUDIES, bench
 from dae_sdc.run.clock import Clock, cost
 from dae_sdc.run.profile import CALLS, LEFT, PARTS, STEP, profile, repeated, report as report_profile
@@ -630,11 +631,24 @@ def test_the_commands_print_and_save(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert "linear_solvers has no effect on 'bench work'" in capsys.readouterr().err
 
 
+def test_polynomial_systems_are_held_against_what_is_known(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ["bench", "polynomials", "--problems", "katsura-5,equal-bars", "--repetitions", "2"]
+    assert main(command) == 0
+    told = capsys.readouterr().out
+    assert told.count("2 of 2") == 2 and "32 solutions, 16 real" in told and "degrees 2 2" in told
+    wrong = replace(polynomial_bench.CASES[0], known="31 solutions, 16 real")
+    monkeypatch.setattr(polynomial_bench, "CASES", (wrong,))
+    row = bench("polynomials", repetitions=1).data[0]
+    assert (row["right"], row["found"]) == (0, "seed 0: 32 solutions, 16 real")
+
+
 def test_the_scripts_name_studies_and_a_directory_for_results(checkout: Path) -> None:
     folder = checkout / "benchmarks"
     text = (folder / "README.md").read_text(encoding="utf-8")
     scripts = sorted(folder.glob("*.py"))
-    assert [path.stem for path in scripts] == ["size", "start", "upstream", "work"]
+    assert [path.stem for path in scripts] == ["polynomials", "size", "start", "upstream", "work"]
     for path in scripts:
         code = path.read_text(encoding="utf-8")
         compile(code, str(path), "exec")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,7 @@ from dae_sdc.cli import main
 from dae_sdc.initial import every
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.problems._models import MODELS
+from tests.mpi.launcher import Launcher
 
 GRAVITY = 9.81
 X, Y, Z = sp.symbols("x y z", real=True)
@@ -267,6 +270,17 @@ def test_paths_in_parallel_lead_to_the_same_starts(monkeypatch: pytest.MonkeyPat
     assert [dict(start) for start in one.solutions] == [dict(start) for start in two.solutions]
 
 
+def test_ranks_do_not_change_the_starts(mpirun: Launcher, tmp_path: Path) -> None:
+    done = mpirun(3, "starts.py", tmp_path)
+    assert done.returncode == 0, done.stderr
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
+    for rank in ranks:
+        assert rank["same"]
+        assert rank["solutions"] > 1
+        assert rank["steps"] < rank["all_steps"]
+        assert "2 complex ones" in rank["error"]
+
+
 def test_andrews_mechanism_has_its_published_start_among_others() -> None:
     start = ds.initial("andrews", every=True)
     assert start.changed == ()
@@ -328,6 +342,28 @@ def test_roots_and_denominators_do_not_add_solutions() -> None:
     start = algebraic(sp.sqrt(X + 2) - X, Y**2 / (Y - 1) - 1 / (Y - 1), Z ** sp.Rational(2, 3) - 4)
     np.testing.assert_allclose(found_in(start, "x", "y", "z"), [(2.0, -1.0, 8.0)], atol=1e-10)
     assert all(block.kind in ("linear", "polynomial") for block in start.blocks)
+
+
+def test_small_values_are_told_apart() -> None:
+    # Water with a little strong acid: h oh = 1e-14 and h - oh = 1e-7, so h = 1e-7 (1 +- sqrt 5) / 2.
+    start = algebraic(X * Y - 1e-14, X - Y - 1e-7)
+    golden = np.array([1.0 - math.sqrt(5.0), 1.0 + math.sqrt(5.0)]) * 0.5e-7
+    np.testing.assert_allclose(found_in(start, "x", "y"), np.column_stack([golden, golden - 1e-7]), rtol=1e-9)
+    assert start.singular == ()
+
+
+def test_small_equations_must_hold_as_well() -> None:
+    # x = -1 solves the square of the equation only, and leaves 2e-12.
+    assert found_in(algebraic(1e-12 * (sp.sqrt(X + 2) - X)), "x") == [pytest.approx((2.0,))]
+
+
+def test_a_small_denominator_is_not_0() -> None:
+    np.testing.assert_allclose(found_in(algebraic(1e-20 / X - X), "x"), [(-1e-10,), (1e-10,)], rtol=1e-9)
+
+
+def test_contradictory_fixed_values_of_small_size_are_refused() -> None:
+    with pytest.raises(ds.InconsistentStateError, match="contradict 'law 0'"):
+        algebraic(X**2 + Y**2 - 1e-8, X - Y, fixed={"x": 6e-5, "y": 6e-5})
 
 
 def test_multiples_and_halves_of_an_angle() -> None:
@@ -493,6 +529,36 @@ def test_equal_bars_have_two_conics_that_meet_in_two_singular_points() -> None:
     assert "2 singular points, 2 real" in str(curve)
 
 
+def linkage(crank: float, coupler: float, rocker: float) -> ds.Model:
+    """Four bars by the ends of crank and rocker, on a ground of length 4."""
+    model = ds.Model("linkage")
+    x, y, v, w = model.variables("x y v w")
+    model.equation(x * model.der(y) - y * model.der(x) - 1, name="motor")
+    model.equation(x**2 + y**2 - crank**2, name="crank")
+    model.equation((v - 4) ** 2 + w**2 - rocker**2, name="rocker")
+    model.equation((v - x) ** 2 + (w - y) ** 2 - coupler**2, name="coupler")
+    return model
+
+
+def test_a_linkage_at_the_limit_of_grashof_has_a_change_point() -> None:
+    # 2 + 5 = 4 + 3: stretched out, crank and coupler are as long as ground and rocker.
+    _, limit = ds.solution_sets(linkage(2.0, 5.0, 3.0))
+    assert [dict(point) for point in limit.points] == [
+        pytest.approx({"x": 2.0, "y": 0.0, "v": 7.0, "w": 0.0}, abs=1e-6)
+    ]
+    assert limit.singular is not None
+    assert (limit.ranks, limit.singular.generic_rank) == ((2,), 3)
+    _, regular = ds.solution_sets(linkage(1.0, 3.5, 3.0))
+    assert regular.points == ()
+
+
+def test_angles_on_which_nothing_depends_are_circles() -> None:
+    # The ends of five bars follow from their angles, whatever they are: the product of five circles.
+    (bars,) = ds.solution_sets("five-pendula")
+    assert bars.decomposition is not None
+    assert [(part.dimension, part.degree) for part in bars.decomposition.components] == [(5, 2**5)]
+
+
 def test_a_bar_of_no_length_is_where_three_curves_meet() -> None:
     # With the crank at 0, l sin(angle) = 0 and x = l_1 + l cos(angle), where l may change: the line of a bar
     # on either side, and the circle of all angles of a bar without length.
@@ -527,6 +593,9 @@ def test_what_is_no_polynomial_has_no_solution_set() -> None:
         (lambda: ds.solution_sets("pendulum", fixed={"z": 1.0}), "no unknown z"),
         (lambda: ds.solution_sets("pendulum", fixed={"der(x, 5)": 1.0}), "follows from lower derivatives"),
         (lambda: ds.solution_sets("pendulum", seed=-1), "seed must be"),
+        (lambda: ds.solution_sets("simple"), "of a model; a problem has no equations"),
+        (lambda: ds.solution_sets("pendulum", t0=math.nan), "t0 must be finite"),
+        (lambda: ds.initial("pendulum", every=True, t0=math.inf), "t0 must be finite"),
     ],
 )
 def test_solution_sets_refuse_what_they_cannot_use(call: Callable[[], Any], words: str) -> None:
@@ -539,3 +608,13 @@ def test_the_command_shows_singular_points(capsys: pytest.CaptureFixture[str]) -
     shown = capsys.readouterr().out
     assert "dimension 1, degree 4" in shown
     assert "0 singular points" in shown
+
+
+def test_the_command_simplifies_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["initial", "slider-crank-2d", "--simplify", "--every"]) == 0
+    shown = capsys.readouterr().out
+    # What is left of the model: two angles, the slider, a force, and one loop that is differentiated twice.
+    assert "bearing" not in shown
+    assert "2 solutions" in shown
+    assert main(["initial", "slider-crank-2d", "--simplify", "--fixed", "crank.w=1"]) == 2
+    assert "as crank.w = der(crank.phi); give that" in capsys.readouterr().err

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
+from dae_sdc.cli import main
 from dae_sdc.problems.models_modelica import DIRECTORY
 
 FILES = sorted(DIRECTORY.glob("*.mo"))
@@ -75,6 +76,76 @@ def test_from_the_command_line(tmp_path):
     done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert perf_counter() - began < 15.0
+
+
+DECAY = """
+connector Pin Real v; flow Real i; end Pin;
+model Resistor Pin p, n; parameter Real R = 1; equation p.v - n.v = R*p.i; p.i + n.i = 0; end Resistor;
+model Capacitor Pin p, n; parameter Real C = 1; Real v(start = 1, fixed = true);
+equation v = p.v - n.v; p.i = C*der(v); p.i + n.i = 0; end Capacitor;
+model Ground Pin p; equation p.v = 0; end Ground;
+model Decay
+  parameter Boolean slow = false;
+  parameter Real R = 2;
+  Resistor r(R = if slow then 10*R else R);
+  Capacitor c(C = 0.5);
+  Ground g;
+equation
+  connect(r.p, c.p); connect(r.n, c.n); connect(r.n, g.p);
+end Decay;
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "rate"),
+    [("", 1.0), ("c.C=0.25", 2.0), ("R=4", 0.5), ("slow=true", 0.1), ("r.R=8", 0.25), ("slow=true R=1", 0.2)],
+)
+def test_parameters_of_components_on_the_command_line(given, rate, tmp_path, capsys):
+    """v = exp(-t / (R C)); what depends on a parameter follows it."""
+    path, found = tmp_path / "decay.mo", tmp_path / "found.npz"
+    path.write_text(DECAY)
+    pairs = [word for pair in given.split() for word in ("--param", pair)]
+    assert main(["solve", str(path), "--rtol", "1e-9", "--out", str(found), *pairs]) == 0, (
+        capsys.readouterr().err
+    )
+    assert abs(ds.Solution.load(found).values("c.v")[-1] - np.exp(-rate)) < 1e-7
+
+
+@pytest.mark.parametrize("command", ["solve", "simplify", "structure", "reduce", "initial"])
+@pytest.mark.parametrize(
+    ("target", "given", "words"),
+    [
+        ("decay.mo", "c.R=1", "no parameter c.R; did you mean r.R?"),
+        ("decay.mo", "c.C=big", "parameter c.C must be a number; got 'big'"),
+        ("decay.mo", "=1", "takes NAME=VALUE"),
+        ("decay.mo", "c.C", "takes NAME=VALUE"),
+        ("decay.mo:Decays", "c.C=1", "no model Decays; did you mean Decay?"),
+        ("none.mo", "c.C=1", "none.mo cannot be read: No such file"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_one_line(
+    command, target, given, words, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "decay.mo").write_text(DECAY)
+    assert main([command, target, "--param", given]) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1
+
+
+def test_the_report_of_a_run_tells_how_many_unknowns_were_removed(tmp_path, capsys):
+    path = tmp_path / "m.mo"
+    for more, words in ((0, ""), (1, "and 1 unknown that they tell"), (2, "and 2 unknowns that they tell")):
+        text = "".join(f" Real y{k} = {k + 2}*x;" for k in range(more))
+        path.write_text(f"model M Real x(start=1, fixed=true);{text} equation der(x) = -x; end M;")
+        assert main(["solve", str(path), "--rtol", "1e-6"]) == 0
+        said = capsys.readouterr().out
+        assert words in said and (more > 0) == ("they tell" in said)
+
+
+def test_a_parameter_of_a_model_that_is_no_number_is_refused():
+    with pytest.raises(ds.InputError, match="parameter L must be a number; got 'big'"):
+        ds.structure("pendulum", params={"L": "big"})
 
 
 # --- broken files ---------------------------------------------------------------------------------------

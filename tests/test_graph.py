@@ -416,3 +416,11 @@ def test_signs_numbers_and_roots_meet_in_any_order(text: str) -> None:
     problem = model.problem()
     value = problem.eval_f(problem.state([0.3]), problem.state([0.0]), 0.0)
     assert value[0] == pytest.approx(-float(expression.subs(x, 0.3)), rel=1e-14)
+
+
+def test_a_constant_times_its_negative() -> None:
+    graph = Graph()
+    pi = node_of(graph, sp.pi)
+    minus = graph.neg(pi)
+    assert graph.mul(pi, minus) == graph.mul(minus, pi) == graph.neg(graph.integer_power(pi, 2))
+    assert graph.mul(minus, minus) == graph.integer_power(pi, 2)

@@ -216,6 +216,41 @@ def test_what_is_violated_is_named_with_its_amount() -> None:
     assert found.values["x"] == pytest.approx(1.0, abs=1e-12)
 
 
+def test_no_more_equations_are_violated_than_given_values_contradict_each_other() -> None:
+    found = ds.initial("slider-crank-2d", restarts=0)
+    # Two degrees of freedom take the angle of the crank and its rate; those of rod and slider are too many.
+    assert [change.name for change in found.changed] == ["rod.phi", "slider.s"]
+    assert len(found.violated) == 2
+    model = ds.Model("copies")
+    a, b, c, d, e = model.variables("a b c d e", start=[0.3, None, None, None, 0.5])
+    model.equation(model.der(a) + d, name="rate")
+    for number, (one, other) in enumerate([(a, b), (b, c), (c, d)]):
+        model.equation(one - other, name=f"copy {number}")
+    model.equation(100 * e - 100 * d * d, name="square")
+    (only,) = ds.initial(model).violated
+    # The largest one takes the least change: 100 (0.5 - 0.09).
+    assert (only.equation, only.residual) == ("square", pytest.approx(41.0))
+
+
+def test_the_solution_on_the_side_of_the_guess_is_taken() -> None:
+    found = ds.initial("slider-crank-3d", restarts=0)
+    # The rod of length 0.3 from the crank, 0.1 long at 0.3 rad, to the height 0.12; the guess is 0.28.
+    across, up = 0.1 * math.cos(0.3), 0.12 - 0.1 * math.sin(0.3)
+    assert found.values["slider.s"] == pytest.approx(math.sqrt(0.09 - across**2 - up**2), abs=1e-12)
+
+
+def test_whole_turns_of_angles_are_no_other_solutions() -> None:
+    sides = [math.cos(one["rod.phi"]) for one in ds.initial("slider-crank-2d").solutions]
+    assert len({round(side, 6) for side in sides}) == len(sides)
+    # Algebra finds two.
+    assert len(ds.initial("robot-arm").solutions) == len(ds.initial("robot-arm", every=True).solutions)
+
+
+def test_a_start_far_away_is_followed_to_all_digits() -> None:
+    # The rates of the capacitors follow from the voltages, by linear equations whose factors are 1e-6.
+    assert len(ds.initial("transistor-amplifier").solutions) == 1
+
+
 def test_a_free_value_for_which_nothing_was_given_is_told() -> None:
     found = ds.initial(pendulum(x=1.0, y=0.0))
     assert found.guessed == ("der(y)",)

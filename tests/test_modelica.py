@@ -127,6 +127,24 @@ EXPRESSIONS: list[tuple[str, Callable[[float, float], float]]] = [
         lambda x, y: 2 + 5 * x + y,
     ),
     ("Modelica.Math.Vectors.interpolate({0, 1, 2}, {0, 1, 4}, x + 0.8)", lambda x, y: 1 + 3 * (x - 0.2)),
+    ("if (x > 0) == (y > 0) then x else 3*y", lambda x, y: 3 * y),
+    ("if (x > 0) <> (y > 0) then x else 3*y", lambda x, y: x),
+    (
+        "Modelica.Units.Conversions.from_deg(90*x) + Modelica.SIunits.Conversions.to_deg(y)",
+        lambda x, y: math.radians(90 * x) + math.degrees(y),
+    ),
+    (
+        "Modelica.Units.Conversions.from_rpm(60*x) - Modelica.Units.Conversions.to_rpm(y)",
+        lambda x, y: 2 * math.pi * x - y * 60 / (2 * math.pi),
+    ),
+    (
+        "Modelica.Units.Conversions.from_degC(x)*Modelica.Units.Conversions.to_degC(y)",
+        lambda x, y: (x + 273.15) * (y - 273.15),
+    ),
+    (
+        "Modelica.Units.Conversions.from_bar(x) + Modelica.Units.Conversions.to_bar(y)",
+        lambda x, y: 1e5 * x + 1e-5 * y,
+    ),
     ("-(x - y)*(-2) - (-(x))", lambda x, y: 2 * (x - y) + x),
     ("x/* a comment */ + y // another", lambda x, y: x + y),
 ]
@@ -584,6 +602,65 @@ def test_a_flat_text_with_elements_one_by_one_is_understood() -> None:
     assert found.name == "Crane.Whole"
 
 
+def test_classes_of_a_flat_text_are_found_by_names_with_dots() -> None:
+    found = read(
+        """
+        function Lib.Math.cubic input Real x; input Real k = 1; output Real y;
+        algorithm y := k*x^3; end Lib.Math.cubic;
+        type Lib.Units.Length = Real(unit = "m");
+        package Lib.Other function square input Real x; output Real y; algorithm y := x^2;
+          end square; end Lib.Other;
+        class Flat
+          Lib.Units.Length a.x(start = 1, fixed = true), a.y;
+        equation
+          der(a.x) = -Lib.Math.cubic(a.x, k = 2);
+          a.y = Lib.Other.square(a.x);
+        end Flat;
+        """
+    )
+    m = ds.Model("flat")
+    x = m.variable("a.x", 1, fixed=True, unit="m")
+    y = m.variable("a.y", unit="m")
+    m.equations(m.der(x) + 2 * x**3, y - x**2)
+    assert_same(found, m)
+
+
+def test_initial_equations_are_chosen_by_truths_and_repeated_by_loops() -> None:
+    text = """
+        model M
+          parameter Boolean steady = true;
+          Real x[2, 2], y;
+        initial equation
+          for i in 1:2 loop for k in 1:2 loop x[i, k] = 10*i + k; end for; end for;
+          if steady then der(y) = 0; else y = 3; end if;
+        equation der(x) = -x; der(y) = 1 - y;
+        end M;
+        """
+    model, other = read(text), read(text, parameters={"steady": False})
+    for i, k in ((1, 1), (1, 2), (2, 1), (2, 2)):
+        assert model.variables_by_name[f"x[{i}_{k}]"].start == {0: 10 * i + k}
+    assert model.variables_by_name["y"].start == {1: 0} and model.variables_by_name["y"].fixed == {1}
+    assert other.variables_by_name["y"].start == {0: 3} and other.variables_by_name["y"].fixed == {0}
+
+
+def test_parameters_that_are_enumerations_are_passed_over() -> None:
+    found = read(
+        """
+        class Flat
+          parameter enumeration(never "not at all", avoid, default, prefer, always) a.s = StateSelect.default;
+          final parameter StateSelect s = StateSelect.prefer "priority";
+          Real x(start = 1, stateSelect = s);
+        equation
+          der(x) = -x;
+        end Flat;
+        """
+    )
+    m = ds.Model("flat")
+    x = m.variable("x", 1)
+    m.equation(m.der(x) + x)
+    assert_same(found, m)
+
+
 def test_a_class_is_chosen_by_name(tmp_path: Path) -> None:
     text = """
         package P model A Real x = 1; end A; model B Real y = 2; end B; end P;
@@ -704,6 +781,33 @@ def test_values_of_parameters_are_checked() -> None:
         ({"n": 2.5}, "must be an integer"),
         ({"mass": math.inf}, "must be finite"),
         ({"mass": "3"}, "must be a number"),
+        ({"mass": True}, "m.mo:2: the value of mass must be a number"),
     ):
         with pytest.raises(InputError, match=words):
             read(text, parameters=given)
+
+
+def test_values_of_parameters_are_within_their_limits() -> None:
+    text = """model M
+        parameter Integer n(min=2) = 3;
+        parameter Real low = 1, a(min=low, max=5) = 2;
+        Real x[n](each start=a);
+        equation der(x) = -x;
+        end M;"""
+    assert len(read(text, parameters={"n": 2, "a": 5}).names) == 2
+    for given, words in (
+        ({"n": 1}, "m.mo:2: the parameter n is 1, below its min 2"),
+        ({"a": 5.5}, "m.mo:3: the parameter a is 5.5, above its max 5"),
+        ({"low": 3}, "m.mo:3: the parameter a is 2, below its min 3"),
+    ):
+        with pytest.raises(InputError, match=words):
+            read(text, parameters=given)
+
+
+def test_truths_are_given_as_truths_or_as_numbers() -> None:
+    text = "model M parameter Boolean on = true; Real x; equation x = if on then 1 else 2; end M;"
+    for given, value in ((True, 1), (1, 1), (1.0, 1), (False, 2), (0, 2)):
+        model = read(text, parameters={"on": given})
+        assert residuals(model) == pytest.approx([value_of(Leaf("u", 0, 0), model, 0) - value])
+    with pytest.raises(InputError, match=r"m.mo:\d+: the value of on must be true or false; got 2"):
+        read(text, parameters={"on": 2})

@@ -49,6 +49,10 @@ REFUSED: list[tuple[str, int, str]] = [
     (model("\nBoolean b;"), 2, "b is a variable of type Boolean"),
     (model('\nparameter String s = "a";'), 2, "s is a String"),
     (model("\ntype E = enumeration(a, b); E e;"), 2, "enumerations are not understood"),
+    (model("\nenumeration(a, b) e;"), 2, "enumerations are not understood"),
+    (model("parameter\nenumeration(a b) e = a;"), 2, ") is missing behind the names of an enumeration"),
+    (model("parameter\nStateSelect s; Real x(min=s) = 1;"), 2, "s is an enumeration"),
+    (model("\nStateSelect s; Real x = 1;"), 2, "s is a variable of type enumeration"),
     (function('\nexternal "C";'), 2, "external functions"),
     (function("algorithm\nwhile x > 1 loop y := x; end while;"), 2, "while is not understood"),
     (function("algorithm\nif x > 1 then y := x; end if;"), 2, "if in the algorithm of f"),
@@ -275,7 +279,8 @@ def test_a_class_that_is_not_there_is_refused() -> None:
         "package P model Pump Real x = 1; end Pump; end P; package Q model Pump Real y = 1; end Pump; end Q;"
     )
     for name, words in (
-        ("Pumpe", "did you mean .[.]Pump"),
+        ("Pumpe", "did you mean Pump"),
+        ("P.Pum", "did you mean P.Pump"),
         ("Zzz", "there is P.Pump, Q.Pump"),
         ("Pump", "several models"),
     ):

@@ -147,6 +147,12 @@ def test_the_message_about_an_unknown_name_holds_the_name_and_all_known_ones(
     assert text.lower().endswith("available: " + ", ".join(sorted(known)))
 
 
+def test_the_message_about_an_unknown_name_does_not_list_thousands() -> None:
+    text = unknown("name", "x1O7", [f"x{k}" for k in range(1000)])
+    assert text.startswith("unknown name 'x1O7'; did you mean 'x1") and "x0, x1, x10, " in text
+    assert len(text) < 1000 and text.endswith(" and 940 more")
+
+
 def test_names_that_differ_in_case_or_underscores_are_told_the_right_spelling() -> None:
     for wrong, right in (("one_transistor", "one-transistor"), ("Pendulum", "pendulum")):
         with pytest.raises(InputError, match=f"did you mean '{right}'"):

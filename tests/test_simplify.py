@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -240,6 +241,13 @@ def test_saved_and_read(tmp_path: Path) -> None:
     assert "torque" in picture.read_text()
     with pytest.raises(InputError, match="no unknown 'torqe'; did you mean 'torque'"):
         ds.plot("linear", path, tmp_path / "motor.svg", ["torqe"])
+
+
+def test_a_solution_goes_to_another_process_with_all_unknowns() -> None:
+    done = ds.solve("slider-crank-2d", rtol=1e-6, t_end=0.2)
+    there = pickle.loads(pickle.dumps(done))
+    for name in (*done.all_names, "der(crank.w)"):
+        assert np.array_equal(there.values(name), done.values(name))
 
 
 def test_names_without_simplification() -> None:

@@ -440,6 +440,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if marks:
             self._look(found, made, marks)
         recent.append(made)
+        if len(recent) >= FEW and dt < recent[-FEW].dt and dt < COLLAPSED * self._longest():
+            self._creep()
 
     # Zeros of determinants
 
@@ -523,6 +525,17 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         deficiency = found.deficiency(at, ahead(s), [part.start], TINY)
         if deficiency is not None and self._is_credible(last, ahead, s, at):
             self._report(Passage(last.t + s, deficiency))
+
+    def _creep(self) -> None:
+        """Look ahead where accepted steps become ever smaller: a solution turns aside before such a point."""
+        sizes = [made.dt for made in self._recent][-FEW:]
+        last = self._tip()
+        if last is None or not all(one > other for one, other in pairwise(sizes)):
+            return
+        near = self._ahead(last)
+        point = None if near is None else self._passage(last, *near)
+        if point is not None and point.t - last.t < self._longest():
+            self._report(point)
 
     # What is said
 

@@ -25,8 +25,14 @@ MOVED = 1e-9
 APART = 1e-4
 """Difference of two solutions, in units of the sizes of the values, that makes them two."""
 
+SAME_TERMS = 1e-7
+"""Difference of an equation at two points, relative to 1 + the size of its terms, that is none."""
+
 DEPENDENT = 1e-8
 """What a column adds to those before it, relative to its size, below which it adds nothing."""
+
+STILL = 1e-5
+"""Part of a derivative in changes that no equation notices, below which it does not change."""
 
 LARGEST = 800
 """Number of values up to which ranks are found, and other solutions looked for."""
@@ -348,6 +354,7 @@ class Solver:
         self.small = small
         self.restarts = (RESTARTS if small else 0) if restarts is None else restarts
         self._random = np.random.default_rng(seed)
+        self._general = np.random.default_rng([seed, 1]).standard_normal(len(system.jets))
         self._failure: tuple[Projection, npt.NDArray[np.int64], Vector] | None = None
         self.together = self._restarted = False
 
@@ -548,12 +555,17 @@ class Solver:
         values = np.linalg.svd(matrix / np.where(sizes > 0.0, sizes, 1.0), compute_uv=False)
         return int((values > self._negligible).sum())
 
-    def determined(self, x: Vector, jet: int) -> bool:
-        """Whether a derivative follows from the undifferentiated unknowns."""
+    def determined(self, x: Vector) -> Booleans:
+        """Which derivatives follow from the undifferentiated unknowns, shape (jets,)."""
         columns = np.array([k > 0 for _, k in self.system.jets])
-        rest = columns.copy()
-        rest[jet] = False
-        return self._rank(x, columns) > self._rank(x, rest)
+        matrix = self._scaled(x)[:, columns]
+        found = np.zeros(columns.size, dtype=bool)
+        sizes = np.linalg.norm(matrix, axis=0)
+        if np.isfinite(sizes).all():
+            _, values, right = np.linalg.svd(matrix / np.where(sizes > 0.0, sizes, 1.0))
+            rank = int((values > self._negligible).sum())
+            found[columns] = np.linalg.norm(right[rank:], axis=0) <= STILL
+        return found
 
     def others(self, x: Vector, free: npt.NDArray[np.int64]) -> list[Vector]:
         """Further solutions with the same free values, from random starts; nearest first."""
@@ -568,14 +580,29 @@ class Solver:
             start[held] = x[held]
             way = self._at_once if self.together else self._by_stages
             other = way(start, held, 1.0 / given.sizes)
+            if other is not None:  # far from its start, the nearest point is not what matters
+                other = way(other, held, 1.0 / given.sizes)
             if other is None or len(found) >= MOST_SOLUTIONS:
                 continue
             size = (given.sizes + np.abs(x))[own]
-            new = all(float(np.abs((other - one)[own] / size).max()) > APART for one in (x, *found))
+            new = all(
+                float(np.abs((other - one)[own] / size).max()) > APART and not self._turned(one, other)
+                for one in (x, *found)
+            )
             # Where the equations leave more free there than here, it is no solution of its own.
             if new and self._rank(other, ~held) == int((~held).sum()):
                 found.append(other)
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
+
+    def _turned(self, one: Vector, other: Vector) -> bool:
+        """Whether two solutions differ by what no equation depends on anywhere, as whole turns of angles."""
+        given, shift = self.given, other - one
+        shift[np.abs(shift) <= APART * (given.sizes + np.abs(one))] = 0.0
+        general = one + given.sizes * self._general
+        with np.errstate(all="ignore"):
+            difference = self.system.values(general + shift) - self.system.values(general)
+            scale = 1.0 + np.asarray(abs(self.system.jacobian(general)) @ (np.abs(general) + np.abs(shift)))
+        return bool((np.abs(difference) <= SAME_TERMS * scale.ravel()).all())
 
     # --- what was wrong -------------------------------------------------------------------------------------
 
@@ -592,16 +619,7 @@ class Solver:
             if found is None:
                 break
             change, kept = found
-            # The others are met exactly, without what they are not to blame for.
-            better = project(
-                point + change,
-                lambda y, kept=kept: system.values(y)[kept],
-                lambda y, kept=kept: system.jacobian(y)[kept],
-                weights=1.0 / given.sizes,
-                fixed=given.known,
-                tolerance=system.tolerance,
-                most_iterations=PATIENCE,
-            )
+            better = self._met(np.flatnonzero(kept), point + change)
             if not np.isfinite(better.after).all():
                 break
             point = better.x
@@ -611,6 +629,18 @@ class Solver:
         scale = 1.0 + np.asarray(abs(system.jacobian(point)) @ np.abs(point)).ravel()
         wrong = np.flatnonzero(~(np.abs(values) <= 10.0 * system.tolerance * scale))
         return [Violation(system.row_names[i], float(values[i]), float(scale[i])) for i in wrong]
+
+    def _met(self, rows: npt.NDArray[np.int64], point: Vector) -> Projection:
+        """Some of the equations, met with the given values as they are."""
+        return project(
+            point,
+            lambda y: self.system.values(y)[rows],
+            lambda y: self.system.jacobian(y)[rows],
+            weights=1.0 / self.given.sizes,
+            fixed=self.given.known,
+            tolerance=self.system.tolerance,
+            most_iterations=PATIENCE,
+        )
 
     def changes(self, x: Vector) -> list[Change]:
         """Given values that are others now."""

@@ -131,6 +131,7 @@ class EveryStart:
         self._directions = self._random.standard_normal((3, given.point.size))
         self._records: dict[tuple[tuple[int, ...], tuple[int, ...]], SolvedBlock] = {}
         self._parts: dict[tuple[int, ...], Part] = {}
+        self._least: dict[tuple[int, ...], Vector] = {}
         self._blocks: dict[tuple[int, ...], tuple[list[_Block], list[int]]] = {}
         self._expanded: dict[
             tuple[tuple[int, ...], bytes], list[tuple[Vector, tuple[int, ...], tuple[SingularStart, ...]]]
@@ -314,8 +315,22 @@ class EveryStart:
             ended=ended,
         )
 
+    def _violation(self, part: Part, x: Vector) -> float:
+        """Largest violation of an equation; in an equation of small terms, in units of these."""
+        key = tuple(part.rows)
+        if key not in self._least:
+            used = part.depends.tolist()
+            slopes = abs(
+                part.dense(self._generic, used)
+                if len(key) < LARGEST
+                else part.jacobian(self._generic)[:, used]
+            )
+            size = slopes @ self.given.sizes[used]
+            self._least[key] = np.where((size > 0.0) & (size < 1.0), size, 1.0)
+        return part.violation(x, self._least[key])
+
     def _holds(self, part: Part, x: Vector) -> bool:
-        if part.violation(x) <= 10.0 * self.system.tolerance:
+        if self._violation(part, x) <= 10.0 * self.system.tolerance:
             return True
         held = [self.system.jet_names[j] for j in part.depends if self.given.fixed[j]]
         found = part.values(x)
@@ -477,7 +492,7 @@ class EveryStart:
         what = listed([self.system.row_names[i] for i in block.part.rows])
         known = [j for j in np.setdiff1d(block.part.depends, block.cols).tolist()]
         held = [j for j in known if self.given.fixed[j]]
-        shown = [f"{self.system.jet_names[j]} = {x[j]:.6g}" for j in (held or known)[:4]]
+        shown = [f"{self.system.jet_names[j]} = {x[j]:.10g}" for j in (held or known)[:4]]
         at = f" with {', '.join(shown)}" if shown else ""
         many = {0: "and no complex one", 1: "but a complex one"}.get(count, f"but {count} complex ones")
         if kind != "polynomial":
@@ -501,14 +516,9 @@ class EveryStart:
                 matrix = block.part.dense(whole, block.cols.tolist())
                 if not np.isfinite(matrix).all():
                     return []
-                rows = np.abs(matrix).max(axis=1)
-                rows[rows == 0.0] = 1.0
-                matrix = matrix / rows[:, None]
-                columns = np.abs(matrix).max(axis=0, initial=0.0)
-                columns[columns == 0.0] = 1.0
-                change = np.linalg.lstsq(matrix / columns, rhs / rows, rcond=1e-13)[0] / columns
+                change = _least_step(matrix, rhs, 1e-13)
             whole[block.cols] += change
-        fits = block.part.violation(whole) <= 10.0 * self.system.tolerance
+        fits = self._violation(block.part, whole) <= 10.0 * self.system.tolerance
         return [whole[block.cols]] if fits else []
 
     def _short_of_rank(self, group: Group, part: Part, own: list[int], start: _Start) -> list[_Start]:
@@ -525,7 +535,7 @@ class EveryStart:
         rank = self._rank(part, group.jets, whole)
         if rank == len(group.rows):  # only the values that are fixed make it short
             return [_Start(whole, chosen)] if self._holds(part, whole) else []
-        fits = part.violation(whole) <= NEARLY
+        fits = self._violation(part, whole) <= NEARLY
         told = self._told(group, whole, rank, "" if fits else "no solution there")
         if fits:
             return [_Start(whole, chosen, (told,))]
@@ -563,33 +573,31 @@ class EveryStart:
             if branch.constant is not None:
                 continue
             workers = self.workers if branch.paths >= FEW_PATHS else 1
-            roots = solve_polynomials(branch.system, seed=self.seed, workers=workers, comm=self.comm)
-            defined = branch.defined(roots.solutions)
+            # In units of their scales, in which solutions near each other are told apart, however small.
+            system, scales = branch.scaled
+            roots = solve_polynomials(system, seed=self.seed, workers=workers, comm=self.comm)
+            solutions = roots.solutions * scales
+            sizes = branch.sizes(self.given.sizes[block.cols])
+            defined = branch.defined(solutions)
             real = defined & roots.is_real
             counts["paths"] += roots.paths
             counts["lost"] += roots.failed
             counts["complex"] += int((defined & ~real).sum())
             doubtful |= bool(roots.singular.any())
-            for values in branch.unknowns(roots.solutions[real].real, near):
-                polished = self._polished(block, x, values)
+            for values in branch.unknowns(solutions[real].real, near):
+                polished = self._polished(block, x, values, sizes)
                 if polished is not None:
-                    self._add(found, polished, block.cols, SAME)
+                    _add(found, polished, sizes, SAME)
         if not found and doubtful:
             # Solutions that fill a curve: any real point of it will do.
             found = self._by_newton(block, x, starts=0)
         return found
 
-    def _add(self, found: list[Vector], values: Vector, cols: Integers, apart: float = APART) -> None:
-        """Add a solution unless it is there."""
-        size = self.given.sizes[cols] + np.abs(values)
-        if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
-            found.append(values)
-
-    def _polished(self, block: _Block, x: Vector, values: Vector) -> Vector | None:
+    def _polished(self, block: _Block, x: Vector, values: Vector, sizes: Vector) -> Vector | None:
         """A solution of the equations as they are written near one of the polynomials, or None."""
         part, whole = block.part, x.copy()
         whole[block.cols] = values
-        best, least = values, part.violation(whole)
+        best, least = values, self._violation(part, whole)
         if least > NEARLY:
             return None
         with np.errstate(all="ignore"):
@@ -598,10 +606,10 @@ class EveryStart:
                 rhs = -part.values(whole)
                 if not (np.isfinite(matrix).all() and np.isfinite(rhs).all()):
                     break
-                whole[block.cols] += np.linalg.lstsq(matrix, rhs, rcond=1e-12)[0]
-                size = self.given.sizes[block.cols] + np.abs(values)
+                whole[block.cols] += _least_step(matrix, rhs, 1e-12)
+                size = sizes + np.abs(values)
                 moved = float(np.max(np.abs(whole[block.cols] - values) / size, initial=0.0))
-                left = part.violation(whole)
+                left = self._violation(part, whole)
                 if moved > APART or left >= least:
                     break
                 best, least = whole[block.cols].copy(), left
@@ -640,10 +648,28 @@ class EveryStart:
             for j, unit in units.items():
                 values[j] = float(nearest_angle(values[j], float(x[cols][j]), unit))
             if attempt == 0 or not self._is_singular(block, x, values):
-                self._add(found, values, cols)
+                _add(found, values, sizes, APART)
             if len(found) == MOST_FOUND:
                 break
         return found
+
+
+def _add(found: list[Vector], values: Vector, sizes: Vector, apart: float) -> None:
+    """Add a solution unless it is there."""
+    size = sizes + np.abs(values)
+    if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
+        found.append(values)
+
+
+def _least_step(matrix: npt.NDArray[np.float64], rhs: Vector, least: float) -> Vector:
+    """The shortest solution of linear equations, in units of the largest entries of rows and columns."""
+    rows = np.abs(matrix).max(axis=1, initial=0.0)
+    rows[rows == 0.0] = 1.0
+    scaled = matrix / rows[:, None]
+    columns = np.abs(scaled).max(axis=0, initial=0.0)
+    columns[columns == 0.0] = 1.0
+    found: Vector = np.linalg.lstsq(scaled / columns, rhs / rows, rcond=least)[0] / columns
+    return found
 
 
 def _pivots(matrix: npt.NDArray[np.float64], least: Sequence[float] = PIVOTS) -> list[int]:

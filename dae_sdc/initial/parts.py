@@ -105,12 +105,12 @@ class Part:
         found[..., at, of] = self.system.run(self._programs[1], x)[entries].T
         return found
 
-    def violation(self, x: Vector) -> float:
-        """Largest violation of an equation, relative to 1 + the size of its terms; infinite if undefined."""
+    def violation(self, x: Vector, least: npt.ArrayLike = 1.0) -> float:
+        """Largest violation of an equation, relative to ``least`` + the size of its terms; or infinite."""
         found = self.values(x)
         used = self.depends.tolist()
         sizes = abs(self.dense(x, used) if len(self.rows) < _MANY else self.jacobian(x)[:, used])
-        scale = 1.0 + sizes @ np.abs(x[used])
+        scale = least + sizes @ np.abs(x[used])
         worst = float(np.max(np.abs(found) / scale, initial=0.0))
         return worst if np.isfinite(worst) else np.inf
 

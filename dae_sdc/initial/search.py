@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,14 @@ def _numbers(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
     for name, value in found.items():
         if not np.isfinite(value):
             raise InputError(f"{what} {name} must be finite; got {value}")
+    return found
+
+
+def _time(interval: Sequence[float], t0: Any) -> float:
+    """The time that is given, or the start of an interval."""
+    found = float(interval[0]) if t0 is None else require_number("t0", t0)
+    if not np.isfinite(found):
+        raise InputError(f"t0 must be finite; got {found}")
     return found
 
 
@@ -75,7 +83,8 @@ def _solved(
     if whole:
         # Derivatives that are not determined would be so if the equations were differentiated once more.
         place = {name: number for number, name in enumerate(system.jet_names)}
-        du[[not solver.determined(x, place[_rate(name)]) for name in names]] = np.nan
+        determined = solver.determined(x)
+        du[[not determined[place[_rate(name)]] for name in names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
     guessed = tuple(system.jet_names[j] for j in left if not given.known[j])
     if guessed:
@@ -182,7 +191,7 @@ def initial_of_model(
     fixed, guesses, t0, seed, restarts, every, workers, comm
         See there.
     """
-    time = float(model.interval[0]) if t0 is None else require_number("t0", t0)
+    time = _time(model.interval, t0)
     system = ModelJets(model, time)
     own = system.model
     known = {
@@ -246,7 +255,7 @@ def sets_of_model(
     fixed, t0, seed, workers
         See there.
     """
-    time = float(model.interval[0]) if t0 is None else require_number("t0", t0)
+    time = _time(model.interval, t0)
     system = ModelJets(model, time)
     index = {name: j for j, name in enumerate(system.model.names)}
     known: dict[int, float] = {}
@@ -279,7 +288,7 @@ def initial_of_problem(
     fixed, guesses, t0, seed, restarts
         See there.
     """
-    time = float(problem.interval[0]) if t0 is None else require_number("t0", t0)
+    time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
     point, known = _guesses(problem, u0, time)
     values, chosen = _split(fixed)

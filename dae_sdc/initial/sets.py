@@ -152,7 +152,7 @@ def _sets(
         leaf_values(system, x),
     )
     try:
-        branches = list(reader.branches())
+        branches = list(reader.branches(isolated=False))
     except NotPolynomialError as why:
         return [SolutionSet(**said, reason=f"no polynomials: {why}")]
     return [_decomposed(branch, names, said, seed, workers) for branch in branches if branch.constant is None]

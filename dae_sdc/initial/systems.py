@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -88,13 +89,30 @@ class Polynomials:
         """Product of the degrees of the polynomials: number of paths of the homotopy."""
         return math.prod(self.system.degrees.tolist())
 
+    @cached_property
+    def scaled(self) -> tuple[PolynomialSystem, Vector]:
+        """The system in variables in units of scales, and these; see :meth:`PolynomialSystem.scaled`."""
+        return self.system.scaled()
+
     def defined(self, points: Complexes) -> npt.NDArray[np.bool_]:
         """Whether no denominator vanishes at points of shape (p, variables)."""
         if self.denominators is None:
             return np.ones(len(points), dtype=np.bool_)
-        sizes = 1.0 + np.abs(points).max(axis=1, initial=0.0)
-        high = sizes[:, None] ** self.denominators.degrees
-        found: npt.NDArray[np.bool_] = (np.abs(self.denominators.values(points)) > 1e-9 * high).all(axis=1)
+        scales, given = self.scaled[1], self.denominators
+        scaled = given.coefficients * np.prod(scales ** given.exponents.astype(np.float64), axis=1)
+        scaled = scaled / np.abs(scaled).max(axis=1, keepdims=True)
+        x = points / scales
+        high = (1.0 + np.abs(x).max(axis=1, initial=0.0))[:, None] ** given.degrees
+        values = PolynomialSystem(scaled, given.exponents).values(x)
+        found: npt.NDArray[np.bool_] = (np.abs(values) > 1e-9 * high).all(axis=1)
+        return found
+
+    def sizes(self, usual: Vector) -> Vector:
+        """Sizes of the unknowns, shape (unknowns,): those given, or the scales of their variables if less."""
+        found = usual.copy()
+        for (kind, j), scale in zip(self.places, self.scaled[1], strict=True):
+            if kind == "value":
+                found[j] = min(found[j], scale)
         return found
 
     def unknowns(self, points: npt.ArrayLike, near: Vector) -> Vector:
@@ -305,8 +323,13 @@ class Reader:
 
     # --- reading --------------------------------------------------------------------------------------------
 
-    def branches(self) -> Iterator[Polynomials]:
+    def branches(self, isolated: bool = True) -> Iterator[Polynomials]:
         """The equations as polynomials, once for each combination of branches.
+
+        Parameters
+        ----------
+        isolated : bool
+            Whether unknowns on which no equation depends are refused: with these no solution is isolated.
 
         Raises
         ------
@@ -318,7 +341,7 @@ class Reader:
         while open_choices:
             self._choices = open_choices.pop()
             try:
-                found = self._polynomials()
+                found = self._polynomials(isolated)
             except _UndecidedError as undecided:
                 open_choices += [
                     {**self._choices, undecided.node: option} for option in reversed(undecided.options)
@@ -332,7 +355,7 @@ class Reader:
     def _reset(self) -> None:
         self._read, self._factors, self._roots_of = {}, [], []
 
-    def _polynomials(self) -> Polynomials:
+    def _polynomials(self, isolated: bool) -> Polynomials:
         gone = self._eliminate()
         self._units = self._find_units()
         self._reset()
@@ -361,7 +384,7 @@ class Reader:
         columns = {self._variable(*place): column for column, place in enumerate(places)}
         names = tuple(self._name(*place) for place in places)
         for variable, column in columns.items():
-            if variable not in used and constant is None:
+            if isolated and variable not in used and constant is None:
                 raise NotPolynomialError(f"nothing depends on {names[column]}")
         straight = {
             j: (

@@ -37,6 +37,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.model_bench import models, report as report_models
 from dae_sdc.run.peers import peers, report as report_peers
+from dae_sdc.run.polynomial_bench import polynomials, report as report_polynomials
 from dae_sdc.run.profile import profile, report as report_profile
 from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.scaling import report as report_scaling, scaling
@@ -255,7 +256,8 @@ def bench(
         :func:`dae_sdc.run.scaling.scaling`; "start": the first call in a fresh process, see
         :func:`dae_sdc.run.start_up.start`; "peers": tolerances from loose to tight, here and with solvers of
         other packages, see :func:`dae_sdc.run.peers.peers`; "testset": see
-        :func:`dae_sdc.run.testset.testset`; "models": see :func:`dae_sdc.run.model_bench.models`.
+        :func:`dae_sdc.run.testset.testset`; "models": see :func:`dae_sdc.run.model_bench.models`;
+        "polynomials": see :func:`dae_sdc.run.polynomial_bench.polynomials`.
     out : str or Path, optional
         File to save the result to.
     progress : bool
@@ -411,6 +413,7 @@ def _distance(first: NDArray[np.float64], second: NDArray[np.float64]) -> float:
 STUDIES: Mapping[str, Callable[..., Result]] = {
     **{"upstream": upstream, "work": work, "profile": profile, "size": size, "scaling": scaling},
     **{"start": start, "peers": peers, "testset": testset, "models": models},
+    "polynomials": polynomials,
 }
 
 
@@ -423,11 +426,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="upstream: against pySDC.projects.DAE; work: a step by problem, sweeper and backend; profile: "
         "its parts; size: many unknowns, and against IDA; scaling: on one and more ranks of MPI; start: the "
         "first call in a fresh process; peers: work and precision beside other packages; testset: digits and "
-        "work of the Test Set for IVP Solvers; models: from equations to checked solutions",
+        "work of the Test Set for IVP Solvers; models: from equations to checked solutions; polynomials: "
+        "systems whose solutions are known",
     )
     parser.add_argument("--problems", help="names of problems, separated by commas")
     parser.add_argument(
-        "--repetitions", type=int, help="runs of each kind in turn (5, for profile 25, for start and peers 3)"
+        "--repetitions",
+        type=int,
+        help="runs of each kind in turn (5, for profile 25, for start and peers 3, for polynomials 20)",
     )
     options.add(parser, "nodes qdelta sizes accuracies ranks rtols time-limit")
     parser.add_argument("--solutions", metavar="DIR", help="directory for the solutions of models")
@@ -467,7 +473,7 @@ def print_report(result: Result) -> None:
     """Print the table of a result of :func:`bench`."""
     reports = {"work": report_work, "profile": report_profile, "size": report_size, "scaling": report_scaling}
     reports |= {"start": report_start, "peers": report_peers, "testset": report_testset}
-    reports["models"] = report_models
+    reports |= {"models": report_models, "polynomials": report_polynomials}
     study = result.parameters["study"]
     if study in reports:
         print(reports[study](result))

@@ -19,6 +19,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.description import make_problem
 from dae_sdc.run.models import ModelLike, is_file, make_model
+from dae_sdc.run.simplify import simplify
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.model import Model
@@ -170,6 +171,8 @@ def solution_sets(
     A. J. Sommese, C. W. Wampler: The numerical solution of systems of polynomials, World Scientific, 2005.
     N. Mani: Symbolic-numeric analysis of DAEs, thesis, University of Western Ontario 2010.
     """
+    if _is_problem(model):
+        raise InputError("solution sets are those of a model; a problem has no equations to read")
     found = make_model(model, params)
     return sets_of_model(found, fixed=fixed, t0=t0, seed=_seed(seed), workers=_workers(workers))
 
@@ -211,7 +214,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
     parser.add_argument("--t0", type=float, help="time (the start of the interval)")
     parser.add_argument("--restarts", type=int, help="random starts for other solutions (12)")
-    options.add(parser, "param")
+    options.add(parser, "simplify param")
     parser.add_argument("--seed", type=int, default=0, help="seed of the random starts (0)")
     parser.add_argument("--every", action="store_true", help="look for all solutions, block by block")
     parser.add_argument(
@@ -234,10 +237,27 @@ def _values(option: str, pairs: list[str]) -> dict[str, float]:
     return found
 
 
-def _print_sets(args: argparse.Namespace, fixed: Mapping[str, float]) -> None:
-    params = options.parameters(args.param)
+def _simplified(model: str, params: Mapping[str, Any] | None, given: Iterable[str]) -> Model:
+    """A model without its trivial equations, which still has all that values are given for."""
+    found = simplify(model, params=params)
+    for name in given:
+        removed = found.map.get(found.original.unknown(name)[0])
+        if removed is not None:
+            raise InputError(
+                f"{name} is not in {found.model.name} once it is simplified, as {removed}; "
+                "give that, or leave --simplify away"
+            )
+    return found.model
+
+
+def _print_sets(
+    args: argparse.Namespace,
+    equations: ModelLike,
+    params: Mapping[str, Any] | None,
+    fixed: Mapping[str, float],
+) -> None:
     sets = solution_sets(
-        args.model, fixed=fixed, t0=args.t0, seed=args.seed, workers=args.workers, params=params
+        equations, fixed=fixed, t0=args.t0, seed=args.seed, workers=args.workers, params=params
     )
     for one in sets:
         print(one)
@@ -247,19 +267,23 @@ def _print_sets(args: argparse.Namespace, fixed: Mapping[str, float]) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc initial``."""
-    fixed = _values("fixed", args.fixed)
+    fixed, guesses = _values("fixed", args.fixed), _values("guess", args.guess)
+    params: dict[str, Any] | None = options.parameters(args.param)
+    equations: Any = args.model
+    if args.simplify:
+        equations, params = _simplified(args.model, params, [*fixed, *guesses]), None
     if args.singular:
-        _print_sets(args, fixed)
+        _print_sets(args, equations, params, fixed)
         if not args.every:
             return 0
     found = initial(
-        args.model,
+        equations,
         fixed=fixed,
-        guesses=_values("guess", args.guess),
+        guesses=guesses,
         t0=args.t0,
         seed=args.seed,
         restarts=args.restarts,
-        params=options.parameters(args.param),
+        params=params,
         every=args.every,
         workers=args.workers,
     )

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 
@@ -69,7 +69,7 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
     for name, value in given.items():
         if name not in found.parameters_by_name:
             raise InputError(unknown(f"parameter of model {found.name}", name, found.parameters_by_name))
-        found.parameters_by_name[name].value = float(value)
+        found.parameters_by_name[name].value = require_number(f"parameter {name}", value)
     return found
 
 

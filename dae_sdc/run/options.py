@@ -187,17 +187,18 @@ def settings(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def parameters(pairs: list[str]) -> dict[str, Any]:
-    """Parameters of a problem from "name=value" texts; numbers become numbers.
+    """Parameters of a problem from "name=value" texts; numbers, true and false become what they say.
 
     Raises
     ------
     InputError
-        For a text without an equals sign.
+        For a text without a name and an equals sign.
     """
     found: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
-        if not (equals and name.isidentifier()):
+        name = name.strip()
+        if not (equals and name):
             raise InputError(f"--param takes NAME=VALUE, for instance alpha=10; got '{pair}'")
         found[name] = _value(text)
     return found
@@ -209,4 +210,4 @@ def _value(text: str) -> Any:
             return convert(text)
         except ValueError:
             continue
-    return text
+    return {"true": True, "false": False}.get(text, text)

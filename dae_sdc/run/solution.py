@@ -129,13 +129,13 @@ class Solution:
             )
         return self.dense
 
-    def values(self, name: str) -> NDArray[np.float64]:
+    def values(self, name: Any) -> NDArray[np.float64]:
         """An unknown at the times :attr:`t`, by its name.
 
         Parameters
         ----------
-        name : str
-            Name of an unknown, "der(x)" for a derivative. Of a model that was simplified these are the
+        name : str or sympy.Symbol
+            An unknown, "der(x)" for a derivative. Of a model that was simplified these are the
             unknowns of the original one, those too that were eliminated.
 
         Returns
@@ -149,6 +149,7 @@ class Solution:
         InputError
             If there is no such unknown, or nothing tells it.
         """
+        name = str(name)  # of a symbol of the model
         if name in self.names:
             return self.u[:, self.names.index(name)].copy()
         if isinstance(self.unknowns, Unknowns):

@@ -796,8 +796,9 @@ def main(args: argparse.Namespace) -> int:
         print(f"  by {solution.parameters['sweeper']}, for {solution.parameters['chosen_for']}")
     for name, unit, value in zip(solution.names, solution.units, solution.u[-1], strict=True):
         print(f"  {name:<12} {value: .15e}  {unit}")
-    if solution.unknowns is not None:
-        print(f"  and {len(solution.unknowns.removed)} unknowns that they tell")
+    removed = len(solution.unknowns.removed) if solution.unknowns is not None else 0
+    if removed:
+        print(f"  and {removed} unknown{'s' if removed > 1 else ''} that they tell")
     if args.out:
         print(f"written to {args.out}")
     if solution.success and solution.message:

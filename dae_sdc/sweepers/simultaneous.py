@@ -59,6 +59,9 @@ ROUND_OFF = 1e-13
 LAZY = 1e-3
 """Contraction below which the Jacobian is kept for the next step."""
 
+FASTEST = 1e-4
+"""Least contraction that the last step foretells: a linear problem may have a corner in the next one."""
+
 
 class Basis(NamedTuple):
     """The eigenbasis of a collocation matrix A.
@@ -205,8 +208,8 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
     """Simplified Newton iterations from the guess; how they ended."""
     x = numbers(w)
     take_guess(w)
-    kappa, eta, before, rate = x[KAPPA], max(x[ETA], 1e-16) ** 0.8, 0.0, 0.0
-    status = SLOW
+    kappa, eta, before, rate = x[KAPPA], max(x[ETA], FASTEST) ** 0.8, 0.0, 0.0
+    status, first = SLOW, 0.0
     for k in range(MAXITER):
         x[ITERATIONS] = k + 1
         if not residuals(w, t0, h):
@@ -216,6 +219,8 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
             return UNDEFINED
         if k > 0:
             now = norm / before
+            if k == 1:
+                first = now
             rate = now if k == 1 else np.sqrt(now * rate)
             x[RATE] = rate
             if rate >= 0.99:
@@ -223,7 +228,8 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
                 break
             eta = rate / (1.0 - rate)
         if eta * norm <= kappa:
-            x[ETA] = eta
+            # What follows from other unknowns settles an iteration later, with a contraction of 0 then.
+            x[ETA] = max(eta, first / (1.0 - first))
             return SOLVED
         if k > 0 and eta * norm * rate ** (MAXITER - 1 - k) > kappa:
             break

@@ -274,7 +274,9 @@ class Expressions:
             if a == self._minus_one:
                 return self.neg(b)
             if op[b] is Op.NEG:
-                return self._mul(self.neg(a), args[b][0])
+                if isinstance(numbers[a], Fraction):
+                    return self._mul(self.neg(a), args[b][0])
+                return self.neg(self._mul(a, args[b][0]))
         elif op[a] is Op.NEG:
             return self.neg(self._mul(args[a][0], b))
         elif op[b] is Op.NEG:

@@ -344,10 +344,10 @@ class LinearElimination:
     def _others(self, one: _Candidate) -> set[int]:
         return self._places[one.unknown] - {one.equation}
 
-    def _cost(self, one: _Candidate) -> tuple[int, int, bool, int]:
-        others = self._others(one)
-        fixed = any(start.fixed for start in self.starts.get(one.unknown, {}).values())
-        return self._order(one.unknown, others), len(others), fixed, one.unknown
+    def _cost(self, one: _Candidate) -> tuple[int, int, bool, bool, int]:
+        others, starts = self._others(one), self.starts.get(one.unknown, {})
+        fixed = any(start.fixed for start in starts.values())
+        return self._order(one.unknown, others), len(others), fixed, bool(starts), one.unknown
 
     def _allowed(self, one: _Candidate, differentiated: bool) -> bool:
         others, leaves = self._others(one), self._leaves(one.expression)

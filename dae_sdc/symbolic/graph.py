@@ -39,6 +39,9 @@ class Graph(Expressions):
         self._totals: dict[int, int] = {}
         self._digits: Digits | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_digits": None}  # numbers of many digits cannot be pickled
+
     # What is zero, and what depends on what
 
     def is_zero(self, node: int) -> bool:

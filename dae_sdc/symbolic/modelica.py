@@ -38,7 +38,7 @@ def read_modelica(
     name : str, optional
         Which of its classes; the last model if not given.
     parameters : mapping of str to float, optional
-        Values of parameters that replace those of the file.
+        Values of parameters that replace those of the file; of Boolean ones true or false, or 1 or 0.
 
     Returns
     -------
@@ -94,7 +94,10 @@ def read_modelica_text(
         Values of parameters that replace those of the text.
     """
     source = Source(text, file)
-    given = {word: require_number(f"parameter {word}", value) for word, value in (parameters or {}).items()}
+    given = {
+        word: value if isinstance(value, bool) else require_number(f"parameter {word}", value)
+        for word, value in (parameters or {}).items()
+    }
     try:
         return _Builder(source, given).model(name)
     except RecursionError:
@@ -165,7 +168,7 @@ class _Builder:
         if name is not None:
             fitting = [one for path, one in models.items() if name in (path, one.name)]
             if len(fitting) != 1:
-                hint = similar(name, models) or _listed(models)
+                hint = similar(name, [*models, *(one.name for one in models.values())]) or _listed(models)
                 number = "several models" if fitting else "no model"
                 raise InputError(f"{self.source.file} has {number} {name}{hint}")
             return fitting[0]
@@ -190,6 +193,7 @@ class _Builder:
 
     def parameter(self, model: Model, variable: Variable) -> None:
         symbol = self.values.symbol(variable)
+        self.check_range(variable)
         fixed = variable.attributes.get("fixed")
         if fixed is not None and self.values.bound(fixed) != sympy.true:
             raise self.source.error(
@@ -199,6 +203,17 @@ class _Builder:
         own = isinstance(symbol, sympy.Symbol) and symbol.name == variable.name
         if own and variable.variability == "parameter":
             model.parameter(variable.name, self.values.values[variable], unit=self.unit(variable))
+
+    def check_range(self, variable: Variable) -> None:
+        value = self.values.values.get(variable)
+        for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
+            limit = self.attribute(variable, word)
+            if value is not None and limit is not None and sign * value < sign * limit:
+                raise self.source.error(
+                    variable.at,
+                    f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}; "
+                    "give it another value",
+                )
 
     def unknown(self, model: Model, variable: Variable) -> None:
         fixed = variable.attributes.get("fixed")

@@ -252,6 +252,25 @@ def _semi_linear(x: Any, right: Any, left: Any) -> Any:
     return choice([(compared(">=", x, _ZERO), times([right, x]))], times([left, x]))
 
 
+def _scaled(factor: Any) -> Callable[[Any], Any]:
+    return lambda a: times([a, factor])
+
+
+def _shifted(by: Any) -> Callable[[Any], Any]:
+    return lambda a: plus([a, by])
+
+
+_CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
+    "from_deg": _scaled(divided(sympy.pi, sympy.Integer(180))),
+    "to_deg": _scaled(divided(sympy.Integer(180), sympy.pi)),
+    "from_rpm": _scaled(divided(sympy.pi, sympy.Integer(30))),
+    "to_rpm": _scaled(divided(sympy.Integer(30), sympy.pi)),
+    "from_degC": _shifted(sympy.Rational(27315, 100)),
+    "to_degC": _shifted(sympy.Rational(-27315, 100)),
+    "from_bar": _scaled(sympy.Integer(10**5)),
+    "to_bar": _scaled(sympy.Rational(1, 10**5)),
+}
+
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     **{
         name: (1, _one(getattr(sympy, name)))
@@ -274,6 +293,11 @@ FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     "rem": (2, _rem),
     "div": (2, _div),
     "semiLinear": (3, _semi_linear),
+    **{
+        f"Modelica.{package}.Conversions.{name}": (1, function)
+        for package in ("Units", "SIunits")
+        for name, function in _CONVERSIONS.items()
+    },
 }
 """Functions of numbers, each with the number of its arguments."""
 

@@ -388,7 +388,9 @@ class _Flattener:
             )
         made = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
         made.attributes, made.value, made.unit = attributes, change.bound, base.unit
-        self.variables.append(made)
+        # Enumerations say how a tool solves.
+        if base.type != "enumeration":
+            self.variables.append(made)
         if kind.flow and not kind.variability:
             self.flows.append(made)
         self.values.variables[name] = made
@@ -644,18 +646,35 @@ class _Flattener:
     def all_starts(self) -> list[tuple[int, Any, Any]]:
         found = []
         for equation, scope in self.initial:
-            if isinstance(equation, For):
-                todo = [(part, inner) for inner in self.loop(equation, scope) for part in equation.body]
-            else:
-                todo = [(equation, scope)]
-            for part, inner in todo:
-                if not isinstance(part, Equal):
-                    raise self.source.error(
-                        part.at, "an initial equation must be x = VALUE or der(x) = VALUE"
-                    )
+            for part, inner in self.told(equation, scope):
                 left, right = self.values.value(part.left, inner), self.values.value(part.right, inner)
                 found += self.started(left, right, part)
         return found
+
+    def told(self, equation: Equation, scope: Scope) -> Iterator[tuple[Equal, Scope]]:
+        """The initial equations in loops and choices, with the values of their indices."""
+        if isinstance(equation, Equal):
+            yield equation, scope
+        elif isinstance(equation, For):
+            for inner in self.loop(equation, scope):
+                for part in equation.body:
+                    yield from self.told(part, inner)
+        elif isinstance(equation, IfEquation):
+            body = equation.other or []
+            for test, chosen in equation.branches:
+                condition = self.values.condition(test, scope)
+                if condition not in (sympy.true, sympy.false):
+                    raise self.source.error(
+                        test.at,
+                        "an initial equation depends on more than Boolean parameters; write its value",
+                    )
+                if condition == sympy.true:
+                    body = chosen
+                    break
+            for part in body:
+                yield from self.told(part, scope)
+        else:
+            raise self.source.error(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
 
     def started(self, left: Value, right: Value, equation: Equal) -> list[tuple[int, Any, Any]]:
         if isinstance(left, list) and isinstance(right, list) and len(left) == len(right):

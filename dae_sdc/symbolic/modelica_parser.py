@@ -260,6 +260,7 @@ class _Parser:
                 self.algorithm(made, token)
             elif made.kind == "function" and self.now.text == '"builtin"':
                 # What a function of the language is known to be.
+                made.built_in = True
                 while self.now.text != ";" and self.now.kind != "end":
                     self.take()
                 self.need(";", "behind an external function")
@@ -349,6 +350,8 @@ class _Parser:
             else:
                 self.fail(f"a declaration is missing before {word}")
             self.take()
+            if word in ("parameter", "constant") and self.now.text == "enumeration":
+                break
         kind, common = self.type_name()
         if self.now.text == "=":
             self.fail("an equation among declarations; write the word equation before it")
@@ -367,6 +370,16 @@ class _Parser:
 
     def type_name(self) -> tuple[Name, list[Expression]]:
         """The name of a class, and the sizes behind it."""
+        if self.now.text == "enumeration":
+            name = Name(self.now.at, [(self.take().text, [])])
+            self.need("(", "behind enumeration")
+            while True:
+                self.word("a name")
+                self.note()
+                if not self.takes(","):
+                    break
+            self.need(")", "behind the names of an enumeration")
+            return name, self.subscripts() if self.now.text == "[" else []
         name = self.name()
         word, sizes = name.parts[-1]
         name.parts[-1] = word, []

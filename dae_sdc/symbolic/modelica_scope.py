@@ -21,7 +21,9 @@ from dae_sdc.symbolic.modelica_text import Source, similar
 __all__ = ["CONSTANTS", "Basic", "Bound", "Instance", "Library", "Member", "Scope", "Variable"]
 
 _UNITS: Final = {
+    "AbsolutePressure": "Pa",
     "Acceleration": "m/s2",
+    "Admittance": "S",
     "AmountOfSubstance": "mol",
     "Angle": "rad",
     "AngularAcceleration": "rad/s2",
@@ -34,22 +36,28 @@ _UNITS: Final = {
     "CoefficientOfHeatTransfer": "W/(m2.K)",
     "Concentration": "mol/m3",
     "Conductance": "S",
+    "Conductivity": "S/m",
     "Current": "A",
     "Density": "kg/m3",
     "Diameter": "m",
+    "DimensionlessRatio": "1",
     "Distance": "m",
     "Duration": "s",
     "DynamicViscosity": "Pa.s",
     "Efficiency": "1",
     "ElectricCharge": "C",
     "ElectricCurrent": "A",
+    "ElectricFieldStrength": "V/m",
     "ElectricPotential": "V",
     "ElectricalTorqueConstant": "N.m/A",
+    "Emissivity": "1",
     "Energy": "J",
+    "Enthalpy": "J",
     "EnthalpyFlowRate": "W",
     "Entropy": "J/K",
     "Force": "N",
     "Frequency": "Hz",
+    "Heat": "J",
     "HeatCapacity": "J/K",
     "HeatFlowRate": "W",
     "HeatFlux": "W/m2",
@@ -58,32 +66,50 @@ _UNITS: Final = {
     "Impulse": "N.s",
     "Inductance": "H",
     "Inertia": "kg.m2",
+    "InternalEnergy": "J",
+    "Jerk": "m/s3",
+    "KinematicViscosity": "m2/s",
     "Length": "m",
+    "LinearTemperatureCoefficient": "1/K",
+    "MagneticFieldStrength": "A/m",
     "MagneticFlux": "Wb",
     "MagneticFluxDensity": "T",
+    "MagnetomotiveForce": "A",
     "Mass": "kg",
     "MassFlowRate": "kg/s",
+    "MassFraction": "1",
+    "MolarEnergy": "J/mol",
+    "MolarFlowRate": "mol/s",
+    "MolarHeatCapacity": "J/(mol.K)",
     "MolarMass": "kg/mol",
+    "MoleFraction": "1",
     "MomentOfInertia": "kg.m2",
     "Momentum": "kg.m/s",
     "PerUnit": "1",
+    "Period": "s",
     "Position": "m",
     "PotentialDifference": "V",
     "Power": "W",
     "Pressure": "Pa",
     "Radius": "m",
+    "RelativePermeability": "1",
+    "Reluctance": "H-1",
     "Resistance": "Ohm",
+    "Resistivity": "Ohm.m",
     "RotationalDampingConstant": "N.m.s/rad",
     "RotationalSpringConstant": "N.m/rad",
     "SpecificEnergy": "J/kg",
     "SpecificEnthalpy": "J/kg",
+    "SpecificEntropy": "J/(kg.K)",
     "SpecificHeatCapacity": "J/(kg.K)",
+    "SpecificVolume": "m3/kg",
     "Stress": "Pa",
     "Temperature": "K",
     "TemperatureDifference": "K",
     "ThermalConductance": "W/K",
     "ThermalConductivity": "W/(m.K)",
     "ThermalResistance": "K/W",
+    "ThermodynamicTemperature": "K",
     "Thickness": "m",
     "Time": "s",
     "Torque": "N.m",
@@ -104,6 +130,7 @@ CONSTANTS: Final = {
     "R2D": "",
     "g_n": "9.80665",
     "eps": "2.220446049250313e-16",
+    "small": "1e-60",
     "T_zero": "-273.15",
     "c": "299792458",
     "G": "6.67430e-11",
@@ -130,7 +157,7 @@ _MOST_BASES: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class Basic:
-    """A class of the language: numbers, or a table."""
+    """A class of the language: numbers, a table, or an enumeration, which is passed over."""
 
     type: str
     unit: str = ""
@@ -139,6 +166,7 @@ class Basic:
 
 _BASIC: Final = {
     **{name: Basic(name) for name in ("Real", "Integer", "Boolean", "String")},
+    **{name: Basic("enumeration") for name in ("enumeration", "StateSelect")},
     **{path: Basic(kind) for path, kind in TABLES.items()},
     "Modelica.Blocks.Interfaces.RealInput": Basic("Real", "", "input"),
     "Modelica.Blocks.Interfaces.RealOutput": Basic("Real", "", "output"),
@@ -176,7 +204,7 @@ class Variable:
     at : int
         Where it is declared.
     type : str
-        Real, Integer or Boolean.
+        Real, Integer, Boolean or enumeration.
     variability : str
         "parameter", "constant" or nothing.
     causality : str
@@ -256,21 +284,25 @@ class Library:
     def _sought(self, words: list[str], definition: ClassDefinition) -> ClassDefinition | Basic | None:
         around: ClassDefinition | None = definition
         while around is not None:
-            found = self.nested(around, words[0])
-            for word in words[1:]:
-                found = self.nested(found, word) if found is not None else None
+            found = self._inside(around, words)
             if found is not None:
                 return found
             around = around.parent
         for path in self.paths(words, definition):
-            absolute: ClassDefinition | None = self.root
-            for word in path:
-                absolute = self.nested(absolute, word) if absolute is not None else None
-            if absolute is not None:
-                return absolute
+            found = self._inside(self.root, path)
+            if found is not None:
+                return found
             basic = self.basic(".".join(path))
             if basic is not None:
                 return basic
+        return None
+
+    def _inside(self, definition: ClassDefinition, words: list[str]) -> ClassDefinition | None:
+        """A class by its path in another one; flat texts have classes whose names have dots."""
+        for count in range(len(words), 0, -1):
+            found = self.nested(definition, ".".join(words[:count]))
+            if found is not None:
+                return self._inside(found, words[count:]) if count < len(words) else found
         return None
 
     def paths(self, words: list[str], definition: ClassDefinition) -> Iterator[list[str]]:

@@ -313,6 +313,7 @@ class ClassDefinition:
     statements: list[Assignment] = field(default_factory=list)
     algorithm: int | None = None
     partial: bool = False
+    built_in: bool = False
     annotations: dict[str, Modification] = field(default_factory=dict)
     parent: ClassDefinition | None = None
     short: Extends | None = None

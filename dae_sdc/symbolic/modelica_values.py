@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import sympy
 
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.symbolic import modelica_arrays as arrays
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.graph import Graph
@@ -340,6 +340,10 @@ class Values:
 
     def _parameter(self, variable: Variable) -> Value:
         name, what = variable.name, f"the value of {variable.shown}"
+        if variable.type == "enumeration":
+            raise self.source.error(
+                variable.at, f"{name} is an enumeration, which equations cannot use; write Integer"
+            )
         if name in self.given and variable.variability == "constant":
             raise self.source.error(
                 variable.at, f"{variable.shown} is a constant; only parameters get values"
@@ -347,7 +351,10 @@ class Values:
         if name in self.given:
             number = self.given[name]
             if variable.type == "Boolean":
+                if number not in (0, 1):
+                    raise self.source.error(variable.at, f"{what} must be true or false; got {number:.10g}")
                 return sympy.true if number else sympy.false
+            number = self.wrapped(variable.at, require_number, what, number)
             return self._independent(variable, number, variable.at)
         if variable.value is None:
             if variable.type == "Boolean" or variable.variability == "constant":
@@ -448,8 +455,12 @@ class Values:
         return self.wrapped(item.at, power, self.as_number(base, item.at), exponent)
 
     def _of_comparison(self, item: Comparison, scope: Scope) -> Value:
-        left, right = self.number(item.left, scope), self.number(item.right, scope)
-        return compared(item.sign, left, right)
+        left, right = self.value(item.left, scope), self.value(item.right, scope)
+        if item.sign in ("==", "<>") and is_condition(left) and is_condition(right):
+            same = [[left, right], [opposite(left), opposite(right)]]
+            found = joined(False, [joined(True, pair) for pair in same])
+            return found if item.sign == "==" else opposite(found)
+        return compared(item.sign, self.as_number(left, item.left.at), self.as_number(right, item.right.at))
 
     def _of_logic(self, item: Logic, scope: Scope) -> Value:
         parts = [self.condition(part, scope) for part in item.parts]
@@ -539,7 +550,7 @@ class Values:
             (value,) = self._arguments(item, scope, 1)
             return self.derivative(value, 1, item.at)
         known = self.library.find(item.function, scope.definition)
-        if isinstance(known, ClassDefinition):
+        if isinstance(known, ClassDefinition) and not known.built_in:
             if known.kind != "function":
                 raise self.source.error(item.at, f"{known.kind} {text} is called like a function")
             return self._called(known, item, scope)

@@ -1,0 +1,46 @@
+"""Finds every start of a mechanism with all ranks: mpirun -n 3 python starts.py DIRECTORY."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+from mpi4py import MPI
+
+import dae_sdc as ds
+
+
+def main() -> None:
+    comm = MPI.COMM_WORLD
+    tracking = importlib.import_module("dae_sdc.initial.tracking")
+    tracking.TOGETHER = 5  # paths of a batch: those of a block are shared by all ranks
+    follow, own = tracking._follow, []
+
+    def counted(batch):  # type: ignore[no-untyped-def]
+        found = follow(batch)
+        own.append(found.steps)
+        return found
+
+    tracking._follow = counted
+    shared = ds.initial("double-wishbone", every=True, comm=comm)
+    steps = sum(own)
+    alone = ds.initial("double-wishbone", every=True)
+    error = ""
+    try:
+        ds.initial("pendulum", every=True, fixed={"x": 2.0}, comm=comm)
+    except ds.DAEError as raised:
+        error = str(raised)
+    found = {
+        "same": [dict(one) for one in shared.solutions] == [dict(one) for one in alone.solutions],
+        "solutions": len(shared.solutions),
+        "steps": steps,
+        "all_steps": sum(own) - steps,
+        "error": error,
+    }
+    (Path(sys.argv[1]) / f"{comm.rank}.json").write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()
