@@ -789,8 +789,8 @@ def test_values_of_parameters_are_checked() -> None:
 
 def test_values_of_parameters_are_within_their_limits() -> None:
     text = """model M
-        parameter Integer n(min=2) = 3;
-        parameter Real low = 1, a(min=low, max=5) = 2;
+        parameter Integer n(min=2) = 3; import C = Modelica.Constants;
+        parameter Real low = 1, a(min=low, max=5) = 2, b(min=Modelica.Constants.small, max=C.inf) = a;
         Real x[n](each start=a);
         equation der(x) = -x;
         end M;"""

@@ -206,9 +206,11 @@ class _Builder:
 
     def check_range(self, variable: Variable) -> None:
         value = self.values.values.get(variable)
+        if value is None:
+            return
         for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
             limit = self.attribute(variable, word)
-            if value is not None and limit is not None and sign * value < sign * limit:
+            if limit is not None and sign * value < sign * limit:
                 raise self.source.error(
                     variable.at,
                     f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}; "
