@@ -361,3 +361,14 @@ def test_what_cannot_be_solved_is_said(expressions: list[Any], variables: list[A
 def test_wrong_arrays_are_refused(coefficients: Any, exponents: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         PolynomialSystem(coefficients, exponents)
+
+
+@pytest.mark.parametrize("distance", [1e-3, 1e-4, 1e-5])
+def test_simple_roots_close_to_each_other(distance: float) -> None:
+    # (x - 1)(x - 1 - distance)
+    system = PolynomialSystem([[1.0, -2.0 - distance, 1.0 + distance]], [[2], [1], [0]])
+    roots = solve_polynomials(system, seed=3)
+    found = np.sort(roots.real[:, 0])
+    # Coefficients with an error of one unit in the last place move the roots by as much over their distance.
+    assert found == pytest.approx([1.0, 1.0 + distance], abs=1e-15 / distance + 1e-14)
+    assert roots.multiplicity.tolist() == [1, 1]

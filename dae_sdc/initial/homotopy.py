@@ -11,7 +11,7 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.initial.tracking import SAME, Booleans, Homotopy, follow, groups_of, norms, sizes
+from dae_sdc.initial.tracking import SAME, SAME_SIMPLE, Booleans, Homotopy, follow, groups_of, norms, sizes
 
 MOST_PATHS = 50_000
 """Number of paths up to which a system is solved."""
@@ -134,6 +134,15 @@ def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
     return np.where(kept[:, None], y, x)
 
 
+def _solutions_of(points: Complexes, simple: Booleans) -> list[Integers]:
+    """Numbers of the ends that are the same solution; simple solutions may lie close to each other."""
+    groups: list[Integers] = []
+    for group in groups_of(points):
+        apart = simple[group].all() and group.size > 1
+        groups += [group[part] for part in groups_of(points[group], SAME_SIMPLE)] if apart else [group]
+    return groups
+
+
 def solve_polynomials(
     system: PolynomialSystem, *, seed: int = 0, workers: int = 1, comm: Any = None
 ) -> Roots:
@@ -207,7 +216,7 @@ def solve_polynomials(
     points = ends.points[solves, 1:] / ends.points[solves, :1] * scales
     simple = ends.regular[solves]
     points[simple] = _refined(system, points[simple])
-    groups = groups_of(points)
+    groups = _solutions_of(points / scales, simple)
     solutions = [points[group].mean(axis=0) for group in groups]
     return Roots(
         solutions=np.array(solutions, dtype=np.complex128).reshape(-1, n),

@@ -92,6 +92,9 @@ ATTEMPTS = 3
 SAME = 1e-5
 """Distance of two ends, in units of 1 + their size, that makes them one solution."""
 
+SAME_SIMPLE = 1e-9
+"""The same for simple solutions, which Newton's method finds to round-off."""
+
 FAR = 1e-6
 """First projective coordinate of a point at infinity, in coordinates of norm 1."""
 
@@ -400,13 +403,13 @@ class Ends(NamedTuple):
         return found
 
 
-def groups_of(points: Complexes) -> list[Integers]:
-    """Numbers of the points that are the same."""
+def groups_of(points: Complexes, distance: float = SAME) -> list[Integers]:
+    """Numbers of the points that are the same: their distance is at most so many units of 1 + their size."""
     left = np.arange(len(points))
     groups: list[Integers] = []
     while left.size:
         centre = points[left[0]]
-        same = sizes(points[left] - centre) <= SAME * (1.0 + float(np.abs(centre).max()))
+        same = sizes(points[left] - centre) <= distance * (1.0 + float(np.abs(centre).max()))
         groups.append(left[same])
         left = left[~same]
     return groups
