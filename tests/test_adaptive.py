@@ -147,6 +147,57 @@ def test_iterations_do_not_end_before_what_follows_from_others(method: str, rtol
     assert np.abs(bent - np.where(x > 0.5, x, 1.5 - 2.0 * x)).max() <= 100.0 * rtol
 
 
+class Rectifier(ds.ProblemDAE):
+    """C v' = i(10 sin(100 pi t) - v) - v / R, with a diode whose current grows e-fold every 26 mV."""
+
+    index = 0
+    interval = (0.0, 0.04)
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(1, 0, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        drop = (10.0 * math.sin(100.0 * math.pi * t) - u[0]) / 0.026
+        # Beyond 40 the current goes on along its tangent.
+        current = 1e-9 * (math.exp(min(drop, 40.0)) * (1.0 + max(drop - 40.0, 0.0)) - 1.0)
+        return [1e-5 * du[0] - current + u[0] / 1000.0]
+
+
+def rectifier() -> Any:
+    model = ds.Model("rectifier", interval=(0.0, 0.04))
+    v = model.variable("v", 0.0, fixed=True)
+    drop = (10 * sympy.sin(100 * sympy.pi * model.t) - v) / sympy.Rational(26, 1000)
+    growth = sympy.exp(sympy.Min(drop, 40)) * (1 + sympy.Max(drop - 40, 0))
+    current = (growth - 1) / 10**9
+    model.equation(model.der(v) / 10**5 - current + v / 1000)
+    return model
+
+
+@pytest.fixture(scope="module")
+def rectified() -> float:
+    from scipy.integrate import solve_ivp
+
+    problem = Rectifier()
+
+    def rates(t: float, v: Any) -> list[float]:
+        return [-1e5 * problem.eval_f(v, [0.0], t)[0]]
+
+    found = solve_ivp(rates, problem.interval, [0.0], method="Radau", rtol=1e-10, atol=1e-12, max_step=1e-4)
+    return float(found.y[0, -1])
+
+
+@pytest.mark.parametrize("make", [Rectifier, rectifier], ids=["function", "model"])
+@pytest.mark.parametrize("method", RADAU)
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-8])
+def test_a_guess_far_up_an_exponential_is_no_solution(
+    rtol: float, method: str, make: Any, rectified: float
+) -> None:
+    # Its Jacobian of 1e10 made all that was left of the equations look small.
+    done = ds.solve(make(), u0=[0.0], rtol=rtol, sweeper=method)
+    assert done.success
+    assert done.u[-1, 0] == pytest.approx(rectified, rel=100.0 * rtol)
+
+
 @pytest.mark.parametrize("end", [0.1, 1.0 / 3.0, 0.7000000000000001, math.pi / 4.0])
 def test_runs_end_at_their_end(end: float) -> None:
     assert ds.solve("hessenberg-1", rtol=1e-6, t_end=end).t[-1] == end

@@ -383,26 +383,76 @@ def _at_round_off(w: Any) -> Any:
     return implementation
 
 
+@register_jitable(**INNER)
+def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
+    """dF/du' and dF/du at a point; False where they are not finite."""
+    integers(a[COUNTS])[JACOBIANS] += 1
+    # At the coefficient at which it is used first, so that no digits are lost.
+    c = h * doubles(a[NUMBERS])[GAMMA]
+    call_jacobian(a[JACOBIAN], time, u_at, du_at, 0.0, a[P], a[MASS])
+    call_jacobian(a[JACOBIAN], time, u_at, du_at, c, a[P], a[STIFFNESS])
+    mass, stiffness = doubles(a[MASS]), doubles(a[STIFFNESS])
+    for i in range(a[ENTRIES]):
+        stiffness[i] -= mass[i]
+    return finite(stiffness, a[ENTRIES])
+
+
 @overload(own.linearize_step, jit_options=INNER)
 def _linearize_step(w: Any, t0: Any, h: Any) -> Any:
     def implementation(w: Any, t0: Any, h: Any) -> Any:
         a = integers(w.places)
         m, n = a[M], a[N]
-        integers(a[COUNTS])[JACOBIANS] += 1
         du_at, u_at = a[WORK], a[WORK] + 8 * n
         combined_row(m, n, a[MIDDLE], a[GUESS], du_at)
         combined_row(m, n, a[TO_MIDDLE], a[GUESS], u_at)
         u, u0 = doubles(u_at), doubles(a[U0])
         for j in range(n):
             u[j] = u0[j] + h * u[j]
-        # At the coefficient at which it is used first, so that no digits are lost.
-        c, time = h * doubles(a[NUMBERS])[GAMMA], t0 + 0.5 * h
-        call_jacobian(a[JACOBIAN], time, u_at, du_at, 0.0, a[P], a[MASS])
-        call_jacobian(a[JACOBIAN], time, u_at, du_at, c, a[P], a[STIFFNESS])
-        mass, stiffness = doubles(a[MASS]), doubles(a[STIFFNESS])
-        for i in range(a[ENTRIES]):
-            stiffness[i] -= mass[i]
-        return finite(stiffness, a[ENTRIES])
+        return linearize_at(a, t0 + 0.5 * h, u_at, du_at, h)
+
+    return implementation
+
+
+@overload(own.linearize_start, jit_options=INNER)
+def _linearize_start(w: Any, t0: Any, h: Any) -> Any:
+    def implementation(w: Any, t0: Any, h: Any) -> Any:
+        a = integers(w.places)
+        return linearize_at(a, t0, a[U0], a[DU0], h)
+
+    return implementation
+
+
+@register_jitable(**INNER)
+def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
+    """The largest size of an entry of each row of dF/du' and of ``factor`` times the stiffness."""
+    n, out, is_sparse = a[N], doubles(out_at), a[REFACTORIZE] != 0
+    mass, stiffness, rows = doubles(a[MASS]), doubles(a[STIFFNESS]), short_integers(a[INDICES])
+    for i in range(n):
+        out[i] = 0.0
+    for entry in range(a[ENTRIES]):
+        i = rows[entry] if is_sparse else entry // n
+        out[i] = max(out[i], abs(mass[entry]), factor * abs(stiffness[entry]))
+
+
+@overload(own.keep_row_sizes, jit_options=INNER)
+def _keep_row_sizes(w: Any, factor: Any) -> Any:
+    def implementation(w: Any, factor: Any) -> Any:
+        a = integers(w.places)
+        row_sizes(a, factor, a[ERROR])
+
+    return implementation
+
+
+@overload(own.row_growth, jit_options=INNER)
+def _row_growth(w: Any) -> Any:
+    def implementation(w: Any) -> Any:
+        a = integers(w.places)
+        row_sizes(a, 1.0, a[WORK])
+        now, before, growth = doubles(a[WORK]), doubles(a[ERROR]), 0.0
+        for i in range(a[N]):
+            if before[i] > 0.0 and now[i] > growth * before[i]:
+                growth = now[i] / before[i]
+        return growth
 
     return implementation
 
@@ -519,7 +569,7 @@ def _filtered(w: Any) -> Any:
     return implementation
 
 
-for _function in (own.iterate, own.advance, own.estimate, own.slope):
+for _function in (own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
     register_jitable(**INNER)(_function)
 
 

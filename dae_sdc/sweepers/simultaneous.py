@@ -59,6 +59,9 @@ ROUND_OFF = 1e-13
 LAZY = 1e-3
 """Contraction below which the Jacobian is kept for the next step."""
 
+WILD = 1e3
+"""Growth of a row of the Jacobian from one evaluation to the next that is not believed of a guess."""
+
 FASTEST = 1e-4
 """Least contraction that the last step foretells: a linear problem may have a corner in the next one."""
 
@@ -176,6 +179,21 @@ def linearize_step(w: Any, t0: Any, h: Any) -> Any:
     return w.linearize_step(t0, h)
 
 
+def linearize_start(w: Any, t0: Any, h: Any) -> Any:
+    """The same at the start of the step, with the derivative that is known there."""
+    return w.linearize_start(t0, h)
+
+
+def keep_row_sizes(w: Any, factor: Any) -> Any:
+    """Remember the sizes of the rows of dF/du' and of ``factor`` times what is kept of dF/du."""
+    w.keep_row_sizes(factor)
+
+
+def row_growth(w: Any) -> Any:
+    """How many times a row of the matrix of the step is larger now than it was, at most."""
+    return w.row_growth()
+
+
 def factorize(w: Any, h: Any) -> Any:
     """Factors of dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
     return w.factorize(h)
@@ -240,6 +258,23 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
     return status
 
 
+def linearize_near(w: Any, t0: Any, h: Any) -> Any:
+    """The Jacobian where the guess is to be trusted; False where it is not finite.
+
+    A guess that runs far ahead, up an exponential, has a Jacobian beside which what is left of the equations
+    at the other stages seems to be nothing. There the start of the step is nearer to the solution.
+    """
+    x = numbers(w)
+    known = x[LINEARIZED] > 0.0
+    if known:
+        keep_row_sizes(w, h * x[GAMMA] / x[LINEARIZED])
+    if not linearize_step(w, t0, h):
+        return False
+    if known and row_growth(w) > WILD:
+        return linearize_start(w, t0, h)
+    return True
+
+
 def advance(w: Any, t0: Any, h: Any) -> Any:
     """Solve the stages of one step; how that ended.
 
@@ -253,7 +288,7 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
             if iterate(w, t0, h) == SOLVED:
                 return SOLVED
     x[AT], x[ETA], x[RATE] = t0, 1.0, 0.0
-    if not linearize_step(w, t0, h):
+    if not linearize_near(w, t0, h):
         x[LINEARIZED] = 0.0
         return UNDEFINED
     x[LINEARIZED] = h * x[GAMMA]
@@ -263,7 +298,7 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
     if status == SLOW:
         # Where the iterations have come to is nearer to the solution than the guess they began with.
         keep_iterate(w)
-        if linearize_step(w, t0, h) and factorize(w, h):
+        if linearize_near(w, t0, h) and factorize(w, h):
             x[ETA] = 1.0
             status = iterate(w, t0, h)
     return status
@@ -342,6 +377,7 @@ class Simultaneous:
         self.h_a = np.empty((m, m))
         self.guess, self.value, self.transformed, self.change = (np.zeros((m, n)) for _ in range(4))
         self.error = np.empty(n)
+        self._row_factor = 0.0
         self.weights = np.ones(n)
         self.times = np.empty(m)
         self.numbers = np.zeros(NUMBERS)
@@ -523,6 +559,32 @@ class Simultaneous:
         self._mass, self._stiffness = parts.mass, parts.stiffness
         return True
 
+    def linearize_start(self, t0: float, h: float) -> bool:
+        """See :func:`linearize_start`."""
+        n_diff = self.problem.n_diff
+        try:
+            parts = linearize(self.problem, attach(self.u0, n_diff), attach(self.du0, n_diff), t0)
+        except EvaluationError:
+            return False
+        self._mass, self._stiffness = parts.mass, parts.stiffness
+        return True
+
+    def _row_sizes(self, factor: float) -> Vector:
+        mass, stiffness = (_largest_of_rows(matrix) for matrix in (self._mass, self._stiffness))
+        sizes: Vector = np.maximum(mass, factor * stiffness)
+        return sizes
+
+    def keep_row_sizes(self, factor: float) -> None:
+        """See :func:`keep_row_sizes`."""
+        # Here the stiffness is kept as it is, and not times the coefficient at which it was evaluated.
+        self.error[:] = self._row_sizes(factor * self.numbers[LINEARIZED])
+        self._row_factor = factor * self.numbers[LINEARIZED]
+
+    def row_growth(self) -> float:
+        """See :func:`row_growth`."""
+        now, before = self._row_sizes(self._row_factor), self.error
+        return float((now[before > 0.0] / before[before > 0.0]).max(initial=0.0))
+
     def factorize(self, h: float) -> bool:
         """See :func:`factorize`."""
         self.numbers[FACTORED] = 0.0
@@ -563,6 +625,13 @@ class Simultaneous:
         self.error[:] = self._factors[0](self.error)
         self.counts[SOLVES] += 1
         return self._weighted_norm(self.error[None])
+
+
+def _largest_of_rows(matrix: Any) -> Vector:
+    """The largest size of an entry of each row."""
+    largest = abs(matrix).max(axis=1)
+    found: Vector = largest.toarray().ravel() if sparse.issparse(largest) else np.asarray(largest)
+    return found
 
 
 def _as_arrays(matrix: Any) -> dict[str, Any]:
