@@ -90,7 +90,7 @@ how many steps it takes to say so."""
 CORNER = 0.1
 """Relative distance of a determinant from the opposite of what it was to be, up to which it is that."""
 
-EXACT, ASIDE = 1e-9, 1e-2
+EXACT, ASIDE = 1e-9, 1e-3
 """Determinant and singular values that count as zero at the start of a run, relative to those at a state that
 differs by this part of 1 + the sizes of the unknowns."""
 
