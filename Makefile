@@ -21,7 +21,8 @@ unexport PYTHONDONTWRITEBYTECODE
 NUMBERS_ALONE := orders tableaux contraction adaptive_sdc dense_output transfer sdc multistep manifold \
 	manifold_problems quasilinear complex_step reduction reduction_random structure structure_models graph \
 	initial every_start homotopy witness singular_points singular invariants aliases modelica_errors \
-	mechanism_models device_models model_bench testset testset_b testset_c testset_d
+	mechanism_models device_models model_bench testset testset_b testset_c testset_d \
+	adaptive modelica linear newton sparse_stages large_problems jacobian triangular
 
 .PHONY: demo test installed-test check clean
 .DELETE_ON_ERROR:
