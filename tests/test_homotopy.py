@@ -17,28 +17,11 @@ from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.initial.homotopy import Roots, solve_polynomials
 from dae_sdc.initial.polynomials import PolynomialSystem
 from dae_sdc.initial.pool import run_jobs
+from dae_sdc.run.polynomial_bench import cyclic, katsura
 
 tracking = importlib.import_module("dae_sdc.initial.tracking")
 
 x, y, z = sp.symbols("x y z")
-
-
-def katsura(n: int) -> PolynomialSystem:
-    """Katsura's magnets: n + 1 unknowns, 2^n solutions."""
-    u = sp.symbols(f"u0:{n + 1}")
-
-    def at(k: int) -> Any:
-        return u[abs(k)] if abs(k) <= n else 0
-
-    everywhere = range(-n, n + 1)
-    equations = [sum(at(k) * at(m - k) for k in everywhere) - u[m] for m in range(n)]
-    return PolynomialSystem.from_sympy([*equations, sum(map(at, everywhere)) - 1], u)
-
-
-def cyclic(n: int) -> PolynomialSystem:
-    u = sp.symbols(f"u0:{n}")
-    sums = [sum(sp.prod([u[(i + j) % n] for j in range(k)]) for i in range(n)) for k in range(1, n)]
-    return PolynomialSystem.from_sympy([*sums, sp.prod(u) - 1], u)
 
 
 def solved(expressions: list[Any], variables: list[Any], seed: int = 0) -> Roots:

@@ -15,8 +15,8 @@ import sympy
 import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError
-from dae_sdc.run.unknowns import jet_name, name_and_order
 from dae_sdc.symbolic.model import Model
+from dae_sdc.symbolic.names import name_and_order, name_of
 
 PENDULUM = """
 model Wired "pendulum with connections"
@@ -98,7 +98,7 @@ def residuals(model: Model, solution: Any) -> float:
     }
     numbers = {name: p.value for name, p in model.parameters_by_name.items()}
     unknowns = [symbol for symbol in symbols if symbol.name not in numbers]
-    columns = [solution.values(jet_name(*name_and_order(symbol.name))) for symbol in unknowns]
+    columns = [solution.values(name_of(*name_and_order(symbol.name))) for symbol in unknowns]
     put = {symbol: numbers[symbol.name] for symbol in symbols if symbol.name in numbers}
     worst = 0.0
     for expression in model.expressions:

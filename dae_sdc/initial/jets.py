@@ -13,8 +13,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.repair import repair
 from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.program import Input, Program
-from dae_sdc.symbolic.symbols import name_of
 
 Integers = npt.NDArray[np.int64]
 

@@ -17,6 +17,7 @@ from dae_sdc.initial.every import EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.registry import unknown
+from dae_sdc.symbolic.names import name_and_order, name_of
 
 Fixed = Mapping[str, float] | Iterable[str] | None
 
@@ -86,24 +87,49 @@ def _solved(
         determined = solver.determined(x)
         du[[not determined[place[_rate(name)]] for name in names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
-    guessed = tuple(system.jet_names[j] for j in left if not given.known[j])
+    _tell_guessed(given, system, left, remarks)
+    return _told(solver, names, units, (u, du), left, solutions, remarks)
+
+
+def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
+    """Say for which free values nothing was given."""
+    guessed = _guessed(given, system, free)
     if guessed:
         remarks.append(f"nothing was given for what is free: {', '.join(guessed[:6])}")
+
+
+def _guessed(given: Given, system: JetSystem, free: list[int]) -> tuple[str, ...]:
+    return tuple(system.jet_names[j] for j in free if not given.known[j])
+
+
+def _told(
+    solver: Solver,
+    names: tuple[str, ...],
+    units: tuple[str, ...],
+    state: tuple[Vector, Vector],
+    free: list[int],
+    solutions: Sequence[Vector],
+    remarks: Iterable[str],
+    **more: Any,
+) -> Initial:
+    """What is told of solutions, of which the first was taken."""
+    system, given, x = solver.system, solver.given, solutions[0]
     return Initial(
         title=system.title,
         t=system.t,
         names=names,
         units=units,
-        u=u,
-        du=du,
+        u=state[0],
+        du=state[1],
         values=dict(zip(system.jet_names, x.tolist(), strict=True)),
         fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
         changed=tuple(solver.changes(x)),
         violated=tuple(solver.violations(x)),
-        free=tuple(system.jet_names[j] for j in left),
-        guessed=guessed,
+        free=tuple(system.jet_names[j] for j in free),
+        guessed=_guessed(given, system, free),
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
         remarks=tuple(remarks),
+        **more,
     )
 
 
@@ -127,11 +153,8 @@ def _every(
     starts = search.solve()
     x = starts[0].x
     solver = Solver(system, given, restarts=0)
-    u, du = _state(system, x, names)
     chosen = sorted(starts[0].chosen)
-    guessed = tuple(system.jet_names[j] for j in chosen if not given.known[j])
-    if guessed:
-        remarks.append(f"nothing was given for what is free: {', '.join(guessed[:6])}")
+    _tell_guessed(given, system, chosen, remarks)
     newton = [block for block in search.blocks if block.kind == "newton"]
     if newton:
         remarks.append(
@@ -141,21 +164,14 @@ def _every(
     if lost:
         remarks.append(f"solutions may be missing: {lost} paths were lost; try another seed")
     told = [*(one for start in starts for one in start.singular), *search.singular]
-    return Initial(
-        title=system.title,
-        t=system.t,
-        names=names,
-        units=units,
-        u=u,
-        du=du,
-        values=dict(zip(system.jet_names, x.tolist(), strict=True)),
-        fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
-        changed=tuple(solver.changes(x)),
-        violated=tuple(solver.violations(x)),
-        free=tuple(system.jet_names[j] for j in chosen),
-        guessed=guessed,
-        solutions=tuple(dict(zip(system.jet_names, one.x.tolist(), strict=True)) for one in starts),
-        remarks=(*remarks, *search.remarks),
+    return _told(
+        solver,
+        names,
+        units,
+        _state(system, x, names),
+        chosen,
+        [one.x for one in starts],
+        (*remarks, *search.remarks),
         blocks=search.blocks,
         singular=tuple(sorted({id(one): one for one in told}.values(), key=lambda one: one.stage)),
     )
@@ -163,11 +179,8 @@ def _every(
 
 def _rate(name: str) -> str:
     """Name of the derivative of an unknown or of one of its derivatives."""
-    if not name.startswith("der("):
-        return f"der({name})"
-    inner = name[4:-1]
-    base, comma, order = inner.rpartition(", ")
-    return f"der({base}, {int(order) + 1})" if comma else f"der({inner}, 2)"
+    base, order = name_and_order(name)
+    return name_of(base, order + 1)
 
 
 def initial_of_model(

@@ -15,9 +15,9 @@ from dae_sdc.reduction.stages import Choice, Jet, Staged
 from dae_sdc.symbolic.codegen import Compiled, compile_program
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.problem import DENSE, Form
 from dae_sdc.symbolic.program import Input, Program
-from dae_sdc.symbolic.symbols import name_of
 
 __all__ = ["Assembled", "Texts", "assemble_separated", "assemble_stages"]
 

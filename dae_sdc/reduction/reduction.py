@@ -23,8 +23,9 @@ from dae_sdc.structure.repair import repair
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.graph import Graph
 from dae_sdc.symbolic.model import Model
+from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.operations import Op
-from dae_sdc.symbolic.symbols import TIME, Unknown, name_of
+from dae_sdc.symbolic.symbols import TIME, Unknown
 from dae_sdc.symbolic.sympy_input import from_sympy, to_sympy
 
 __all__ = ["FORMS", "METHODS", "Reduction", "reduce_index"]

@@ -21,7 +21,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.reduction.factor import Factored, GrowthError, Row, Values, eliminate, generic_rank
 from dae_sdc.reduction.veils import LIMIT, Veiled, veil
 from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.symbols import name_of
+from dae_sdc.symbolic.names import name_of
 
 __all__ = ["Goal", "Pass", "Separated", "separate"]
 

@@ -21,7 +21,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result, check_target, command_line, load, replacing
-from dae_sdc.run.unknowns import SavedUnknowns, Unknowns, jet_name, name_and_order
+from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
+from dae_sdc.symbolic.names import name_and_order, name_of
 
 DENSE_LIMIT = 10_000
 """Number of unknowns up to which what u(t) between the steps needs is kept unasked."""
@@ -155,7 +156,7 @@ class Solution:
         if isinstance(self.unknowns, Unknowns):
             return self.unknowns.values(name, self.t, self.u, self.du, self.names)
         jets = [name_and_order(entry) for entry in self.names]
-        rates = [jet_name(base, order + 1) for base, order in jets]
+        rates = [name_of(base, order + 1) for base, order in jets]
         if name in rates:
             return self.du[:, rates.index(name)].copy()
         if self.unknowns is not None:

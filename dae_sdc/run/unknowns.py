@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -12,13 +11,12 @@ import numpy.typing as npt
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
+from dae_sdc.symbolic.names import name_and_order, name_of
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.aliases import Simplified
     from dae_sdc.symbolic.dag import Leaf
     from dae_sdc.symbolic.model import Model
-
-_RATE = re.compile(r"der\((?P<base>[^,()]+)(?:,\s*(?P<order>\d+))?\)")
 
 Jet = tuple[str, int]
 """Name of an unknown and order of a derivative."""
@@ -33,19 +31,6 @@ SETTLED = 1e-13
 
 ACCEPTED = 1e-8
 """Change with which it is believed all the same, as rounding errors may be larger."""
-
-
-def name_and_order(entry: str) -> Jet:
-    """Name of an unknown and order of a derivative, from "x", "der(x)" or "der(x, 2)"."""
-    match = _RATE.fullmatch(entry)
-    return (match["base"].strip(), int(match["order"] or 1)) if match else (entry, 0)
-
-
-def jet_name(base: str, order: int) -> str:
-    """The other way round."""
-    if not order:
-        return base
-    return f"der({base})" if order == 1 else f"der({base}, {order})"
 
 
 class Unknowns:
@@ -121,7 +106,7 @@ class Unknowns:
         missing = sorted(needed - found.keys())
         if missing:
             raise InputError(
-                f"{name} of model {self.simplified.original.name} needs {jet_name(*missing[0])}, which its "
+                f"{name} of model {self.simplified.original.name} needs {name_of(*missing[0])}, which its "
                 f"equations do not tell from the state; solve without simplify"
             )
         told = self.simplified.evaluate(name, lambda *jet: found[jet], t, self.parameters)

@@ -26,7 +26,7 @@ from dae_sdc.structure.signature import (
 )
 from dae_sdc.structure.states import choose_states
 from dae_sdc.symbolic.dag import UNKNOWN, VEIL
-from dae_sdc.symbolic.symbols import name_of
+from dae_sdc.symbolic.names import name_of
 
 LARGEST_ARRAY = 20_000
 """Rows of a derivative array up to which the differentiation index is found without being asked for."""

@@ -18,8 +18,8 @@ from dae_sdc.structure.signature import listed
 from dae_sdc.symbolic.codegen import Compiled, compile_program
 from dae_sdc.symbolic.dag import MOVING, Leaf
 from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.program import Input, Program
-from dae_sdc.symbolic.symbols import name_of
 
 __all__ = ["Deficiency", "Determinants"]
 

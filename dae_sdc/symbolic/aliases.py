@@ -23,7 +23,8 @@ from dae_sdc.symbolic.elimination import (
     sum_of,
 )
 from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.symbols import Unknown, derivative, name_of
+from dae_sdc.symbolic.names import name_of
+from dae_sdc.symbolic.symbols import Unknown, derivative
 
 __all__ = ["KINDS", "LEVELS", "Level", "Removed", "Simplified", "simplify"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,12 +16,12 @@ from sympy.core.function import AppliedUndef
 from dae_sdc.errors import InputError
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.names import name_and_order
 from dae_sdc.symbolic.symbols import TIME, Unknown
 from dae_sdc.symbolic.sympy_input import to_sympy
 
 __all__ = ["Equations", "Parameter", "Variable"]
 
-_DERIVATIVE_NAME = re.compile(r"der\((?P<base>[^,()]+)(?:,\s*(?P<order>\d+))?\)")
 _TRIES = 8
 
 
@@ -142,10 +141,7 @@ class Equations:
         if isinstance(unknown, Unknown):
             name, order = unknown.base, unknown.order
         else:
-            text = str(unknown)
-            match = _DERIVATIVE_NAME.fullmatch(text)
-            name = match["base"].strip() if match else text
-            order = int(match["order"] or 1) if match else 0
+            name, order = name_and_order(str(unknown))
         if name not in self.variables_by_name:
             raise InputError(f"model {self.name} has no unknown {name}{self._similar(name)}")
         return name, order
@@ -175,9 +171,8 @@ class Equations:
                 raise InputError(f"{symbol} is no function of {TIME} alone")
             name = symbol.func.__name__
         elif symbol.is_Symbol:
-            match = _DERIVATIVE_NAME.fullmatch(symbol.name)
-            name = match["base"].strip() if match else symbol.name
-            order += int(match["order"] or 1) if match else 0
+            name, more = name_and_order(symbol.name)
+            order += more
         else:
             raise InputError(f"{item} is no derivative of an unknown; carry it out, .doit()")
         if name == TIME.name:

@@ -11,8 +11,9 @@ import sympy
 
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.symbolic.equations import Equations, Parameter, Variable
+from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.problem import Form, ModelProblem, first_order
-from dae_sdc.symbolic.symbols import TIME, Unknown, derivative, name_of
+from dae_sdc.symbolic.symbols import TIME, Unknown, derivative
 from dae_sdc.symbolic.sympy_input import from_sympy
 
 __all__ = ["Model", "Parameter", "Variable"]

@@ -733,14 +733,18 @@ class _Parser:
         while True:
             found.append(self.expression())
             if self.takes("for"):
-                indices = []
-                for name, where in self.indices():
-                    if where is None:
-                        self.fail(f"the index {name} has no range; write for {name} in 1:n")
-                    indices.append((name, where))
-                return found, indices
+                return found, self.ranges()
             if not self.takes(","):
                 return found, []
+
+    def ranges(self) -> list[tuple[str, Expression]]:
+        """Indices, each of which must have a range."""
+        found = []
+        for name, where in self.indices():
+            if where is None:
+                self.fail(f"the index {name} has no range; write for {name} in 1:n")
+            found.append((name, where))
+        return found
 
     def call(self, name: Name) -> Call:
         begin = self.take().at
@@ -767,12 +771,7 @@ class _Parser:
             at = self.take().at
             return Call(at, Name(at, [("$", [])]), [value, self.primary()], {})
         if self.takes("for"):
-            indices = []
-            for name, where in self.indices():
-                if where is None:
-                    self.fail(f"the index {name} has no range; write for {name} in 1:n")
-                indices.append((name, where))
-            return Array(value.at, [value], indices)
+            return Array(value.at, [value], self.ranges())
         return value
 
     def name(self) -> Name:

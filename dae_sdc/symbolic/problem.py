@@ -17,8 +17,8 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.symbolic.codegen import Compiled, compile_program
 from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.program import Input, Program
-from dae_sdc.symbolic.symbols import name_of
 
 __all__ = ["Form", "ModelProblem", "first_order"]
 

@@ -6,17 +6,12 @@ from typing import Any
 
 import sympy
 
-__all__ = ["TIME", "Unknown", "derivative", "name_of"]
+from dae_sdc.symbolic.names import name_of
+
+__all__ = ["TIME", "Unknown", "derivative"]
 
 TIME: Any = sympy.Symbol("t", real=True)
 """Time."""
-
-
-def name_of(base: str, order: int) -> str:
-    """Name of a derivative of an unknown."""
-    if not order:
-        return base
-    return f"der({base})" if order == 1 else f"der({base}, {order})"
 
 
 class Unknown(sympy.Symbol):  # type: ignore[misc]
