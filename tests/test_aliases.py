@@ -18,7 +18,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.symbolic import aliases
 from dae_sdc.symbolic.aliases import Simplified, simplify
 from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.symbols import name_of
+from dae_sdc.symbolic.names import name_of
 
 
 def model_of(names: str, *equations: str, **starts: float) -> Model:

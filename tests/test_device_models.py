@@ -15,11 +15,11 @@ import dae_sdc as ds
 from dae_sdc import problems
 from dae_sdc.run.device_cases import ALLOWED, CASES
 from dae_sdc.run.model_cases import Case, Flight
-from dae_sdc.run.unknowns import jet_name
 from dae_sdc.symbolic.aliases import Simplified, simplify
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.model import Model
 from dae_sdc.symbolic.modelica import read_modelica
+from dae_sdc.symbolic.names import name_of
 
 FILES = Path(problems.__file__).parent / "modelica"
 
@@ -153,7 +153,7 @@ def test_the_equations_of_the_file_hold_for_all_unknowns(name: str) -> None:
 
     def value(leaf: Leaf) -> npt.ArrayLike:
         if leaf.kind == "u":
-            return solution.values(jet_name(model.names[leaf.index], leaf.order))
+            return solution.values(name_of(model.names[leaf.index], leaf.order))
         return solution.t if leaf.kind == "t" else numbers[leaf.index]
 
     largest = max(float(np.abs(solution.values(unknown)).max()) for unknown in model.names)
