@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from pySDC.core.convergence_controller import ConvergenceController
 
+from dae_sdc.dae.starting_scales import begin_scales
 from dae_sdc.errors import StepSizeError, TimeLimitError
 from dae_sdc.sweepers.tolerance import Outcome
 
@@ -45,6 +46,9 @@ CLOSE = 1e-10
 
 ROUNDING = 8.0 * float(np.finfo(float).eps)
 """Distance between two times, relative to them, at which they are one."""
+
+MOST_NAMED = 3
+"""Unknowns that a message names."""
 
 NO_PROGRESS = 60
 """Rejections in a row after which a run is given up."""
@@ -135,6 +139,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
 
     Attributes
     ----------
+    remark : str
+        What a user should know of a run that has ended.
     second_opinion : callable or None
         Called with this object, the level of a step that is to be rejected, and whether it was solved;
         returns whether it is accepted all the same, and may :meth:`want` another size.
@@ -163,6 +169,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._next = 0
         self._given: float | None = None
         self._restarts = False
+        self.remark = ""
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
@@ -217,15 +224,33 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Choose the first step of a run."""
-        self.sizes.forget()
-        self.sizes.rejections = 0
+        self.sizes = StepSize()
+        self._given, self._restarts = None, False
         self._began = perf_counter()
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
         L = step.levels[0]
+        begin_scales(L.prob, u0, t0, self.params.t_end - t0, L.sweep.tolerance.rtol)
         given = self.params.dt_first
         self._wanted = L.sweep.starting_step(u0, t0, self._target - t0) if given is None else given
         L.params.dt = self._clipped(t0)
+
+    def goes_back(self, L: Any, value: Any) -> bool:
+        """Whether the run that has ended must be done again, as it measured an unknown by a wrong size."""
+        tolerance = L.sweep.tolerance
+        if tolerance.atol is not None:
+            return False
+        again, lost = L.prob.scales.look_back(value.view(np.ndarray), tolerance.rtol)
+        counted = [L.prob.names[i] for i in lost if L.prob.names[i] not in tolerance.left_out]
+        if counted and not again:
+            several = len(counted) > 1
+            shown = "', '".join(counted[:MOST_NAMED])
+            self.remark = (
+                f"'{shown}'{f' and {len(counted) - MOST_NAMED} more' if len(counted) > MOST_NAMED else ''} never "
+                f"rise{'' if several else 's'} above {'their' if several else 'its'} tolerance; give atol or "
+                f"nominal where smaller values count"
+            )
+        return bool(again)
 
     @property
     def t_end(self) -> float:

@@ -34,6 +34,8 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
         Times at which the equations have a kink or a jump; the grid decides whether a step ends there.
     """
 
+    remark = ""
+
     def setup(
         self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
     ) -> Any:
@@ -52,6 +54,10 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
     def t_end(self) -> float:
         """The last time of the grid."""
         return float(self._grid[-1])
+
+    def goes_back(self, L: Any, value: Any) -> bool:
+        """No: nothing was measured."""
+        return False
 
     def repeat(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""

@@ -100,10 +100,25 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
         """Take steps from ``t0`` to ``Tend``; see ``controller_nonMPI.run``."""
         step = self.MS[0]
+        level = step.levels[0]
+        while True:
+            time, value = self._carry_out(step, u0, t0)
+            if not self.adaptivity.goes_back(level, value):
+                break
+            level.sweep.begin_anew()
+            level.prob.hold_sides(None)
+            if self.checkpoints is not None:
+                self.checkpoints.start = None
+        self._call("post_run")
+        for process in self._controls["post_run_processing"]:
+            process(self, step, MS=[step])
+        return value, self.return_stats()
+
+    def _carry_out(self, step: Any, value: Any, time: float) -> tuple[float, Any]:
+        """Take all steps from a state; time and state at their end."""
         level, block = step.levels[0], [step]
         for hook in self.active_hooks:
             hook.reset_stats()
-        time, value = t0, u0
         step.reset_step()
         vars(step.status).update(slot=0, first=True, last=True, time_size=1)
         step.prev = step
@@ -111,10 +126,10 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         for hook in self.active_hooks:
             hook.post_setup(step=None, level_number=None)
         self._call("pre_run")
-        self.adaptivity.begin(step, t0, u0)
+        self.adaptivity.begin(step, time, value)
         events = self.events
         if events is not None:
-            events.begin(level, t0, u0, self.adaptivity)
+            events.begin(level, time, value, self.adaptivity)
         if self.checkpoints is not None:
             time, value = self.checkpoints.begin(self, time, value)
         Tend = self.adaptivity.t_end
@@ -138,10 +153,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                     prepare(self, step, 1, [time], Tend, MS=block)
                 if self.checkpoints is not None and not step.status.restart:
                     self.checkpoints.look(self, time, value)
-        self._call("post_run")
-        for process in self._controls["post_run_processing"]:
-            process(self, step, MS=block)
-        return value, self.return_stats()
+        return time, value
 
     def _begin(self, time: float, value: Any) -> None:
         """The step as it is before its prediction."""

@@ -63,7 +63,7 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
     Parameters
     ----------
     problem : ProblemDAE
-        Its ``jacobian`` is used where it has one (two calls, c = 0 and c = 1), finite differences otherwise,
+        Its ``jacobian`` is used where it has one (two calls, c = 0 and the scale of time), finite differences otherwise,
         by groups of columns where it gives a ``sparsity``.
     u, du : MeshDAE
         State and derivative, shape (n,).
@@ -80,8 +80,10 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
     problem.work_counters["jacobian"].niter += 1
     given: Any = getattr(problem, "jacobian", None)
     if given is not None:
+        # In units of time of the solution, so that neither half drowns in the other.
+        c = problem.scales.time
         try:
-            pair = given(u, du, t, 0.0), given(u, du, t, 1.0)
+            pair = given(u, du, t, 0.0), given(u, du, t, c)
         except (ArithmeticError, ValueError) as error:
             if not undefined(error):
                 raise
@@ -91,6 +93,8 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
             ) from None
         mass = _checked(problem, pair[0])
         stiffness = _combined(_checked(problem, pair[1]), -1.0, mass)
+        if c != 1.0:
+            stiffness = stiffness / c
     else:
         mass, stiffness = _differences(problem, u, du, t)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
@@ -174,9 +178,10 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
     groups = [np.array([j]) for j in range(n)] if colouring is None else colouring.groups
     base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
     halves = []
-    for varied, fixed, first in ((du, u, False), (u, du, True)):
+    scales = problem.scales
+    for varied, fixed, first, sizes in ((du, u, False, scales.rates), (u, du, True, scales.unknowns)):
         values = varied.view(np.ndarray)
-        steps = ROOT_EPS * np.maximum(1.0, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)
+        steps = ROOT_EPS * np.maximum(sizes, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)
         # The step that is really taken, after rounding, is what the difference must be divided by.
         steps = (values + steps) - values
         point = values.copy()

@@ -23,6 +23,7 @@ from dae_sdc.dae.kernels import (
     machine,
 )
 from dae_sdc.dae.linear import SOLVERS
+from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import Registry, unknown
@@ -87,7 +88,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         Name of every equation, used in messages.
     nominal : float or array_like, shape (n,)
         Typical sizes of the unknowns, below which only an absolute error counts: the absolute tolerance of a
-        run is the relative one times these where none is given.
+        run is the relative one times these where none is given. A class that does not give them leaves sizes
+        to the solution, see :attr:`scales`; to what asks for a number, they are 1 then.
     switch_names : tuple of str
         Name of every switch, see :meth:`switches`.
     variable_index : tuple of int
@@ -266,6 +268,21 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     @variable_index.setter
     def variable_index(self, value: Any) -> None:
         self.__dict__["_variable_index"] = value
+
+    @property
+    def given_nominal(self) -> npt.ArrayLike | None:
+        """``nominal`` where the class or its user gives it."""
+        own = "nominal" in self.__dict__
+        given = own or inspect.getattr_static(type(self), "nominal") is not ProblemDAE.__dict__["nominal"]
+        return self.nominal if given else None
+
+    @property
+    def scales(self) -> Scales:
+        """Sizes of unknowns and time in the present run."""
+        known: Scales | None = self.__dict__.get("_scales")
+        if known is None:
+            known = self.__dict__["_scales"] = Scales(self.given_nominal, self.variable_index)
+        return known
 
     @property
     def groups(self) -> dict[str, slice]:

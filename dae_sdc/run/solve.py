@@ -455,6 +455,7 @@ class _Run:
     rtol: float | None = None
     singular: str | None = None
     remark: str = ""
+    sizes: str = ""
     unknowns: Unknowns | None = None
     started: str = ""
     drift: dict[str, float] = field(default_factory=dict)
@@ -548,6 +549,8 @@ class _Run:
             total["charts"] = sweepers[0].charts
         if watch is not None:
             self.remark = watch.message()
+        if isinstance(controller, SteppingController):
+            self.sizes = controller.adaptivity.remark
         for one in controller.convergence_controllers:
             if isinstance(one, Invariants):
                 self.drift = one.summary()
@@ -629,7 +632,7 @@ class _Run:
             between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
         if located is not None:
             located.settle(between)
-        remarks = "" if located is None else located.message, self.remark, self.started
+        remarks = "" if located is None else located.message, self.remark, self.sizes, self.started
         solution = Solution(
             t=t,
             u=u,

@@ -301,10 +301,7 @@ class ManifoldDAE(DirectSweeper):
         if self.method.treatment == "rattle":
             self._check_separable(problem)
         if self.tolerance is not None:
-            size, given = self._place.bound, self.tolerance
-            absolute = np.broadcast_to(given.atol, (problem.n,))[:size].copy()
-            counted = np.array([name not in given.left_out for name in problem.names[:size]], dtype=float)
-            self._weights = Weights(absolute, given.rtol, np.zeros(size, dtype=int), counted)
+            self._weights = self.tolerance.weights_of(problem, 1.0, self._place.bound, plain=True)
 
     def _allocate(self, pointers: Pointers, form: int) -> Any:
         own, method, n, m = self._own, self.method, pointers.n, pointers.m
@@ -510,14 +507,17 @@ class ManifoldDAE(DirectSweeper):
         if first is None:
             return longest
         size, speed = norm(state), norm(first)
-        step = min(longest, 1e-6 * span if min(size, speed) < 1e-5 else 0.01 * size / speed)
+        step = min(longest, 1e-6 * span if min(size, speed * span) < 1e-5 else 0.01 * size / speed)
         second = self._slope_at(state + step * first, t0 + step)
         if second is None:
             return step
-        largest = max(speed, norm(second - first) / step)
+        # In units of the interval; the original takes those of the user.
+        largest = max(speed * span, norm(second - first) * span**2 / step)
         order = self.method.embedded_order or 1
         better = (
-            max(1e-6 * span, 1e-3 * step) if largest <= 1e-15 else (0.01 / largest) ** (1.0 / (order + 1))
+            max(1e-6 * span, 1e-3 * step)
+            if largest <= 1e-15
+            else span * (0.01 / largest) ** (1.0 / (order + 1))
         )
         return float(min(100.0 * step, better, longest))
 

@@ -41,7 +41,6 @@ from dae_sdc.sweepers.tolerance import (
     Outcome,
     Tolerance,
     effective_order,
-    first_step,
     inner_factor,
     newton_share,
 )
@@ -223,16 +222,16 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``."""
-        P, longest = self.level.prob, 0.01 * span
+        P = self.level.prob
         if self._problem is not P:
             self._bind(P)
         P.start_step(u0, t0)
         if self.method.diagonally_implicit:
             return self._steps.starting_step(u0, t0, span, float(self.method.A[-1, -1]))
         stages = self._stages_together
-        # Unknowns of a higher index, whose u' is no part of the equations, do not count.
-        self._weights.fill(u0.view(np.ndarray), 0.0, stages.weights)
-        return first_step(lambda step: stages.starting_slope(u0, t0, step), longest, self._weights.rtol)
+        return self._weights.first_step(
+            u0.view(np.ndarray), span, stages.weights, lambda step: stages.starting_slope(u0, t0, step)
+        )
 
     def judge(self) -> Outcome:
         """What the error estimate says of the finished step."""
@@ -244,7 +243,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         L, stages = self.level, self._stages_together
         u0, h = L.u[0], L.dt
         first = stages.begin(u0, L.time, h)
-        self._weights.fill(u0.view(np.ndarray), h, stages.weights)
+        start = u0.view(np.ndarray)
+        self._weights.fill(start, h, stages.weights, None if first else stages.du0)
         self._repeated = self._repeated + 1 if self._tried_at == L.time else 0
         self._tried_at = L.time
         status = stages.solve(L.time, h)
@@ -258,6 +258,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         error = np.inf
         if status == SOLVED:
             error = stages.estimate_error(L.time, h, first, False)
+            if error >= 1.0 and self._weights.fill_within(stages.u, h, stages.weights):
+                error = stages.estimate_error(L.time, h, first, False)
             if error >= 1.0 and (first or self._repeated):
                 error = stages.estimate_error(L.time, h, first, True)
         stages.count()

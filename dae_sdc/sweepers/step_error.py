@@ -18,7 +18,6 @@ from dae_sdc.sweepers.tolerance import (
     Outcome,
     Tolerance,
     effective_order,
-    first_step,
     inner_factor,
     newton_share,
 )
@@ -125,9 +124,9 @@ class StepError:
 
     def begin(self, u0: MeshDAE, h: float) -> None:
         """Look at the start of a step."""
-        self._rule.fill(u0.view(np.ndarray), h, self.weights)
         self.first = u0.polynomial is None
         self.du0 = np.zeros(self.problem.n) if self.first else u0.polynomial.derivative_at_end()
+        self._rule.fill(u0.view(np.ndarray), h, self.weights, None if self.first else self.du0)
 
     def round_off(self, least_node: float) -> float:
         """Weighted size of a change by round-off, with the first node in units of the step.
@@ -152,9 +151,9 @@ class StepError:
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``; see :func:`first_step`."""
-        # Unknowns of a higher index, whose u' is no part of the equations, do not count.
-        self._rule.fill(u0.view(np.ndarray), 0.0, self.weights)
-        return first_step(lambda step: self._slope(u0, t0, gamma * step), 0.01 * span, self._rule.rtol)
+        return self._rule.first_step(
+            u0.view(np.ndarray), span, self.weights, lambda step: self._slope(u0, t0, gamma * step)
+        )
 
     def _slope(self, u0: MeshDAE, t0: float, c: float) -> float:
         """Weighted norm of u' as an implicit step of coefficient c sees it; infinite if it cannot."""

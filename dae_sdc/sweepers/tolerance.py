@@ -9,12 +9,16 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
 
 MOST_LOOKS = 8
 """Trials of a first step size."""
+
+TINY = float(np.finfo(float).tiny)
+"""Least tolerance of an unknown."""
 
 SMALLEST_RTOL = 1e-13
 """Smallest relative tolerance that double precision can be asked for."""
@@ -83,7 +87,7 @@ def newton_share(rtol: float, factor: float, index: int) -> float:
     return max(10.0 * float(np.finfo(float).eps) / (rtol * factor), part * min(0.03, 0.01 / factor))
 
 
-def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> float:
+def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> tuple[float, float]:
     """A size for the first step of a run.
 
     u may change in it by half the geometric mean of itself and of what the tolerance allows. Less would drown
@@ -98,16 +102,25 @@ def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> 
         Largest size.
     rtol : float
         Relative tolerance of the weights.
+
+    Returns
+    -------
+    step : float
+        The size.
+    rate : float
+        How fast u changes in it, in units of itself; 0 if that is not known.
     """
-    step, change = longest, 0.5 / float(np.sqrt(rtol))
+    step, change, rate = longest, 0.5 / float(np.sqrt(rtol)), 0.0
     for _ in range(MOST_LOOKS):
         seen = slope(step)
+        if seen < np.inf:
+            rate = 2.0 * rtol * seen  # weights are those of u itself and of its size so far
         found = 0.01 * step if seen == np.inf else min(longest, change / max(seen, change / longest))
         # What an implicit step sees of u' depends on its size, as long as that hides fast transients.
         if found > 0.1 * step:
-            return found
+            return found, rate
         step = found
-    return step
+    return step, rate
 
 
 class Outcome(NamedTuple):
@@ -149,14 +162,16 @@ class Tolerance:
     """Accuracy asked of every step.
 
     The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index k
-    is multiplied by h^(k - 1): its local error has that many orders less, and does not add up.
+    is multiplied by min(1, h / tau)^(k - 1), with tau four times the time in which the solution changes by its
+    size: its local error has that many orders less, and does not add up.
 
     Parameters
     ----------
     rtol : float
         Relative tolerance.
-    atol : float or ndarray, shape (n,)
-        Absolute tolerance.
+    atol : float or ndarray, shape (n,), or None
+        Absolute tolerance; None for rtol times the sizes of the unknowns in the run, see
+        :class:`dae_sdc.dae.scales.Scales`.
     left_out : tuple of str
         Unknowns whose error does not count.
     """
@@ -179,7 +194,16 @@ class Tolerance:
         relative = require_number("rtol", rtol)
         if not SMALLEST_RTOL <= relative < 1.0:
             raise InputError(f"rtol must be at least {SMALLEST_RTOL:g} and below 1; got {relative!r}")
-        given = relative * np.asarray(problem.nominal, dtype=np.float64) if atol is None else atol
+        given = atol
+        if atol is None and problem.given_nominal is not None:
+            given = relative * np.asarray(problem.given_nominal, dtype=np.float64)
+        if isinstance(left_out, str):
+            raise InputError(f"leave_out must be a sequence of names, like [{left_out!r}]; got {left_out!r}")
+        for name in left_out:
+            if name not in problem.names:
+                raise InputError(unknown("name in leave_out", name, problem.names))
+        if given is None:
+            return cls(relative, None, tuple(left_out))
         try:
             absolute = np.asarray(given, dtype=np.float64)
         except (TypeError, ValueError):
@@ -190,56 +214,126 @@ class Tolerance:
             )
         if not (np.isfinite(absolute).all() and (absolute >= 0.0).all()):
             raise InputError(f"atol must not be negative, and finite; got {atol!r}")
-        if isinstance(left_out, str):
-            raise InputError(f"leave_out must be a sequence of names, like [{left_out!r}]; got {left_out!r}")
-        for name in left_out:
-            if name not in problem.names:
-                raise InputError(unknown("name in leave_out", name, problem.names))
         return cls(relative, absolute, tuple(left_out))
 
     def check_start(self, problem: ProblemDAE, u0: Vector) -> None:
         """Raise InputError where a state begins with an unknown that must have no error at all."""
+        if self.atol is None:
+            return
         allowed = self.atol + self.rtol * np.abs(u0.view(np.ndarray))
         for name, size in zip(problem.names, np.broadcast_to(allowed, (problem.n,)).tolist(), strict=True):
             if size == 0.0 and name not in self.left_out:
                 raise InputError(f"'{name}' begins at 0 and has atol 0, so no error is allowed; give an atol")
 
-    def weights_of(self, problem: ProblemDAE, factor: float) -> Weights:
-        """The weights for a method that takes ``factor`` times this tolerance for its error estimate."""
-        absolute = np.broadcast_to(self.atol, (problem.n,)) * factor
-        exponents = np.array(problem.variable_index, dtype=np.int64) - 1
-        counted = np.array([name not in self.left_out for name in problem.names], dtype=np.float64)
-        return Weights(absolute, self.rtol * factor, exponents, counted)
+    def weights_of(
+        self, problem: ProblemDAE, factor: float, size: int | None = None, plain: bool = False
+    ) -> Weights:
+        """The weights for a method that takes ``factor`` times this tolerance for its error estimate.
+
+        Of the first ``size`` unknowns where that is given; ``plain``: whatever their index.
+        """
+        size = problem.n if size is None else size
+        absolute = None
+        if self.atol is not None:
+            absolute = np.broadcast_to(self.atol, (problem.n,))[:size] * factor
+        exponents = np.array(problem.variable_index[:size], dtype=np.int64) - 1
+        if plain:
+            exponents[:] = 0
+        counted = np.array([name not in self.left_out for name in problem.names[:size]], dtype=np.float64)
+        return Weights(absolute, self.rtol * factor, exponents, counted, problem.scales)
+
+
+PART_OF_TIME = 0.25
+"""A step in which the solution changes by its size, in units of the time tau of the weights: a fourth of that."""
 
 
 class Weights:
-    """Weights of errors: 1 / (atol + rtol abs(u)), times h^(k - 1) for unknowns of index k, 0 if left out.
+    """Weights of errors: 1 / (atol + rtol abs(u)), 0 if left out.
+
+    Those of unknowns of index k are multiplied by min(1, h / tau)^(k - 1), see :class:`Tolerance`.
 
     Parameters
     ----------
-    atol : ndarray, shape (n,)
-        Absolute tolerances.
+    atol : ndarray, shape (n,), or None
+        Absolute tolerances; None for ``rtol`` times the sizes of the unknowns.
     rtol : float
         Relative tolerance.
     exponents : ndarray of int, shape (n,)
         k - 1.
     counted : ndarray, shape (n,)
         1, or 0 for an unknown that is left out.
+    scales : Scales
+        Sizes of the unknowns, which are told of every state, and of time. There may be more unknowns behind
+        those that have weights.
     """
 
-    def __init__(self, atol: Vector, rtol: float, exponents: Any, counted: Vector) -> None:
-        self.atol, self.rtol = atol, rtol
+    def __init__(
+        self, atol: Vector | None, rtol: float, exponents: Any, counted: Vector, scales: Scales
+    ) -> None:
+        self.atol, self.rtol, self.scales = atol, rtol, scales
+        size = len(counted)
+        self._sizes, self._expected = scales.unknowns[:size], scales.expected[:size]
+        self._seen = scales.seen[:size]
         self._scaled = [(k, exponents == k) for k in np.unique(exponents).tolist() if k > 0]
+        self._slow = exponents == exponents.min()
         self._counted = None if counted.all() else counted
 
-    def fill(self, u: Vector, h: float, out: Vector) -> None:
-        """Write the weights at a state and a step size."""
+    def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None) -> None:
+        """Write the weights at a state and a step size, where the derivative is ``du`` if that is known."""
         np.abs(u, out=out)
-        out *= self.rtol
-        out += self.atol
-        np.maximum(out, np.finfo(float).tiny, out=out)
+        scales = self.scales
+        if scales.running:
+            if scales.watched:
+                np.maximum(self._seen, out, out=self._seen)
+            np.maximum(self._sizes, out, out=self._sizes)
+        if self._scaled and du is not None:
+            slow = self._slow
+            sizes = np.maximum(self._sizes, np.maximum(self._expected, out))
+            changes = du[slow] / np.maximum(sizes[slow], TINY)
+            scales.see_rate(float(np.sqrt(changes @ changes / len(changes))))
+        self._write(self._sizes, h, out)
+
+    def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
+        """A size for the first step, at most a hundredth of ``span``, from a ``slope`` with the weights in ``out``.
+
+        See :func:`first_step`. Unknowns of a higher index, whose u' is no part of the equations, do not count.
+        """
+        self.fill(u0, 0.0, out)
+        np.abs(u0, out=out)
+        self._write(np.maximum(self._sizes, self._expected), 0.0, out)
+        step, rate = first_step(slope, 0.01 * span, self.rtol)
+        if rate > 0.0:
+            self.scales.rate = rate
+        return step
+
+    def fill_within(self, stages: Vector, h: float, out: Vector) -> bool:
+        """Write them with the sizes that unknowns reach at the stages of a step.
+
+        Returns
+        -------
+        bool
+            Whether there is one far larger than before; nothing is written else.
+        """
+        if self.atol is not None:
+            return False
+        largest = np.abs(stages).max(axis=0)
+        if not (largest > 2.0 * self._sizes).any():
+            return False
+        out[:] = np.abs(stages[0])
+        self._write(np.maximum(self._sizes, largest), h, out)
+        return True
+
+    def _write(self, sizes: Vector, h: float, out: Vector) -> None:
+        """Turn absolute values into weights."""
+        if self.atol is None:
+            out += sizes
+            out *= self.rtol
+        else:
+            out *= self.rtol
+            out += self.atol
+        np.maximum(out, TINY, out=out)
         np.divide(1.0, out, out=out)
         for k, where in self._scaled:
-            out[where] *= h**k
+            out[where] *= min(1.0, PART_OF_TIME * h * self.scales.rate) ** k
         if self._counted is not None:
             out *= self._counted

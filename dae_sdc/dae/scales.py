@@ -1,0 +1,360 @@
+"""Sizes that a run measures by: of each unknown, and of time. Whatever compares numbers of different units asks here.
+
+Every formula is covariant: with an unknown, an equation or time in other units, sizes change by the same
+factor and nothing else does. Estimates are rounded to powers of two, so that units which are powers of two
+change no digit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from dae_sdc.dae.state import Vector
+
+
+@dataclass(frozen=True)
+class ScaleSettings:
+    """Settings of :class:`Scales`.
+
+    Parameters
+    ----------
+    floor : float
+        Part of the size that the equations give an unknown which begins at 0, below which only an absolute
+        error counts, until the solution is known to stay smaller.
+    floor_of_multipliers : float
+        The same for unknowns of index 2 and more, which rounding spoils below the size at which they matter.
+    noise : float
+        Part of the size at which an unknown would matter below which a start value is one of 0, but for rounding.
+    rounding : float
+        Part of that size, times the relative tolerance, below which no tolerance can be met.
+    wrong : float
+        Part of its floor below which a run that an unknown never left must go back.
+    lost : float
+        Size of an unknown, in units of its absolute tolerance, below which it was never seen.
+    most_returns : int
+        How many times a run goes back.
+    fading : float
+        Part of its rate of change that the solution is taken to keep from step to step.
+    first_part : float
+        Part of the interval that is the scale of time where nothing else tells one.
+    """
+
+    floor: float = 2.0**-7
+    floor_of_multipliers: float = 0.5
+    noise: float = 2.0**-34
+    rounding: float = 2.0**-39
+    wrong: float = 0.125
+    lost: float = 10.0
+    most_returns: int = 3
+    fading: float = 0.5
+    first_part: float = 0.125
+
+
+SETTINGS = ScaleSettings()
+
+
+class Scales:
+    r"""Sizes of the unknowns and of time in one run.
+
+    The size of an unknown is the largest value it has had so far, and at least a floor: where it begins at 0,
+    a part of the size at which its terms are as large as the other terms of their equations,
+
+    .. math::
+        |M_{kj}| s_j / \tau \approx |K_{kj}| s_j \approx r_k, \qquad M = dF/du', \quad K = dF/du,
+
+    for all nonzero entries at the start, in the least squares of logarithms.
+
+    Parameters
+    ----------
+    nominal : array_like, shape (n,), or None
+        Sizes that are given; those of the solution if None.
+    index : tuple of int
+        Index of each unknown.
+
+    Attributes
+    ----------
+    unknowns : ndarray, shape (n,)
+        Sizes so far, below which only an absolute error counts.
+    expected : ndarray, shape (n,)
+        Sizes that the start and the equations let expect.
+    rates : ndarray, shape (n,)
+        Sizes of the derivatives that the start lets expect.
+    time : float
+        Time in which the solution changes by its size, as far as the start tells.
+    rate : float
+        The same as a rate, in the last steps.
+    running : bool
+        Whether sizes follow the solution.
+    seen : ndarray, shape (n,)
+        Largest absolute values so far, without floors, where ``watched`` says that they are wanted.
+
+    References
+    ----------
+    A. R. Curtis, J. K. Reid, On the automatic scaling of matrices for Gaussian elimination, IMA J. Appl.
+    Math. 10 (1972) 118.
+    """
+
+    def __init__(self, nominal: Any, index: tuple[int, ...]) -> None:
+        n, self.running = len(index), nominal is None
+        self._parts = np.where(np.array(index) > 1, SETTINGS.floor_of_multipliers, SETTINGS.floor)
+        sizes = np.ones(n) if nominal is None else np.broadcast_to(np.asarray(nominal, dtype=np.float64), (n,))
+        self.unknowns, self.expected, self.rates = sizes.copy(), sizes.copy(), sizes.copy()
+        self.time, self.rate = 1.0, 0.0
+        self.returns = 0
+        self.seen, self.watched = np.zeros(n), False
+        self._floors, self._least = np.zeros(n), np.zeros(n)
+        self._learned = np.full(n, np.nan)
+
+    def begin(self, u0: Vector, balance: Balance, rtol: float) -> None:
+        """Take the start of a run.
+
+        Parameters
+        ----------
+        u0 : ndarray, shape (n,)
+            State.
+        balance : Balance
+            What the equations say of it.
+        rtol : float
+            Relative tolerance of the run.
+        """
+        time, expected = balance.time, balance.sizes
+        self.time, self.rate = time, 1.0 / time
+        if not self.running:
+            np.divide(self.unknowns, time, out=self.rates)
+            return
+        self.expected[:] = expected
+        sizes = np.abs(u0)
+        floors = np.where(balance.known, 0.0, self._parts * expected)
+        known = np.isfinite(self._learned)
+        floors[known] = self._learned[known]
+        # Below that, rounding of the other terms of its equations is all there is of an unknown.
+        self._least = min(1.0, SETTINGS.rounding / rtol) * balance.own
+        np.maximum(floors, self._least, out=self._floors)
+        np.maximum(sizes, self._floors, out=self.unknowns)
+        self.seen[:], self.watched = sizes, bool(self._floors.any())
+        np.divide(np.maximum(self.unknowns, expected), time, out=self.rates)
+
+    def see_rate(self, u_rate: float) -> None:
+        """Take how fast the solution changes, in units of its sizes, at the start of a step."""
+        self.rate = max(u_rate, SETTINGS.fading * self.rate)
+
+    def look_back(self, end: Vector, rtol: float) -> tuple[bool, tuple[int, ...]]:
+        """Look back on a run.
+
+        Parameters
+        ----------
+        end : ndarray, shape (n,)
+            State at its end.
+        rtol : float
+            Its relative tolerance.
+
+        Returns
+        -------
+        again : bool
+            Whether an unknown was measured by far too large a size; the next :meth:`begin` knows better.
+        lost : tuple of int
+            Unknowns that never rose above their tolerance.
+        """
+        if not (self.running and self.watched):
+            return False, ()
+        seen = np.maximum(self.seen, np.abs(end))
+        lost = (self._floors > 0.0) & (seen <= SETTINGS.lost * rtol * self._floors)
+        wrong = (np.maximum(seen, self._least) < SETTINGS.wrong * self._floors) & ~lost
+        if wrong.any() and self.returns < SETTINGS.most_returns:
+            self.returns += 1
+            self._learned[wrong] = seen[wrong]
+            return True, ()
+        return False, tuple(np.flatnonzero(lost).tolist())
+
+    def memory(self) -> dict[str, Any]:
+        """What steps to come depend on, for a checkpoint."""
+        return {name: np.copy(vars(self)[name]) for name in KEPT}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave, to the last bit."""
+        for name in KEPT:
+            value = kept[name]
+            if value.ndim:
+                vars(self)[name][:] = value  # others know the array
+            else:
+                setattr(self, name, value.item())
+
+
+KEPT = ("unknowns", "expected", "rates", "time", "rate", "returns", "seen", "watched", "_floors", "_least", "_learned")
+"""Attributes of :class:`Scales` that change in a run."""
+
+WEAKEST, WEAK = 1e-9, 1e-5
+"""Weights in the least squares by which sizes that nothing determines are near 1, and time near a part of the
+interval."""
+
+SMALLEST_TERM = 2.0**-30
+"""Part of the largest term of an equation below which another says nothing of sizes."""
+
+DENSE_UP_TO = 400
+"""Order up to which the normal equations are solved as a dense matrix."""
+
+ROUNDS = 3
+"""Times that the least squares are solved, each without the terms that were that small in the last."""
+
+
+class Terms(NamedTuple):
+    """The terms of equations that are not 0.
+
+    Parameters
+    ----------
+    rows, columns : ndarray of int, shape (T,)
+        Equation and unknown; -1 for what no unknown multiplies.
+    entries : ndarray, shape (T,)
+        Sizes of the factors.
+    derivatives : ndarray of bool, shape (T,)
+        Whether it is the derivative that they multiply.
+    """
+
+    rows: Any
+    columns: Any
+    entries: Vector
+    derivatives: Any
+
+    @classmethod
+    def of(cls, mass: Any, stiffness: Any, constants: Vector) -> Terms:
+        """From dF/du' and dF/du, shape (n, n), and what the equations have besides, shape (n,)."""
+        halves = [sparse.coo_array(half) for half in (mass, stiffness)]
+        some = np.flatnonzero(constants)
+        rows = np.concatenate([*(half.row for half in halves), some])
+        columns = np.concatenate([*(half.col for half in halves), np.full(len(some), -1)])
+        entries = np.abs(np.concatenate([*(half.data for half in halves), constants[some]]))
+        derivatives = np.arange(len(rows)) < halves[0].nnz
+        used = entries > 0.0
+        return cls(rows[used], columns[used], entries[used], derivatives[used])
+
+
+class Balance(NamedTuple):
+    """Sizes with which the terms of every equation are of one size.
+
+    Parameters
+    ----------
+    sizes : ndarray, shape (n,)
+        Of the unknowns: powers of two, but for those that the start has.
+    known : ndarray of bool, shape (n,)
+        Those that the start has.
+    own : ndarray, shape (n,)
+        The least size with which a term of an unknown is as large as the largest other of an equation, for the
+        sizes above; 0 where it is alone.
+    time : float
+        Of time, a power of two.
+    """
+
+    sizes: Vector
+    known: Any
+    own: Vector
+    time: float
+
+    @classmethod
+    def unknown(cls, u0: Vector, span: float) -> Balance:
+        """Where the equations say nothing."""
+        sizes, time = np.abs(u0), float(np.exp2(np.round(np.log2(SETTINGS.first_part * span))))
+        return cls(sizes, np.ones(len(u0), dtype=bool), np.zeros(len(u0)), time)
+
+
+def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
+    r"""Sizes of unknowns and time with which the terms of every equation are of one size.
+
+    Parameters
+    ----------
+    terms : Terms
+        At the start.
+    u0 : ndarray, shape (n,)
+        The start, whose unknowns other than 0 have their sizes.
+    span : float
+        Length of the interval.
+
+    Returns
+    -------
+    Balance
+        Where several would do, with time nearest to a part of the interval.
+    """
+    n = len(u0)
+    sizes, known = np.abs(u0), u0 != 0.0
+    prior = float(np.log2(SETTINGS.first_part * span))
+    while True:
+        logs, theta = _least_squares(terms, n, sizes, known, prior)
+        result, time = np.where(known, sizes, np.exp2(np.round(logs))), float(np.exp2(np.round(theta)))
+        own = _own_sizes(terms, n, result, time)
+        # A start found by an iteration has rounding for zeros, far below what its equations say.
+        noise = known & (sizes < SETTINGS.noise * own)
+        if not noise.any():
+            return Balance(result, known, own, time)
+        known = known & ~noise
+
+
+def _least_squares(
+    terms: Terms, n: int, sizes: Vector, known: Vector, prior: float
+) -> tuple[Vector, float]:
+    """Logarithms to base 2 of the sizes and of the scale of time."""
+    free = np.flatnonzero(~known)
+    count = len(free)
+    place = np.full(n + 1, -1)
+    place[free] = np.arange(count)
+    fixed = np.zeros(n + 1)
+    fixed[:n][known] = np.log2(sizes[known])
+    logs = np.log2(terms.entries) + fixed[terms.columns]
+    of_column = place[terms.columns]
+    own, theta_at = of_column >= 0, count + n
+    # Each term is one row: of its equation, of its unknown where that is free, and of time where it is u'.
+    places = (count + terms.rows, np.where(own, of_column, 0), np.full(len(logs), theta_at))
+    factors = (np.ones(len(logs)), own.astype(np.float64), np.where(terms.derivatives, -1.0, 0.0))
+    prior_weight = np.full(theta_at + 1, WEAKEST)
+    prior_weight[theta_at] = WEAK
+    weight = np.ones(len(logs))
+    for _ in range(ROUNDS):
+        right = prior_weight * np.concatenate([np.zeros(theta_at), [prior]])
+        data, at, other_at = [prior_weight], [np.arange(theta_at + 1)], [np.arange(theta_at + 1)]
+        for one, a in zip(places, factors, strict=True):
+            right -= np.bincount(one, weight * a * logs, theta_at + 1)
+            for other, b in zip(places, factors, strict=True):
+                data.append(weight * a * b)
+                at.append(one)
+                other_at.append(other)
+        entries = np.concatenate(data), (np.concatenate(at), np.concatenate(other_at))
+        normal = sparse.csc_array(entries, shape=(theta_at + 1, theta_at + 1))
+        if theta_at < DENSE_UP_TO:
+            x = np.linalg.solve(normal.toarray(), right)
+        else:
+            x = splu(normal, permc_spec="MMD_AT_PLUS_A").solve(right)
+        term = logs + factors[1] * x[places[1]] + factors[2] * x[theta_at]
+        largest = np.full(n, -np.inf)
+        np.maximum.at(largest, terms.rows, term)
+        smaller = (term < largest[terms.rows] + np.log2(SMALLEST_TERM)) & (weight > 0.0)
+        if not smaller.any():
+            break
+        weight[smaller] = 0.0
+    found = np.zeros(n)
+    found[free] = x[:count]
+    return found, float(x[theta_at])
+
+
+def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
+    """For each unknown the least size with which a term of it is as large as the largest other of an equation."""
+    entries = terms.entries / np.where(terms.derivatives, time, 1.0)
+    with_constant = np.append(sizes, 1.0)
+    values = entries * with_constant[terms.columns]
+    first, second, where = np.zeros(n), np.zeros(n), np.full(n, -2)
+    for value, row, column in zip(values.tolist(), terms.rows.tolist(), terms.columns.tolist(), strict=True):
+        if value > first[row]:
+            if where[row] != column:
+                second[row] = first[row]
+            first[row], where[row] = value, column
+        elif where[row] != column and value > second[row]:
+            second[row] = value
+    others = np.where(where[terms.rows] == terms.columns, second[terms.rows], first[terms.rows])
+    found = np.full(n + 1, np.inf)
+    counts = others > 0.0
+    np.minimum.at(found, terms.columns[counts], others[counts] / entries[counts])
+    own: Vector = np.where(np.isfinite(found[:n]), found[:n], 0.0)
+    return own

@@ -1,0 +1,91 @@
+"""Sizes of unknowns and time at the start of a run, from the equations there."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.jacobian import ROOT_EPS, linearize
+from dae_sdc.dae.linear import largest
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import Balance, Terms, balanced_sizes
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import SolveError
+
+LOOKS = (0.0, 0.29, 0.61, 0.97)
+"""Places in the interval, in units of it, at which F is asked for what does not depend on unknowns."""
+
+ROUNDING = 2.0**-40
+"""Part of the terms of an equation below which their sum is 0."""
+
+LARGEST_TRIAL, SMALLEST_TRIAL, RATIO = 2.0**40, 2.0**-80, 2.0**-10
+"""Sizes that an unknown at 0 is tried to have, from the largest on, for differences of F."""
+
+STRAIGHT = 1e-5
+"""Relative difference of F from a straight line up to which it counts as one."""
+
+
+def begin_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> None:
+    """Let the scales of a problem take the start of a run.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u0 : MeshDAE
+        State, shape (n,).
+    t0, span : float
+        Start and length of the interval.
+    rtol : float
+        Relative tolerance of the run.
+    """
+    scales, values = problem.scales, u0.view(np.ndarray)
+    scales.begin(values, Balance.unknown(values, span), rtol)
+    problem.start_step(u0, t0)
+    slope = problem.dtype_f(problem.init)
+    try:
+        if getattr(problem, "jacobian", None) is None:
+            _try_sizes(problem, u0, slope, t0)
+        parts = linearize(problem, u0, slope, t0)
+    except SolveError:  # what there is no Jacobian of is told when a step needs it
+        return
+    constants = _constants(problem, u0, slope, t0, span)
+    constants[constants <= ROUNDING * (abs(parts.stiffness) @ np.abs(values))] = 0.0
+    terms = Terms.of(parts.mass, parts.stiffness, constants)
+    known = values if scales.running else scales.unknowns
+    scales.begin(values, balanced_sizes(terms, known, span), rtol)
+
+
+def _constants(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, span: float) -> Vector:
+    """Largest sizes of F with the start for u and 0 for u' over the interval."""
+    found = np.zeros(problem.n)
+    for place in LOOKS:
+        value = np.abs(problem.evaluate(u0, slope, t0 + place * span))
+        # The start need not be a state that F is defined for at other times.
+        np.maximum(found, value, out=found, where=value < np.inf)
+    return found
+
+
+def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float) -> None:
+    """Give unknowns at 0 the largest size over which F is a straight line, for the first differences of F."""
+    sizes, rates = problem.scales.unknowns, problem.scales.rates
+    base = problem.evaluate(u0, slope, t0).copy()
+
+    def change(values: Any, j: int, step: float) -> Vector:
+        values[j] = step
+        found = problem.evaluate(u0, slope, t0) - base
+        values[j] = 0.0
+        return found
+
+    for values, found in ((u0.view(np.ndarray), sizes), (slope.view(np.ndarray), rates)):
+        for j in np.flatnonzero(values == 0.0).tolist():
+            trial = LARGEST_TRIAL
+            while trial > SMALLEST_TRIAL:
+                step = ROOT_EPS * trial
+                once, twice = change(values, j, step), change(values, j, 2.0 * step)
+                bend = np.abs(twice - 2.0 * once)
+                if largest(twice) < np.inf and (bend <= STRAIGHT * np.abs(twice)).all():
+                    found[j] = trial
+                    break
+                trial *= RATIO
