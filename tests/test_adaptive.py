@@ -584,7 +584,7 @@ def test_weights_are_those_of_the_tolerance_and_the_index() -> None:
     weights = tolerance.weights_of(problem, 10.0)
     weights.fill(u, h, out)
     plain = 1.0 / (10.0 * (np.array([1e-4, 1e-5, 1e-6, 1e-7, 1e-8]) + 1e-3 * np.abs(u)))
-    np.testing.assert_allclose(out, plain * h ** np.array([0, 0, 1, 1, 2]), rtol=1e-14)
+    np.testing.assert_allclose(out, plain * 0.25**np.array([0, 0, 1, 1, 2]) * h ** np.array([0, 0, 1, 1, 2]), rtol=1e-14)
     weights.fill(u, 0.0, out)
     np.testing.assert_allclose(out, plain * [1.0, 1.0, 0.0, 0.0, 0.0], rtol=1e-14)
 

@@ -47,13 +47,16 @@ CLOSE = 1e-10
 ROUNDING = 8.0 * float(np.finfo(float).eps)
 """Distance between two times, relative to them, at which they are one."""
 
+FIRST_LOOK, LOOKS_APART = 8, 8
+"""Accepted steps after which a run looks back whether it measures by the right sizes, and factor to the next."""
+
 MOST_NAMED = 3
 """Unknowns that a message names."""
 
 NO_PROGRESS = 60
 """Rejections in a row after which a run is given up."""
 
-KEPT = ("_wanted", "_target", "_meets_target", "_next", "_given", "_restarts")
+KEPT = ("_wanted", "_target", "_meets_target", "_next", "_given", "_restarts", "_steps", "_look_at")
 """Attributes of :class:`AdaptivityDAE` that change from step to step."""
 
 
@@ -169,6 +172,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._next = 0
         self._given: float | None = None
         self._restarts = False
+        self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self.remark = ""
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
@@ -226,6 +230,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         """Choose the first step of a run."""
         self.sizes = StepSize()
         self._given, self._restarts = None, False
+        self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self._began = perf_counter()
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
@@ -235,22 +240,36 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._wanted = L.sweep.starting_step(u0, t0, self._target - t0) if given is None else given
         L.params.dt = self._clipped(t0)
 
+    def doubts(self, L: Any, value: Any) -> bool:
+        """Whether an accepted step shows that the run must go back, as it measures an unknown by a wrong size.
+
+        It is asked for now and then, so that little is lost.
+        """
+        self._steps += 1
+        if self._steps < self._look_at or not L.prob.scales.watched:
+            return False
+        self._look_at *= LOOKS_APART
+        self._again = self._looks_back(L, value, False)
+        return self._again
+
     def goes_back(self, L: Any, value: Any) -> bool:
-        """Whether the run that has ended must be done again, as it measured an unknown by a wrong size."""
-        tolerance = L.sweep.tolerance
+        """The same of a run that has ended; if it need not go back, ``remark`` has what a user should know."""
+        return self._again or self._looks_back(L, value, True)
+
+    def _looks_back(self, L: Any, value: Any, ended: bool) -> bool:
+        tolerance, names = L.sweep.tolerance, L.prob.names
         if tolerance.atol is not None:
             return False
-        again, lost = L.prob.scales.look_back(value.view(np.ndarray), tolerance.rtol)
-        counted = [L.prob.names[i] for i in lost if L.prob.names[i] not in tolerance.left_out]
-        if counted and not again:
-            several = len(counted) > 1
-            shown = "', '".join(counted[:MOST_NAMED])
-            self.remark = (
-                f"'{shown}'{f' and {len(counted) - MOST_NAMED} more' if len(counted) > MOST_NAMED else ''} never "
-                f"rise{'' if several else 's'} above {'their' if several else 'its'} tolerance; give atol or "
-                f"nominal where smaller values count"
+        again, lost = L.prob.scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
+        counted = [names[i] for i in lost if names[i] not in tolerance.left_out]
+        shown, more = "', '".join(counted[:MOST_NAMED]), len(counted) - MOST_NAMED
+        self.remark = ""
+        if counted:
+            self.remark = f"'{shown}'{f' and {more} more' if more > 0 else ''} " + (
+                "never rises above its tolerance" if len(counted) == 1 else "never rise above their tolerances"
             )
-        return bool(again)
+            self.remark += "; give atol or nominal if smaller values count"
+        return again
 
     @property
     def t_end(self) -> float:

@@ -55,6 +55,10 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
         """The last time of the grid."""
         return float(self._grid[-1])
 
+    def doubts(self, L: Any, value: Any) -> bool:
+        """No: nothing is measured."""
+        return False
+
     def goes_back(self, L: Any, value: Any) -> bool:
         """No: nothing was measured."""
         return False

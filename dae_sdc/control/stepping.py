@@ -142,6 +142,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 value, time = level.uend, self.adaptivity.end_of_step(level)
                 for process in self._controls["post_step_processing"]:
                     process(self, step, MS=block)
+                if self.adaptivity.doubts(level, value):
+                    break
             if events is not None:
                 value = events.carry_on(level, time, value)
                 if events.finished:

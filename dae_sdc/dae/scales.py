@@ -35,8 +35,13 @@ class ScaleSettings:
         Part of that size, times the relative tolerance, below which no tolerance can be met.
     wrong : float
         Part of its floor below which a run that an unknown never left must go back.
+    far : float
+        The same before the end of a run, and for unknowns of index 2 and more.
     lost : float
         Size of an unknown, in units of its absolute tolerance, below which it was never seen.
+    largest_change : float
+        Part of its floor below which it is not lowered at once: what a run with a wrong floor has come to may
+        be small for no other reason.
     most_returns : int
         How many times a run goes back.
     fading : float
@@ -49,8 +54,10 @@ class ScaleSettings:
     floor_of_multipliers: float = 0.5
     noise: float = 2.0**-34
     rounding: float = 2.0**-39
-    wrong: float = 0.125
+    wrong: float = 2.0**-3
+    far: float = 2.0**-7
     lost: float = 10.0
+    largest_change: float = 2.0**-14
     most_returns: int = 3
     fading: float = 0.5
     first_part: float = 0.125
@@ -102,7 +109,8 @@ class Scales:
 
     def __init__(self, nominal: Any, index: tuple[int, ...]) -> None:
         n, self.running = len(index), nominal is None
-        self._parts = np.where(np.array(index) > 1, SETTINGS.floor_of_multipliers, SETTINGS.floor)
+        self._multipliers = np.array(index) > 1
+        self._parts = np.where(self._multipliers, SETTINGS.floor_of_multipliers, SETTINGS.floor)
         sizes = np.ones(n) if nominal is None else np.broadcast_to(np.asarray(nominal, dtype=np.float64), (n,))
         self.unknowns, self.expected, self.rates = sizes.copy(), sizes.copy(), sizes.copy()
         self.time, self.rate = 1.0, 0.0
@@ -144,7 +152,7 @@ class Scales:
         """Take how fast the solution changes, in units of its sizes, at the start of a step."""
         self.rate = max(u_rate, SETTINGS.fading * self.rate)
 
-    def look_back(self, end: Vector, rtol: float) -> tuple[bool, tuple[int, ...]]:
+    def look_back(self, end: Vector, rtol: float, ended: bool) -> tuple[bool, tuple[int, ...]]:
         """Look back on a run.
 
         Parameters
@@ -153,6 +161,8 @@ class Scales:
             State at its end.
         rtol : float
             Its relative tolerance.
+        ended : bool
+            Whether it has come to its end; before that unknowns may yet grow.
 
         Returns
         -------
@@ -165,10 +175,12 @@ class Scales:
             return False, ()
         seen = np.maximum(self.seen, np.abs(end))
         lost = (self._floors > 0.0) & (seen <= SETTINGS.lost * rtol * self._floors)
-        wrong = (np.maximum(seen, self._least) < SETTINGS.wrong * self._floors) & ~lost
+        part = np.where(self._multipliers, SETTINGS.far if ended else 0.0, SETTINGS.wrong if ended else SETTINGS.far)
+        wrong = (np.maximum(seen, self._least) < part * self._floors) & ~lost
         if wrong.any() and self.returns < SETTINGS.most_returns:
             self.returns += 1
-            self._learned[wrong] = seen[wrong]
+            least = SETTINGS.largest_change * self._floors
+            self._learned[wrong] = np.maximum(seen, least)[wrong]
             return True, ()
         return False, tuple(np.flatnonzero(lost).tolist())
 

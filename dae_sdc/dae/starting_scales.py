@@ -13,8 +13,8 @@ from dae_sdc.dae.scales import Balance, Terms, balanced_sizes
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import SolveError
 
-LOOKS = (0.0, 0.29, 0.61, 0.97)
-"""Places in the interval, in units of it, at which F is asked for what does not depend on unknowns."""
+LOOKS = (2.0**-10, 0.29, 0.61, 0.97)
+"""Places in the interval, in units of it, at which F is asked for what is 0 at the start."""
 
 ROUNDING = 2.0**-40
 """Part of the terms of an equation below which their sum is 0."""
@@ -50,20 +50,25 @@ def begin_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
         parts = linearize(problem, u0, slope, t0)
     except SolveError:  # what there is no Jacobian of is told when a step needs it
         return
-    constants = _constants(problem, u0, slope, t0, span)
-    constants[constants <= ROUNDING * (abs(parts.stiffness) @ np.abs(values))] = 0.0
+    constants = _constants(problem, u0, slope, parts.stiffness, t0, span)
     terms = Terms.of(parts.mass, parts.stiffness, constants)
     known = values if scales.running else scales.unknowns
     scales.begin(values, balanced_sizes(terms, known, span), rtol)
 
 
-def _constants(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, span: float) -> Vector:
-    """Largest sizes of F with the start for u and 0 for u' over the interval."""
-    found = np.zeros(problem.n)
+def _constants(
+    problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t0: float, span: float
+) -> Vector:
+    """Sizes of F with the start for u and 0 for u'; where they are 0 or rounding, those at the next of times."""
+    least = ROUNDING * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
+    found = np.abs(problem.evaluate(u0, slope, t0))
+    found[found <= least] = 0.0
     for place in LOOKS:
+        if found.all():
+            break
+        # The start need not be a state that F is defined for at other times, nor one near a solution.
         value = np.abs(problem.evaluate(u0, slope, t0 + place * span))
-        # The start need not be a state that F is defined for at other times.
-        np.maximum(found, value, out=found, where=value < np.inf)
+        np.copyto(found, value, where=(found == 0.0) & (value > least) & (value < np.inf))
     return found
 
 
