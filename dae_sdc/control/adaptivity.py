@@ -246,7 +246,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         It is asked for now and then, so that little is lost.
         """
         self._steps += 1
-        if self._steps < self._look_at or not L.prob.scales.watched:
+        if self._steps < self._look_at or not L.prob.run_scales.watched:
             return False
         self._look_at *= LOOKS_APART
         self._again = self._looks_back(L, value, False)
@@ -260,7 +260,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         tolerance, names = L.sweep.tolerance, L.prob.names
         if tolerance.atol is not None:
             return False
-        again, lost = L.prob.scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
+        again, lost = L.prob.run_scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
         counted = [names[i] for i in lost if names[i] not in tolerance.left_out]
         shown, more = "', '".join(counted[:MOST_NAMED]), len(counted) - MOST_NAMED
         self.remark = ""

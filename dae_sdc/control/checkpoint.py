@@ -77,7 +77,7 @@ class Checkpoints:
         restore_attributes(problem, self._fresh, start["problem"]["attributes"])
         held = start["problem"]["held"]
         problem.hold_sides(None if held is None else tuple(held))
-        problem.scales.take_up(start["scales"])
+        problem.run_scales.take_up(start["scales"])
         level.sweep.begin_anew()
         level.sweep.take_up(start["sweeper"])
         controller.adaptivity.take_up(start["steps"])
@@ -131,7 +131,7 @@ class Checkpoints:
             "steps": controller.adaptivity.memory(),
             "events": None if events is None else events.memory(),
             "problem": {"attributes": attributes, "held": problem.held_sides},
-            "scales": problem.scales.memory(),
+            "scales": problem.run_scales.memory(),
             "sweeper": level.sweep.memory(),
             "counters": counters,
             "record": record,

@@ -9,11 +9,12 @@ from scipy import sparse
 
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.starting_scales import balance_at
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
 
 CONSISTENT = 1e-8
-"""Largest violation, relative to 1 + the size of the terms of the equation, of a consistent value."""
+"""Largest violation, relative to the size of the terms of the equation, of a consistent value."""
 
 
 def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
@@ -45,7 +46,11 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
             f"at the initial value, t={t:.6g}; check u0"
         )
     halves = linearize(problem, u, du, t)
-    scale: Vector = 1.0 + abs(halves.stiffness) @ np.abs(u.view(np.ndarray))
+    span = float(problem.interval[1] - problem.interval[0])
+    balance = balance_at(problem, u, t, halves, span if span > 0.0 else 1.0)
+    # Where a state has nothing but zeros, the sizes that the equations give its unknowns.
+    scale: Vector = abs(halves.stiffness) @ np.maximum(balance.sizes, np.abs(u.view(np.ndarray)))
+    scale = np.maximum(scale, np.finfo(float).tiny)
     if sparse.issparse(halves.mass):
         without_derivative = np.asarray(abs(halves.mass).sum(axis=1)).ravel() == 0.0
         return np.where(without_derivative, residual, 0.0), scale
@@ -72,7 +77,7 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
     t : float
         Time.
     tolerance : float
-        Largest violation relative to 1 + the size of the terms of the equation.
+        Largest violation relative to the size of the terms of the equation.
 
     Raises
     ------

@@ -81,7 +81,7 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
     given: Any = getattr(problem, "jacobian", None)
     if given is not None:
         # In units of time of the solution, so that neither half drowns in the other.
-        c = problem.scales.time
+        c = problem.run_scales.time
         try:
             pair = given(u, du, t, 0.0), given(u, du, t, c)
         except (ArithmeticError, ValueError) as error:
@@ -178,7 +178,7 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
     groups = [np.array([j]) for j in range(n)] if colouring is None else colouring.groups
     base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
     halves = []
-    scales = problem.scales
+    scales = problem.run_scales
     for varied, fixed, first, sizes in ((du, u, False, scales.rates), (u, du, True, scales.unknowns)):
         values = varied.view(np.ndarray)
         steps = ROOT_EPS * np.maximum(sizes, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)

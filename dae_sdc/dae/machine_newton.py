@@ -102,6 +102,7 @@ class Places(IntEnum):
     PATTERNS = 53  # addresses of the parts of the row patterns, integers, (S, 3)
     ENTRY_DATA = 54  # a sparse matrix, (ENTRIES,)
     RENEWED = 55  # whether the factors are newer than those of Python, integers, (S,)
+    WEIGHTS = 56  # of the unknowns in the size of a correction, (n,); 0 for those of two groups
 
 
 class Sizes(IntEnum):
@@ -112,6 +113,7 @@ class Sizes(IntEnum):
     DIFFERENTIAL = 2  # weights in the size of a correction
     ALGEBRAIC = 3
     FORCING = 4
+    UNIT = 5  # of the weights of the unknowns
 
 
 # numba takes numbers from the module, not from a class.
@@ -172,8 +174,9 @@ class Sizes(IntEnum):
     PATTERNS,
     ENTRY_DATA,
     RENEWED,
+    WEIGHTS,
 ) = (int(place) for place in Places)
-(TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC, FORCING) = (int(i) for i in Sizes)
+(TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC, FORCING, UNIT) = (int(i) for i in Sizes)
 
 OWN_SOLVE = 32
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
@@ -311,6 +314,19 @@ def largest_of(values: Any, low: Any, high: Any) -> Any:
 
 
 @register_jitable(**INNER)
+def largest_weighted(values: Any, weights: Any, count: Any) -> Any:
+    """Largest absolute value in units of weights; NaN if one is."""
+    result = 0.0
+    for i in range(count):
+        size = abs(values[i]) * weights[i]
+        if not size <= result:
+            result = size
+            if not size == size:
+                break
+    return result
+
+
+@register_jitable(**INNER)
 def residual_of_node(places: Any, m: Any, u_at: Any, du_at: Any) -> Any:
     """F - tau of node m into ``VALUE``."""
     places[RHS] += 1
@@ -339,6 +355,8 @@ def _correct(work: Any) -> Any:
         else:
             factors, pivots = places[FACTORS] + 8 * n * n * slot, places[PIVOTS] + 4 * n * slot
             lu_solve(places, factors, pivots, places[DELTA])
+        if places[WEIGHTS] != 0:
+            return sizes[DIFFERENTIAL] * largest_weighted(delta, doubles(places[WEIGHTS]), n)
         size = sizes[DIFFERENTIAL] * largest_of(delta, 0, split)
         if split < n and size < np.inf:
             algebraic = sizes[ALGEBRAIC] * largest_of(delta, split, n)
@@ -516,6 +534,8 @@ def begin_solve(work: Any, m: Any) -> Any:
         saved[n + i] = du[i]
     sizes[DIFFERENTIAL] = 1.0 / (1.0 + largest_of(du, 0, split))
     c = doubles(places[COEFFICIENTS])[m]
+    if places[WEIGHTS] != 0:
+        sizes[DIFFERENTIAL] = sizes[UNIT] * (c if c > 0.0 else 1.0)
     sizes[ALGEBRAIC] = (c if c > 0.0 else 1.0) / (1.0 + largest_of(u, split, n))
     # One age serves all nodes where no guide begins every solve.
     places[AGE_AT] = 0

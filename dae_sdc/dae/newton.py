@@ -449,6 +449,9 @@ class NodeSystem:
     ----------
     tau : ndarray or None
         Right-hand side in place of 0, shape (n,): the correction that a finer level asks of this one.
+    weights : ndarray or None
+        Weights of changes of the unknowns, shape (n,), in whose largest corrections are measured, times
+        ``unit``, where a run is one to a tolerance.
     """
 
     def __init__(self, problem: ProblemDAE, n_integrated: int) -> None:
@@ -459,6 +462,8 @@ class NodeSystem:
         self._split = problem.n_diff
         self.key: Any = None
         self.tau: Vector | None = None
+        self.weights: Vector | None = None
+        self.unit = 1.0
 
     def place(
         self,
@@ -545,6 +550,8 @@ class NodeSystem:
 
     def size(self, correction: Vector) -> float:
         """See :class:`ImplicitSystem`."""
+        if self.weights is not None:
+            return self._own * self.unit * largest(correction * self.weights)
         split = self._split
         if split == correction.size:
             return self._weight * largest(correction)

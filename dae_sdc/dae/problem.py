@@ -89,7 +89,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     nominal : float or array_like, shape (n,)
         Typical sizes of the unknowns, below which only an absolute error counts: the absolute tolerance of a
         run is the relative one times these where none is given. A class that does not give them leaves sizes
-        to the solution, see :attr:`scales`; to what asks for a number, they are 1 then.
+        to the solution, see :attr:`run_scales`; to what asks for a number, they are 1 then.
     switch_names : tuple of str
         Name of every switch, see :meth:`switches`.
     variable_index : tuple of int
@@ -277,11 +277,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         return self.nominal if given else None
 
     @property
-    def scales(self) -> Scales:
+    def run_scales(self) -> Scales:
         """Sizes of unknowns and time in the present run."""
-        known: Scales | None = self.__dict__.get("_scales")
+        known: Scales | None = self.__dict__.get("_run_scales")
         if known is None:
-            known = self.__dict__["_scales"] = Scales(self.given_nominal, self.variable_index)
+            known = self.__dict__["_run_scales"] = Scales(self.given_nominal, self.variable_index)
         return known
 
     @property

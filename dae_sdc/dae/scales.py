@@ -96,6 +96,10 @@ class Scales:
         Time in which the solution changes by its size, as far as the start tells.
     rate : float
         The same as a rate, in the last steps.
+    nominal : ndarray, shape (n,)
+        Sizes that are given, 1 if none are.
+    begun : bool
+        Whether a run has told its start.
     running : bool
         Whether sizes follow the solution.
     seen : ndarray, shape (n,)
@@ -113,11 +117,12 @@ class Scales:
         self._parts = np.where(self._multipliers, SETTINGS.floor_of_multipliers, SETTINGS.floor)
         sizes = np.ones(n) if nominal is None else np.broadcast_to(np.asarray(nominal, dtype=np.float64), (n,))
         self.unknowns, self.expected, self.rates = sizes.copy(), sizes.copy(), sizes.copy()
-        self.time, self.rate = 1.0, 0.0
+        self.nominal = sizes
+        self.time, self.rate, self.begun = 1.0, 1.0, False
         self.returns = 0
         self.seen, self.watched = np.zeros(n), False
         self._floors, self._least = np.zeros(n), np.zeros(n)
-        self._learned = np.full(n, np.nan)
+        self._learned, self._zero = np.full(n, np.nan), np.zeros(n, dtype=bool)
 
     def begin(self, u0: Vector, balance: Balance, rtol: float) -> None:
         """Take the start of a run.
@@ -132,7 +137,7 @@ class Scales:
             Relative tolerance of the run.
         """
         time, expected = balance.time, balance.sizes
-        self.time, self.rate = time, 1.0 / time
+        self.time, self.rate, self.begun = time, 1.0 / time, True
         if not self.running:
             np.divide(self.unknowns, time, out=self.rates)
             return
@@ -145,7 +150,8 @@ class Scales:
         self._least = min(1.0, SETTINGS.rounding / rtol) * balance.own
         np.maximum(floors, self._least, out=self._floors)
         np.maximum(sizes, self._floors, out=self.unknowns)
-        self.seen[:], self.watched = sizes, bool(self._floors.any())
+        self._zero = ~balance.known
+        self.seen[:], self.watched = sizes, bool(self._zero.any())
         np.divide(np.maximum(self.unknowns, expected), time, out=self.rates)
 
     def see_rate(self, u_rate: float) -> None:
@@ -174,9 +180,11 @@ class Scales:
         if not (self.running and self.watched):
             return False, ()
         seen = np.maximum(self.seen, np.abs(end))
-        lost = (self._floors > 0.0) & (seen <= SETTINGS.lost * rtol * self._floors)
+        lost = self._zero & (seen <= SETTINGS.lost * rtol * self._floors)
         part = np.where(self._multipliers, SETTINGS.far if ended else 0.0, SETTINGS.wrong if ended else SETTINGS.far)
-        wrong = (np.maximum(seen, self._least) < part * self._floors) & ~lost
+        wrong = self._zero & (np.maximum(seen, self._least) < part * self._floors)
+        # What a tolerance has hidden may be noise, and is believed once.
+        wrong &= ~lost | ((self.returns == 0) & (seen > self._least))
         if wrong.any() and self.returns < SETTINGS.most_returns:
             self.returns += 1
             least = SETTINGS.largest_change * self._floors
@@ -198,7 +206,7 @@ class Scales:
                 setattr(self, name, value.item())
 
 
-KEPT = ("unknowns", "expected", "rates", "time", "rate", "returns", "seen", "watched", "_floors", "_least", "_learned")
+KEPT = ("unknowns", "expected", "rates", "time", "rate", "begun", "returns", "seen", "watched", "_floors", "_least", "_learned", "_zero")
 """Attributes of :class:`Scales` that change in a run."""
 
 WEAKEST, WEAK = 1e-9, 1e-5

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.jacobian import ROOT_EPS, linearize
+from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import Balance, Terms, balanced_sizes
@@ -40,7 +40,7 @@ def begin_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
     rtol : float
         Relative tolerance of the run.
     """
-    scales, values = problem.scales, u0.view(np.ndarray)
+    scales, values = problem.run_scales, u0.view(np.ndarray)
     scales.begin(values, Balance.unknown(values, span), rtol)
     problem.start_step(u0, t0)
     slope = problem.dtype_f(problem.init)
@@ -50,10 +50,29 @@ def begin_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
         parts = linearize(problem, u0, slope, t0)
     except SolveError:  # what there is no Jacobian of is told when a step needs it
         return
-    constants = _constants(problem, u0, slope, parts.stiffness, t0, span)
-    terms = Terms.of(parts.mass, parts.stiffness, constants)
-    known = values if scales.running else scales.unknowns
-    scales.begin(values, balanced_sizes(terms, known, span), rtol)
+    scales.begin(values, balance_at(problem, u0, t0, parts, span), rtol)
+
+
+def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float) -> Balance:
+    """Sizes that the equations give the unknowns and time at a state.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u0 : MeshDAE
+        State, shape (n,).
+    t0 : float
+        Time.
+    parts : Linearization
+        dF/du' and dF/du there with u' = 0.
+    span : float
+        Length of the interval.
+    """
+    scales, values = problem.run_scales, u0.view(np.ndarray)
+    constants = _constants(problem, u0, problem.dtype_f(problem.init), parts.stiffness, t0, span)
+    known = values if scales.running else np.maximum(scales.nominal, np.abs(values))
+    return balanced_sizes(Terms.of(parts.mass, parts.stiffness, constants), known, span)
 
 
 def _constants(
@@ -74,7 +93,7 @@ def _constants(
 
 def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float) -> None:
     """Give unknowns at 0 the largest size over which F is a straight line, for the first differences of F."""
-    sizes, rates = problem.scales.unknowns, problem.scales.rates
+    sizes, rates = problem.run_scales.unknowns, problem.run_scales.rates
     base = problem.evaluate(u0, slope, t0).copy()
 
     def change(values: Any, j: int, step: float) -> Vector:

@@ -119,6 +119,11 @@ class CompiledNodes(PythonNodes):
         for array, values in zip(self._memory(), memory, strict=True):
             array[:] = values
 
+    def measure_by(self, weights: Vector, unit: float) -> None:
+        """See :class:`PythonNodes`."""
+        super().measure_by(weights, unit)
+        self._weights, self._places[mn.WEIGHTS], self._sizes[mn.UNIT] = weights, address(weights), unit
+
     def prepare(self, place: Place) -> None:
         """See :class:`PythonNodes`."""
         self.place = place

@@ -44,7 +44,12 @@ class CoupledStages:
         self.times = t0 + dt * self.c
         self.time, self.dt = t0, dt
         self.key = dt
-        n_diff = self.problem.n_diff
+        n_diff, scales = self.problem.n_diff, self.problem.run_scales
+        if scales.begun:
+            self._weights[:] = 1.0 / np.maximum(scales.rates, np.abs(self.du).max(axis=0))
+            values = np.maximum(scales.unknowns, np.abs(self.u).max(axis=0))
+            self._weights[:, n_diff:] = dt / values[n_diff:]
+            return
         self._weights[:] = 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0))
         self._weights[:, n_diff:] = dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0))
 

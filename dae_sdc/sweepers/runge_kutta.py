@@ -150,6 +150,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._bind_adaptive(problem, self.tolerance)
         if tableau.diagonally_implicit:
             self._system = NodeSystem(problem, problem.n)
+            if self.tolerance is not None:
+                self._system.weights, self._system.unit = self._steps.weights, self._steps.unit
             self._newton = ModifiedNewton(problem, trust=False)
         else:
             self._coupled = CoupledStages(problem, tableau.A, tableau.c)
@@ -290,7 +292,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         assert tableau.b_embedded is not None
         steps.begin(L.u[0], L.dt)
         c = float(L.dt * tableau.A[-1, -1])
-        newton.tolerance = steps.newton_tolerance(L.u[0].view(np.ndarray), c)
+        newton.tolerance = steps.newton_tolerance
         try:
             self._begin()
             self._solve_one_by_one()

@@ -838,6 +838,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             )
         self._steps = StepError.of_collocation(problem, tolerance, M)
         self._goal = Goal(np.zeros((M, n)), self._steps.weights, np.zeros(GOAL_NUMBERS))
+        self.solver.measure_by(self._steps.weights, self._steps.unit)
         index, numbers = self._steps.index, self._goal.numbers
         numbers[ETA], numbers[SHARE] = 1.0, self._steps.share
         # Constraints need that many times M sweeps until they contract as they will.
@@ -863,8 +864,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         steps.begin(u0, self.level.dt)
         numbers[ETA] = max(float(numbers[ETA]), 1e-16) ** ETA_GROWS
         numbers[[CHANGE, CONTRACTION, LEFT]] = 0.0, 0.0, np.inf
-        tolerance = steps.newton_tolerance(self._start_values, float(self._coefficients.max()))
-        self._newton_tolerance = max(SMALLEST_NEWTON, tolerance / self._growth)
+        self._newton_tolerance = max(SMALLEST_NEWTON, steps.newton_tolerance / self._growth)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``."""

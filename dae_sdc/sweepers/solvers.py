@@ -93,6 +93,10 @@ class PythonNodes:
         self._linearization: Linearization | None = None
         self.number = 0
 
+    def measure_by(self, weights: Vector, unit: float) -> None:
+        """Measure corrections by the largest in units of weights, shape (n,), times ``unit``."""
+        self.system.weights, self.system.unit = weights, unit
+
     def prepare(self, place: Place) -> None:
         """Look at the step to be solved."""
         self.place = place

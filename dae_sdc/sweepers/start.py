@@ -18,7 +18,7 @@ CORRECTIONS = 3
 """Newton steps in u' at the start of a step; one is enough where F is linear in u'."""
 
 START_TOLERANCE = 1e-9
-"""Largest distance of u_exact from the state, relative to 1 + abs(u), at which du_exact is its derivative."""
+"""Largest distance of u_exact from the state, relative to its size, at which du_exact is its derivative."""
 
 
 def starting_derivative(
@@ -60,7 +60,9 @@ def starting_derivative(
     except InputError:
         pass
     else:
-        if np.allclose(value, u0, rtol=START_TOLERANCE, atol=START_TOLERANCE):
+        # Unknowns at 0 have the size of the run there.
+        sizes = np.maximum(np.abs(value), problem.run_scales.unknowns)
+        if (np.abs(value - u0) <= START_TOLERANCE * sizes).all():
             known: Vector = given.view(np.ndarray)
             return known
     tableau = radau_iia(accuracy + 3)

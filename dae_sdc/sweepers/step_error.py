@@ -135,19 +135,15 @@ class StepError:
         """
         return ROUND_OFF * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
 
-    def newton_tolerance(self, u0: Vector, c: float) -> float:
-        """Tolerance of a solve at a node of coefficient c, in the measure of :class:`NodeSystem`.
+    @property
+    def unit(self) -> float:
+        """What weights are multiplied by to be those of relative changes."""
+        return self._rule.rtol
 
-        c u' of the differential unknowns relative to 1 + max abs(u'), and algebraic ones relative to
-        1 + max abs(z): then neither leaves more than a part of the tolerance of the step.
-        """
-        split, n, weights = self.problem.n_diff, self.problem.n, self.weights
-        slope, value = 1.0 + largest(self.du0[:split]), 1.0 + largest(u0[split:])
-        differential, algebraic = weights[:split], weights[split:]
-        with np.errstate(all="ignore"):
-            norms = c * slope * sqrt(differential @ differential), value * sqrt(algebraic @ algebraic)
-        goal = NODE_SHARE * self.share * sqrt(n) / max(*norms, 1e-300)
-        return float(min(LARGEST_NEWTON, max(SMALLEST_NEWTON, goal)))
+    @property
+    def newton_tolerance(self) -> float:
+        """Tolerance of a solve at a node, for changes of u relative to what :attr:`weights` count as its size."""
+        return min(LARGEST_NEWTON, max(SMALLEST_NEWTON, NODE_SHARE * self.share * self.unit))
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``; see :func:`first_step`."""

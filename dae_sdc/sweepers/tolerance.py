@@ -240,7 +240,7 @@ class Tolerance:
         if plain:
             exponents[:] = 0
         counted = np.array([name not in self.left_out for name in problem.names[:size]], dtype=np.float64)
-        return Weights(absolute, self.rtol * factor, exponents, counted, problem.scales)
+        return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales)
 
 
 PART_OF_TIME = 0.25
