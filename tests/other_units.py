@@ -23,7 +23,9 @@ class InOtherUnits(ds.ProblemDAE):
         Factor c.
     """
 
-    def __init__(self, own: ds.ProblemDAE, unknowns: Any = 1.0, equations: Any = 1.0, time: float = 1.0) -> None:
+    def __init__(
+        self, own: ds.ProblemDAE, unknowns: Any = 1.0, equations: Any = 1.0, time: float = 1.0
+    ) -> None:
         super().__init__(own.n_diff, own.n_alg)
         self.own, self.time = own, time
         self.sizes = np.broadcast_to(np.asarray(unknowns, dtype=float), (own.n,))

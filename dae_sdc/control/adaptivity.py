@@ -48,7 +48,7 @@ ROUNDING = 8.0 * float(np.finfo(float).eps)
 """Distance between two times, relative to them, at which they are one."""
 
 FIRST_LOOK, LOOKS_APART = 8, 8
-"""Accepted steps after which a run looks back whether it measures by the right sizes, and factor to the next."""
+"""Accepted steps after which a run looks back at the sizes it measures by, and factor to the next time."""
 
 MOST_NAMED = 3
 """Unknowns that a message names."""
@@ -241,7 +241,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         L.params.dt = self._clipped(t0)
 
     def doubts(self, L: Any, value: Any) -> bool:
-        """Whether an accepted step shows that the run must go back, as it measures an unknown by a wrong size.
+        """Whether an accepted step shows that the run must go back: it measures an unknown by a wrong size.
 
         It is asked for now and then, so that little is lost.
         """
@@ -253,7 +253,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         return self._again
 
     def goes_back(self, L: Any, value: Any) -> bool:
-        """The same of a run that has ended; if it need not go back, ``remark`` has what a user should know."""
+        """The same of a run that has ended; ``remark`` has what a user should know if it is no."""
         return self._again or self._looks_back(L, value, True)
 
     def _looks_back(self, L: Any, value: Any, ended: bool) -> bool:
@@ -266,7 +266,9 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self.remark = ""
         if counted:
             self.remark = f"'{shown}'{f' and {more} more' if more > 0 else ''} " + (
-                "never rises above its tolerance" if len(counted) == 1 else "never rise above their tolerances"
+                "never rises above its tolerance"
+                if len(counted) == 1
+                else "never rise above their tolerances"
             )
             self.remark += "; give atol or nominal if smaller values count"
         return again

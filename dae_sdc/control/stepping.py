@@ -102,7 +102,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         step = self.MS[0]
         level = step.levels[0]
         while True:
-            time, value = self._carry_out(step, u0, t0)
+            value = self._carry_out(step, u0, t0)
             if not self.adaptivity.goes_back(level, value):
                 break
             level.sweep.begin_anew()
@@ -114,8 +114,8 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             process(self, step, MS=[step])
         return value, self.return_stats()
 
-    def _carry_out(self, step: Any, value: Any, time: float) -> tuple[float, Any]:
-        """Take all steps from a state; time and state at their end."""
+    def _carry_out(self, step: Any, value: Any, time: float) -> Any:
+        """Take all steps from a state; that at their end."""
         level, block = step.levels[0], [step]
         for hook in self.active_hooks:
             hook.reset_stats()
@@ -155,7 +155,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                     prepare(self, step, 1, [time], Tend, MS=block)
                 if self.checkpoints is not None and not step.status.restart:
                     self.checkpoints.look(self, time, value)
-        return time, value
+        return value
 
     def _begin(self, time: float, value: Any) -> None:
         """The step as it is before its prediction."""

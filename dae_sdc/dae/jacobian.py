@@ -63,8 +63,8 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
     Parameters
     ----------
     problem : ProblemDAE
-        Its ``jacobian`` is used where it has one (two calls, c = 0 and the scale of time), finite differences otherwise,
-        by groups of columns where it gives a ``sparsity``.
+        Its ``jacobian`` is used where it has one (two calls, c = 0 and the scale of time), finite differences
+        otherwise, by groups of columns where it gives a ``sparsity``.
     u, du : MeshDAE
         State and derivative, shape (n,).
     t : float

@@ -1,4 +1,4 @@
-"""Sizes that a run measures by: of each unknown, and of time. Whatever compares numbers of different units asks here.
+"""Sizes that a run measures by: of each unknown, and of time. What compares numbers of all units asks here.
 
 Every formula is covariant: with an unknown, an equation or time in other units, sizes change by the same
 factor and nothing else does. Estimates are rounded to powers of two, so that units which are powers of two
@@ -30,7 +30,7 @@ class ScaleSettings:
     floor_of_multipliers : float
         The same for unknowns of index 2 and more, which rounding spoils below the size at which they matter.
     noise : float
-        Part of the size at which an unknown would matter below which a start value is one of 0, but for rounding.
+        Part of the size at which an unknown would matter below which a start value is 0 but for rounding.
     rounding : float
         Part of that size, times the relative tolerance, below which no tolerance can be met.
     wrong : float
@@ -115,7 +115,8 @@ class Scales:
         n, self.running = len(index), nominal is None
         self._multipliers = np.array(index) > 1
         self._parts = np.where(self._multipliers, SETTINGS.floor_of_multipliers, SETTINGS.floor)
-        sizes = np.ones(n) if nominal is None else np.broadcast_to(np.asarray(nominal, dtype=np.float64), (n,))
+        given = 1.0 if nominal is None else nominal
+        sizes = np.broadcast_to(np.asarray(given, dtype=np.float64), (n,)).copy()
         self.unknowns, self.expected, self.rates = sizes.copy(), sizes.copy(), sizes.copy()
         self.nominal = sizes
         self.time, self.rate, self.begun = 1.0, 1.0, False
@@ -173,7 +174,7 @@ class Scales:
         Returns
         -------
         again : bool
-            Whether an unknown was measured by far too large a size; the next :meth:`begin` knows better.
+            Whether an unknown was measured by far too large a size, as the next :meth:`begin` knows.
         lost : tuple of int
             Unknowns that never rose above their tolerance.
         """
@@ -181,7 +182,8 @@ class Scales:
             return False, ()
         seen = np.maximum(self.seen, np.abs(end))
         lost = self._zero & (seen <= SETTINGS.lost * rtol * self._floors)
-        part = np.where(self._multipliers, SETTINGS.far if ended else 0.0, SETTINGS.wrong if ended else SETTINGS.far)
+        of_others, of_multipliers = (SETTINGS.wrong, SETTINGS.far) if ended else (SETTINGS.far, 0.0)
+        part = np.where(self._multipliers, of_multipliers, of_others)
         wrong = self._zero & (np.maximum(seen, self._least) < part * self._floors)
         # What a tolerance has hidden may be noise, and is believed once.
         wrong &= ~lost | ((self.returns == 0) & (seen > self._least))
@@ -206,7 +208,21 @@ class Scales:
                 setattr(self, name, value.item())
 
 
-KEPT = ("unknowns", "expected", "rates", "time", "rate", "begun", "returns", "seen", "watched", "_floors", "_least", "_learned", "_zero")
+KEPT = (
+    "unknowns",
+    "expected",
+    "rates",
+    "time",
+    "rate",
+    "begun",
+    "returns",
+    "seen",
+    "watched",
+    "_floors",
+    "_least",
+    "_learned",
+    "_zero",
+)
 """Attributes of :class:`Scales` that change in a run."""
 
 WEAKEST, WEAK = 1e-9, 1e-5
@@ -264,8 +280,8 @@ class Balance(NamedTuple):
     known : ndarray of bool, shape (n,)
         Those that the start has.
     own : ndarray, shape (n,)
-        The least size with which a term of an unknown is as large as the largest other of an equation, for the
-        sizes above; 0 where it is alone.
+        The least size with which a term of an unknown is as large as the largest other of an equation, for
+        the sizes above; 0 where it is alone.
     time : float
         Of time, a power of two.
     """
@@ -300,7 +316,8 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
         Where several would do, with time nearest to a part of the interval.
     """
     n = len(u0)
-    sizes, known = np.abs(u0), u0 != 0.0
+    sizes = np.abs(u0)
+    known: Any = u0 != 0.0
     prior = float(np.log2(SETTINGS.first_part * span))
     while True:
         logs, theta = _least_squares(terms, n, sizes, known, prior)
@@ -313,9 +330,7 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
         known = known & ~noise
 
 
-def _least_squares(
-    terms: Terms, n: int, sizes: Vector, known: Vector, prior: float
-) -> tuple[Vector, float]:
+def _least_squares(terms: Terms, n: int, sizes: Vector, known: Vector, prior: float) -> tuple[Vector, float]:
     """Logarithms to base 2 of the sizes and of the scale of time."""
     free = np.flatnonzero(~known)
     count = len(free)
@@ -360,7 +375,7 @@ def _least_squares(
 
 
 def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
-    """For each unknown the least size with which a term of it is as large as the largest other of an equation."""
+    """For each unknown the least size with which a term of it is the largest but one of an equation."""
     entries = terms.entries / np.where(terms.derivatives, time, 1.0)
     with_constant = np.append(sizes, 1.0)
     values = entries * with_constant[terms.columns]

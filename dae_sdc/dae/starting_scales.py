@@ -78,7 +78,7 @@ def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization
 def _constants(
     problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t0: float, span: float
 ) -> Vector:
-    """Sizes of F with the start for u and 0 for u'; where they are 0 or rounding, those at the next of times."""
+    """Sizes of F with the start for u and 0 for u'; where they are 0 or rounding, at a later time."""
     least = ROUNDING * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
     found = np.abs(problem.evaluate(u0, slope, t0))
     found[found <= least] = 0.0

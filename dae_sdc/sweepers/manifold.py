@@ -19,7 +19,7 @@ from dae_sdc.registry import Registry
 from dae_sdc.sweepers.direct import DirectSweeper
 from dae_sdc.sweepers.records import MethodRecord
 from dae_sdc.sweepers.sdc import SWEEPERS
-from dae_sdc.sweepers.tolerance import Outcome, Weights
+from dae_sdc.sweepers.tolerance import Outcome
 
 FORMS = {"daeq1": 0, "daeq2": 1, "daeq3": 2, "eulag": 2, "nohol": 3}
 """Which of the forms of :mod:`dae_sdc.sweepers._manifold` a type comes down to."""

@@ -22,7 +22,7 @@ from dae_sdc.sweepers.tolerance import (
     newton_share,
 )
 
-NODE_SHARE = 0.01
+NODE_SHARE = 0.003
 """Part of what an iteration over a step may leave that the solve at one node may."""
 
 SMALLEST_NEWTON, LARGEST_NEWTON = 1e-14, 1e-3
@@ -142,7 +142,7 @@ class StepError:
 
     @property
     def newton_tolerance(self) -> float:
-        """Tolerance of a solve at a node, for changes of u relative to what :attr:`weights` count as its size."""
+        """Tolerance of a solve at a node, for changes relative to what :attr:`weights` count as sizes."""
         return min(LARGEST_NEWTON, max(SMALLEST_NEWTON, NODE_SHARE * self.share * self.unit))
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:

@@ -244,7 +244,7 @@ class Tolerance:
 
 
 PART_OF_TIME = 0.25
-"""A step in which the solution changes by its size, in units of the time tau of the weights: a fourth of that."""
+"""The time in which the solution changes by its size, in units of tau of the weights."""
 
 
 class Weights:
@@ -294,9 +294,9 @@ class Weights:
         self._write(self._sizes, h, out)
 
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
-        """A size for the first step, at most a hundredth of ``span``, from a ``slope`` with the weights in ``out``.
+        """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.
 
-        See :func:`first_step`. Unknowns of a higher index, whose u' is no part of the equations, do not count.
+        ``slope`` takes the weights in ``out``. Unknowns of a higher index, whose u' is no part of the equations, do not count.
         """
         self.fill(u0, 0.0, out)
         np.abs(u0, out=out)
