@@ -148,10 +148,10 @@ class Scales:
         known = np.isfinite(self._learned)
         floors[known] = self._learned[known]
         # Below that, rounding of the other terms of its equations is all there is of an unknown.
-        self._least = min(1.0, SETTINGS.rounding / rtol) * balance.own
+        self._least[:] = min(1.0, SETTINGS.rounding / rtol) * balance.own
         np.maximum(floors, self._least, out=self._floors)
         np.maximum(sizes, self._floors, out=self.unknowns)
-        self._zero = ~balance.known
+        self._zero[:] = ~balance.known
         self.seen[:], self.watched = sizes, bool(self._zero.any())
         np.divide(np.maximum(self.unknowns, expected), time, out=self.rates)
 
@@ -200,29 +200,15 @@ class Scales:
 
     def take_up(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`memory` gave, to the last bit."""
-        for name in KEPT:
-            value = kept[name]
-            if value.ndim:
-                vars(self)[name][:] = value  # others know the array
-            else:
-                setattr(self, name, value.item())
+        for name in _NUMBERS:
+            setattr(self, name, kept[name].item())
+        for name in _ARRAYS:
+            vars(self)[name][:] = kept[name]  # others know the array
 
 
-KEPT = (
-    "unknowns",
-    "expected",
-    "rates",
-    "time",
-    "rate",
-    "begun",
-    "returns",
-    "seen",
-    "watched",
-    "_floors",
-    "_least",
-    "_learned",
-    "_zero",
-)
+_NUMBERS = ("time", "rate", "begun", "returns", "watched")
+_ARRAYS = ("unknowns", "expected", "rates", "seen", "_floors", "_least", "_learned", "_zero")
+KEPT = _NUMBERS + _ARRAYS
 """Attributes of :class:`Scales` that change in a run."""
 
 WEAKEST, WEAK = 1e-9, 1e-5

@@ -29,7 +29,7 @@ OPTIONS: Mapping[str, dict[str, Any]] = {
         "ida and cvode are those of SUNDIALS",
     },
     "rtol": {"type": float, "help": "relative tolerance: step sizes are chosen by error estimates"},
-    "atol": {"type": float, "help": "absolute tolerance, with --rtol (rtol times the nominal values)"},
+    "atol": {"type": float, "help": "absolute tolerance, with --rtol (rtol times the sizes of the unknowns)"},
     "dt-max": {"type": float, "help": "largest step, with --rtol"},
     "longest-run": {
         "flag": "time-limit",

@@ -150,9 +150,11 @@ def solve(
         Relative tolerance: step sizes are chosen by error estimates. A fixed step size if not given. Sweepers
         of spectral deferred corrections end their sweeps by it, and take as many nodes as pay unless told.
     atol : float or array_like, shape (n,), optional
-        Absolute tolerance; ``rtol`` times the ``nominal`` values of the problem, or 1, if not given.
+        Absolute tolerance; ``rtol`` times the ``nominal`` values of the problem if not given, and times the
+        largest value so far of each unknown where there are none.
     leave_out : sequence of str
-        Names of unknowns whose error does not count. That of an unknown of index k counts h^(k - 1) times.
+        Names of unknowns whose error does not count. That of an unknown of index k counts
+        min(1, h / tau)^(k - 1) times, see :class:`dae_sdc.sweepers.tolerance.Tolerance`.
     dt, t0, t_end : float, optional
         Step size, start and end; those of the problem where not given. A fixed ``dt`` must divide the
         interval; with ``rtol`` it is the first step.

@@ -162,8 +162,8 @@ class Tolerance:
     """Accuracy asked of every step.
 
     The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index k
-    is multiplied by min(1, h / tau)^(k - 1), with tau four times the time in which the solution changes by its
-    size: its local error has that many orders less, and does not add up.
+    is multiplied by min(1, h / tau)^(k - 1), with tau four times the time in which the solution changes by
+    its size: its local error has that many orders less, and does not add up.
 
     Parameters
     ----------
@@ -296,7 +296,8 @@ class Weights:
     def first_step(self, u0: Vector, span: float, out: Vector, slope: Callable[[float], float]) -> float:
         """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.
 
-        ``slope`` takes the weights in ``out``. Unknowns of a higher index, whose u' is no part of the equations, do not count.
+        ``slope`` takes the weights in ``out``. Unknowns of a higher index, whose u' is no part of the
+        equations, do not count.
         """
         self.fill(u0, 0.0, out)
         np.abs(u0, out=out)
