@@ -316,7 +316,7 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
         known = known & ~noise
 
 
-def _least_squares(terms: Terms, n: int, sizes: Vector, known: Vector, prior: float) -> tuple[Vector, float]:
+def _least_squares(terms: Terms, n: int, sizes: Vector, known: Any, prior: float) -> tuple[Vector, float]:
     """Logarithms to base 2 of the sizes and of the scale of time."""
     free = np.flatnonzero(~known)
     count = len(free)
