@@ -10,7 +10,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
@@ -36,6 +36,7 @@ from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -631,6 +632,7 @@ class _Run:
             located.settle(between)
         remarks = "" if located is None else located.message, self.remark, self.started
         solution = Solution(
+            equations=None if between is None else self.pointwise(between.largest()),
             t=t,
             u=u,
             du=du,
@@ -673,18 +675,14 @@ class _Run:
         )
         if self.t_eval is not None:
             solution = solution.at(self.t_eval)
-            if getattr(setup.sweeper_class, "on_manifold", False):
-                solution = _on_manifold(problem, solution)
         return solution if self.keeps else replace(solution, dense=None)
 
-
-def _on_manifold(problem: QuasilinearProblem, solution: Solution) -> Solution:
-    """The same with rows that meet the constraints, and with derivatives and multipliers of the equations."""
-    u, du = solution.u.copy(), solution.du.copy()
-    for i, t in enumerate(solution.t.tolist()):
-        with suppress(SolveError):  # at a singular point, what lies between the steps must do
-            u[i], du[i] = problem.on_manifold(t, u[i], du[i])
-    return replace(solution, u=u, du=du)
+    def pointwise(self, sizes: Vector) -> Pointwise:
+        """What makes values between the steps satisfy the equations, from the sizes of the unknowns."""
+        problem = self.setup.problem
+        if getattr(self.setup.sweeper_class, "on_manifold", False):
+            return ManifoldValues(problem)
+        return PointwiseEquations(problem, sizes)
 
 
 @contextmanager
