@@ -49,7 +49,7 @@ STEADY = 0.5
 ATTEMPTS = 4
 """Repetitions of a step before the demand on its end is lowered."""
 
-MOST_WITHOUT_PROGRESS = 1000
+MOST_WITHOUT_PROGRESS = 100
 """Switches after which a run is given up that gets no further."""
 
 PROGRESS = 1e-9

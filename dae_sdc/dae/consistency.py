@@ -83,6 +83,7 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
     own_check: Callable[[MeshDAE, float], None] | None = getattr(problem, "check_start", None)
     if own_check is not None:
         own_check(u, t)
+    problem.start_step(u, t)
     remains, scale = violation(problem, u, t)
     relative = np.abs(remains) / scale
     worst = int(relative.argmax())

@@ -91,16 +91,23 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
             ) from None
         mass = _checked(problem, pair[0])
         stiffness = _combined(_checked(problem, pair[1]), -1.0, mass)
+        if not (_finite(mass) and _finite(stiffness)):
+            # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
+            mass, stiffness = _differences(problem, u, du, t)
     else:
         mass, stiffness = _differences(problem, u, du, t)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
-        entries = half.data if sparse.issparse(half) else half
-        if not largest(entries.ravel()) < np.inf:
+        if not _finite(half):
             raise EvaluationError(
                 f"{symbol} of {type(problem).__name__} has a NaN or infinite entry at t={t:.6g}; "
                 f"check the state there, or reduce dt"
             )
     return Linearization(mass, stiffness)
+
+
+def _finite(half: Matrix) -> bool:
+    entries: Any = half.data if sparse.issparse(half) else half
+    return largest(entries.ravel()) < np.inf
 
 
 def _combined(first: Any, factor: float, second: Any) -> Any:

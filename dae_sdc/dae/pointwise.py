@@ -151,7 +151,8 @@ class PointwiseEquations:
     def _change(self, parts: Linearization, residual: Vector, h: float) -> tuple[Vector, Vector, bool]:
         """The changes of u and u' of one Newton iteration, and whether the equations tell y' at all."""
         k, problem = self.problem.n_diff, self.problem
-        if not parts.depends_on_derivative(k) and (problem.index in (0, 1) or k == problem.n):
+        # At index 1 the derivatives of all unknowns cannot follow from F.
+        if problem.index == (0 if k == problem.n else 1) and not parts.depends_on_derivative(k):
             found = _square(parts, k, residual)
             if found is not None:
                 v, w = np.zeros(problem.n), np.zeros(problem.n)

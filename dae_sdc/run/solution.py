@@ -305,8 +305,8 @@ class Solution:
         Returns
         -------
         Solution
-            As it was saved, without the statistics of pySDC. u(t) is there if it was saved, with the equations
-            of problems of the library, by polynomials alone otherwise.
+            As it was saved, without the statistics of pySDC. u(t) is there if it was saved, with the
+            equations of a problem of the library, else by polynomials alone.
 
         Raises
         ------

@@ -625,6 +625,7 @@ class MachineStages(Simultaneous):
             "ROW": np.empty(n, dtype=np.complex128),
         }
         self._parameters: Any = None
+        self._by_numpy = False  # the last step was, and compiled code does not know its matrices
         self._make_matrices()
 
     def _make_matrices(self) -> None:
@@ -668,16 +669,33 @@ class MachineStages(Simultaneous):
         return first
 
     def _advance(self, t0: float, h: float) -> int:
-        return int(self._act(ADVANCE, t0, h))
+        if self._by_numpy:
+            self.forget()
+            self._by_numpy = False
+        status = int(self._act(ADVANCE, t0, h))
+        if status != own.UNDEFINED:
+            return status
+        # A Jacobian that its formula does not give may still be found by differences.
+        self.forget()
+        self._by_numpy = True
+        return super()._advance(t0, h)
 
     def _estimate(self, t0: float, h: float, first: bool, again: bool) -> float:
+        if self._by_numpy:
+            return super()._estimate(t0, h, first, again)
         return self._act(ESTIMATE, t0, h, first, again)
 
     def _slope(self, t0: float, h: float) -> float:
-        return self._act(SLOPE, t0, h)
+        found = self._act(SLOPE, t0, h)
+        if np.isfinite(found):
+            return found
+        self.forget()
+        return super()._slope(t0, h)
 
     def memory(self) -> dict[str, Any]:
         """See :class:`Simultaneous`."""
+        if self._by_numpy:
+            self.forget()
         names = ("NUMBERS", *(FACTORS if self.numbers[LINEARIZED] > 0.0 else ()))
         return {name: self._arrays[name].copy() for name in names}
 

@@ -325,7 +325,7 @@ class Model(Equations):
         InputError
             If there are more or fewer equations than unknowns, or a parameter has no value.
         """
-        return ModelProblem(self, **settings)
+        return ModelProblem.of(self, **settings)
 
     def form(self, dense: bool | None = None) -> Form:
         """The model as a system of first order, made once; see :class:`~dae_sdc.symbolic.problem.Form`."""
