@@ -90,7 +90,7 @@ def test_scrambled_index_1_is_met_by_its_algebraic_part_alone() -> None:
 
     solution = ds.solve(Mixed, u0=mix.T @ [0.0, 0.0], sweeper="backward-euler", dt=1.0 / 64)
     y, z = mix @ solution(TIMES).T
-    assert z == pytest.approx(np.sign(np.sin(20.0 * TIMES)) * (1.0 + y), abs=1e-12)
+    assert z == pytest.approx(np.sign(np.sin(20.0 * TIMES)) * (1.0 + y), abs=1e-11)
     # Cubics through the ends are off by z's jumps, and y must not be moved by them.
     assert y == pytest.approx(np.sin(TIMES), abs=1.0 / 64)
 
