@@ -102,9 +102,13 @@ class EveryStart:
         Processes that follow paths.
     comm : mpi4py.MPI.Comm, optional
         Communicator whose processes follow paths, all of which must call this.
+    most_paths : int
+        Paths of the polynomials of one block; where there are more, Newton's method has random starts.
 
     Attributes
     ----------
+    missing : list of str
+        Why there may be more solutions than were found.
     singular : list of SingularStart
         What is singular of starts that end where a block has no solution because of it.
     remarks : list of str
@@ -120,7 +124,10 @@ class EveryStart:
         starts: int | None = None,
         workers: int = 1,
         comm: Any = None,
+        most_paths: int = MOST_PATHS,
     ) -> None:
+        self.most_paths = most_paths
+        self.missing: list[str] = []
         self.system, self.given, self.seed = system, given, seed
         self.workers, self.comm = workers, comm
         self.starts = NEWTON_STARTS if starts is None else starts
@@ -565,7 +572,7 @@ class EveryStart:
         near = x[block.cols]
         branches = list(self._reader(block, x).branches())
         paths = sum(branch.paths for branch in branches if branch.constant is None)
-        if paths > MOST_PATHS:
+        if paths > self.most_paths:
             raise NotPolynomialError(f"{paths} paths")
         found: list[Vector] = []
         doubtful = False

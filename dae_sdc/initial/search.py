@@ -10,14 +10,18 @@ import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.initial.consistent import Given, Initial, Solver, listed
 from dae_sdc.initial.differentiated import ProblemJets
-from dae_sdc.initial.every import EveryStart
+from dae_sdc.initial.every import FEW_PATHS, EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets
+from dae_sdc.initial.parts import Part
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.registry import unknown
 from dae_sdc.symbolic.names import name_and_order, name_of
+
+MOST_VALUES = 200
+"""Number of values up to which all solutions are looked for to find the nearest one."""
 
 Fixed = Mapping[str, float] | Iterable[str] | None
 
@@ -62,15 +66,23 @@ def _solved(
     seed: int,
     restarts: int | None,
     whole: bool = False,
+    wish: Sequence[int] = (),
 ) -> Initial:
-    """Solve, and tell what there is to tell; u and du belong to ``names``."""
+    """Solve, and tell what there is to tell; u and du belong to ``names``, ``wish`` to :class:`EveryStart`."""
     solver = Solver(system, given, seed, restarts)
     x = solver.solve()
     free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
     solutions = [x]
+    unique = _is_unique(solver, x)
     if solver.small:
+        if solver.restarts and not unique and isinstance(system, ModelJets):
+            known = _every_known(system, given, wish, seed)
+            x = solver.nearer(x, known) if known or solver.changes(x) else x
         free, followed = solver.free(x)
-        solutions += solver.others(x, free)
+        found = [x, *solver.others(x, free)]
+        # With the same free values the nearest may be one of the others.
+        x = min(found, key=lambda one: given.distance(one, system.stages))
+        solutions = [x, *(one for one in found if one is not x)]
         if followed:
             named = ", ".join(system.jet_names[j] for j in followed)
             remarks.append(
@@ -88,7 +100,29 @@ def _solved(
         du[[not determined[place[_rate(name)]] for name in names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
     _tell_guessed(given, system, left, remarks)
-    return _told(solver, names, units, (u, du), left, solutions, remarks)
+    return _told(solver, names, units, (u, du), left, solutions, remarks, unique=unique)
+
+
+def _is_unique(solver: Solver, x: Vector) -> bool:
+    """Whether all given values were kept, and the equations are linear in those that were not given."""
+    system = solver.system
+    if not isinstance(system, ModelJets) or not solver.small or solver.changes(x):
+        return False
+    return all(
+        Part(system, stage.rows.tolist()).is_linear(stage.jets[~solver.given.known[stage.jets]].tolist())
+        for stage in system.stages
+        if stage.rows.size
+    )
+
+
+def _every_known(system: ModelJets, given: Given, wish: Sequence[int], seed: int) -> list[Vector]:
+    """All solutions that algebra finds quickly, the nearest first."""
+    if len(system.jets) > MOST_VALUES:
+        return []
+    try:
+        return [start.x for start in EveryStart(system, given, wish, seed, 0, most_paths=FEW_PATHS).solve()]
+    except DAEError:  # there is none with as many guesses as they are
+        return []
 
 
 def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
@@ -163,6 +197,7 @@ def _every(
     lost = sum(block.lost for block in search.blocks)
     if lost:
         remarks.append(f"solutions may be missing: {lost} paths were lost; try another seed")
+    complete = not newton and not lost and not search.missing
     told = [*(one for start in starts for one in start.singular), *search.singular]
     return _told(
         solver,
@@ -171,7 +206,8 @@ def _every(
         _state(system, x, names),
         chosen,
         [one.x for one in starts],
-        (*remarks, *search.remarks),
+        (*remarks, *search.remarks, *search.missing),
+        complete=complete,
         blocks=search.blocks,
         singular=tuple(sorted({id(one): one for one in told}.values(), key=lambda one: one.stage)),
     )
@@ -243,12 +279,12 @@ def initial_of_model(
     given = Given(point, has, held, np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0)))
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
+    first = [place[jet] for jet in (*wanted, *known) if jet in place]
+    wish = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
     if every:
-        first = [place[jet] for jet in (*wanted, *known) if jet in place]
-        wish = dict.fromkeys([*first, *system.usually_free, *range(count)])
-        search = EveryStart(system, given, list(wish), seed, restarts, workers, comm)
+        search = EveryStart(system, given, wish, seed, restarts, workers, comm)
         return _every(system, given, form.names, form.units, remarks, search)
-    return _solved(system, given, form.names, form.units, remarks, seed, restarts)
+    return _solved(system, given, form.names, form.units, remarks, seed, restarts, wish=wish)
 
 
 def sets_of_model(
