@@ -327,7 +327,8 @@ def _more(total: int, what: str) -> list[str]:
 
 def _differs(name: str, solutions: Sequence[Mapping[str, float]]) -> bool:
     values = [one[name] for one in solutions]
-    return max(values) - min(values) > MOVED * max(map(abs, values))
+    noise = ROUND_OFF * max(abs(value) for value in solutions[0].values())
+    return max(values) - min(values) > MOVED * max(map(abs, values)) + noise
 
 
 @total_ordering
@@ -443,7 +444,7 @@ class Solver:
     def _distance(self, x: Vector) -> Distance:
         return self.given.distance(x, self.system.stages)
 
-    def nearer(self, x: Vector, known: Sequence[Vector]) -> Vector:
+    def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
         """The solution nearest to the given values among one, others that are known, and those near them.
 
         Parameters
@@ -452,9 +453,13 @@ class Solver:
             A solution.
         known : sequence of ndarray
             Others, the nearest first.
+        every : bool
+            Whether there are no more. If not, random starts look for some.
         """
         given = self.given
-        starts = [*known[:MOST_NEAR], *(self._random_start(given.point) for _ in range(self.restarts))]
+        starts = list(known[:MOST_NEAR])
+        if not every:
+            starts += [self._random_start(given.point) for _ in range(self.restarts)]
         self._restarted = True
         for at, start in enumerate(starts):
             found = [start] if at < min(len(known), MOST_NEAR) else []
@@ -660,13 +665,29 @@ class Solver:
             found[columns] = np.linalg.norm(right[rank:], axis=0) <= STILL
         return found
 
-    def others(self, x: Vector, free: npt.NDArray[np.int64]) -> list[Vector]:
-        """Further solutions with the same free values, from random starts; nearest first."""
+    def _is_new(self, other: Vector, found: Sequence[Vector], held: Booleans) -> bool:
+        """Whether a solution is another one than those found before."""
+        own = np.array([j < self.system.unknowns for j, _ in self.system.jets])
+        size = (self.given.sizes + np.abs(found[0]))[own]
+        new = all(
+            float(np.abs((other - one)[own] / size).max()) > APART and not self._turned(one, other)
+            for one in found
+        )
+        # Where the equations leave more free there than here, it is no solution of its own.
+        return new and self._rank(other, ~held) == int((~held).sum())
+
+    def others(
+        self, x: Vector, free: npt.NDArray[np.int64], known: Sequence[Vector] = ()
+    ) -> list[Vector]:
+        """Further solutions with the same free values, known ones and from random starts; nearest first."""
         given = self.given
         held = given.fixed.copy()
         held[free] = True
-        own = np.array([j < self.system.unknowns for j, _ in self.system.jets])
         found: list[Vector] = []
+        for other in known:
+            same = np.abs(other - x)[held] <= APART * (given.sizes + np.abs(x))[held]
+            if same.all() and len(found) < MOST_SOLUTIONS and self._is_new(other, (x, *found), held):
+                found.append(other)
         self._restarted = True
         for _ in range(self.restarts):
             start = self._random_start(x)
@@ -677,13 +698,7 @@ class Solver:
                 other = way(other, held, 1.0 / given.sizes)
             if other is None or len(found) >= MOST_SOLUTIONS:
                 continue
-            size = (given.sizes + np.abs(x))[own]
-            new = all(
-                float(np.abs((other - one)[own] / size).max()) > APART and not self._turned(one, other)
-                for one in (x, *found)
-            )
-            # Where the equations leave more free there than here, it is no solution of its own.
-            if new and self._rank(other, ~held) == int((~held).sum()):
+            if self._is_new(other, (x, *found), held):
                 found.append(other)
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 

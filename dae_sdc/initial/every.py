@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,16 +21,19 @@ from dae_sdc.initial.consistent import (
     PATIENCE,
     RANK_LOST,
     SPREADS,
+    Distance,
     Given,
     SingularStart,
     SolvedBlock,
     listed,
 )
+from dae_sdc.initial.digits import ManyDigits
 from dae_sdc.initial.homotopy import solve_polynomials
 from dae_sdc.initial.jets import Integers, ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
 from dae_sdc.initial.projection import MOST_ITERATIONS, project
 from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle
+from dae_sdc.initial.turns import Turn, TurnError
 from dae_sdc.structure.blocks import find_blocks, strong_components
 from dae_sdc.symbolic.dag import Leaf
 
@@ -63,6 +67,18 @@ POLISHED = 8
 SAME = 1e-6
 """Difference of two solutions after that, in units of the sizes of the values, that makes them two."""
 
+NEARLY_SINGULAR = 1e-3
+"""Singular value of scaled derivatives below which there may be more than one solution in the same place."""
+
+BESIDE = 1e-2
+"""Distance of such solutions from each other, in units of the sizes of the values."""
+
+DISTANCES = (1e-3, 1e-5, 1e-7)
+"""Distances of the points from which they are looked for."""
+
+MOST_DIGITS = 12
+"""Values up to which they are."""
+
 
 @dataclass(eq=False)
 class _Block:
@@ -71,6 +87,8 @@ class _Block:
     part: Part
     cols: Integers
     linear: bool
+    moves: dict[int, tuple[dict[int, float], float]] = field(default_factory=dict)
+    """Of each angle the rates at which values move with it, and its period."""
     known: dict[bytes, list[Vector]] = field(default_factory=dict)
 
 
@@ -144,6 +162,8 @@ class EveryStart:
             tuple[tuple[int, ...], bytes], list[tuple[Vector, tuple[int, ...], tuple[SingularStart, ...]]]
         ] = {}
         self._failures: list[tuple[int, str]] = []
+        self._symmetries: dict[int, dict[int, float]] = {}
+        self._moving: dict[int, tuple[int, str]] = {}
         self.singular: list[SingularStart] = []
         self.remarks: list[str] = []
 
@@ -246,14 +266,33 @@ class EveryStart:
             if not found:
                 self._refuse()
             starts = self._kept(found)
-        return sorted(starts, key=lambda start: self.distance(start.x))
+        found = []
+        for start in starts:
+            self._turn_back(start.x)
+            if not any(_turned(start.x, one.x, self.given.sizes) for one in found):
+                found.append(start)
+        return sorted(found, key=lambda start: self.distance(start.x))
+
+    def _turn_back(self, x: Vector) -> None:
+        """Turn angles, and what follows them, by whole turns until they are nearest to their guesses."""
+        for shift in self._symmetries.values():
+            jets, by = list(shift), np.array(list(shift.values())) * self.given.weights[list(shift)]
+            away = (x[jets] - self.given.point[jets]) * self.given.weights[jets]
+            times = -float(np.round(by @ away / (by @ by)))
+            x[jets] += times * np.array(list(shift.values()))
 
     @property
     def blocks(self) -> tuple[SolvedBlock, ...]:
         """What was solved, in this order."""
         return tuple(self._records.values())
 
-    def distance(self, x: Vector) -> tuple[float, ...]:
+    @property
+    def complete(self) -> bool:
+        """Whether there are certainly no more solutions than were found, besides whole turns of angles."""
+        certain = (block.kind != "newton" and not block.lost for block in self.blocks)
+        return not self.missing and all(certain)
+
+    def distance(self, x: Vector) -> Distance:
         """How far values are from those given: those of the first stage count first."""
         return self.given.distance(x, self.system.stages)
 
@@ -449,7 +488,8 @@ class EveryStart:
         key = x[known].tobytes()
         if key not in block.known:
             entered = [self.system.jet_names[j] for j in chosen if j in set(known.tolist())]
-            block.known[key] = self._solve(block, x, group.stage, entered)
+            found = self._solve(block, x, group.stage, entered)
+            block.known[key] = self._all_turns(block, found, set(chosen))
         found = []
         for values in block.known[key]:
             new = x.copy()
@@ -489,6 +529,44 @@ class EveryStart:
         if not found:
             self._failures.append((1, self._nothing_real(block, x, counts["complex"], kind)))
         return found
+
+    def _all_turns(self, block: _Block, found: list[Vector], chosen: set[int]) -> list[Vector]:
+        """Solutions of a block with those that turns of its angles lead to, which its equations do not see."""
+        for j, (rates, period) in block.moves.items():
+            jet = int(block.cols[j])
+            if jet not in self._moving:
+                moving = {int(block.cols[i]): rate for i, rate in rates.items()}
+                self._moving[jet] = self._turns(jet, moving, period, set(block.part.rows), chosen)
+            turns, why = self._moving[jet]
+            if found and why and why not in self.missing:
+                self.missing.append(why)
+            move = np.zeros(len(block.cols))
+            move[list(rates)] = list(rates.values())
+            found = [values + k * period * move for values in found for k in range(turns)]
+            if len(found) > MOST_STARTS:
+                text = f"more than {MOST_STARTS} starts by turns of {self.system.jet_names[jet]}"
+                self.missing += [] if text in self.missing else [text]
+                found = found[:MOST_STARTS]
+        return found
+
+    def _turns(
+        self, jet: int, moving: dict[int, float], period: float, rows: set[int], held: set[int]
+    ) -> tuple[int, str]:
+        """How many turns of an angle are different starts, or why that is not known."""
+        system, name = self.system, self.system.jet_names[jet]
+        held = held | set(np.flatnonzero(self.given.fixed).tolist())
+        try:
+            moves = Turn(system, rows, held).follow(moving)
+        except TurnError as why:
+            return 1, f"whole turns of {name} lead to other starts, {why}; its value nearest to the guess was taken"
+        found = moves.number(jet, period)
+        if not 0 < found <= MOST_STARTS:
+            return 1, (
+                f"turns of {name} lead to other starts without end, as other values follow it by no simple "
+                f"fraction; its value nearest to the guess was taken"
+            )
+        self._symmetries[jet] = {j: rate * period * found for j, rate in moves.rates.items()}
+        return found, ""
 
     def _is_singular(self, block: _Block, x: Vector, values: Vector) -> bool:
         whole = x.copy()
@@ -591,10 +669,16 @@ class EveryStart:
             counts["lost"] += roots.failed
             counts["complex"] += int((defined & ~real).sum())
             doubtful |= bool(roots.singular.any())
+            for j, unit in branch.units.items():
+                follows = {i: slopes[j] for i, (slopes, _) in branch.sums.items() if j in slopes}
+                block.moves[j] = {j: 1.0, **follows}, 2.0 * math.pi / abs(unit)
             for values in branch.unknowns(solutions[real].real, near):
                 polished = self._polished(block, x, values, sizes)
-                if polished is not None:
-                    _add(found, polished, sizes, SAME)
+                if polished is None:
+                    continue
+                for one in self._separated(block, x, polished, sizes):
+                    if not any(self._is_one(block, x, one, other, sizes) for other in found):
+                        found.append(one)
         if not found and doubtful:
             # Solutions that fill a curve: any real point of it will do.
             found = self._by_newton(block, x, starts=0)
@@ -622,9 +706,41 @@ class EveryStart:
                 best, least = whole[block.cols].copy(), left
         return best if least <= 10.0 * self.system.tolerance else None
 
+    def _separated(self, block: _Block, x: Vector, values: Vector, sizes: Vector) -> list[Vector]:
+        """A solution, or the ones beside each other that it stands for, by arithmetic of many digits."""
+        whole = x.copy()
+        whole[block.cols] = values
+        matrix = self._scaled(block.part, block.cols.tolist(), whole)
+        if len(values) > MOST_DIGITS or not np.isfinite(matrix).all():
+            return [values]
+        _, sizes_of, right = np.linalg.svd(matrix)
+        if sizes_of[-1] > NEARLY_SINGULAR:
+            return [values]
+        found: list[Vector] = []
+        exact = ManyDigits(block.part, block.cols.tolist(), whole)
+        for distance in DISTANCES:
+            for sign in (1.0, -1.0):
+                near = exact.solve(values + sign * distance * sizes * right[-1])
+                if near is None or np.max(np.abs(near - values) / (sizes + np.abs(values))) > BESIDE:
+                    continue
+                if not any(self._is_one(block, x, near, other, sizes) for other in found):
+                    found.append(near)
+        return found if len(found) > 1 else [values]
+
+    def _is_one(self, block: _Block, x: Vector, one: Vector, other: Vector, sizes: Vector) -> bool:
+        """Whether two solutions are one: between them the equations hold but for rounding errors."""
+        apart = float(np.max(np.abs(one - other) / (sizes + np.abs(one)), initial=0.0))
+        if apart > SAME:
+            return False
+        middle = x.copy()
+        middle[block.cols] = 0.5 * (one + other)
+        noise = 2.0 * np.finfo(float).eps * block.part.terms(middle)
+        return bool((np.abs(block.part.values(middle)) <= noise).all())
+
     def _by_newton(self, block: _Block, x: Vector, starts: int | None = None) -> list[Vector]:
         part, cols, whole = block.part, block.cols, x.copy()
         units = self._reader(block, x).angles()
+        block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}
         sizes = self.given.sizes[cols]
 
         def equations(y: Vector) -> Vector:
@@ -666,6 +782,13 @@ def _add(found: list[Vector], values: Vector, sizes: Vector, apart: float) -> No
     size = sizes + np.abs(values)
     if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
         found.append(values)
+
+
+def _turned(one: Vector, other: Vector, sizes: Vector) -> bool:
+    """Whether two solutions differ by whole turns of some values alone."""
+    shift = one - other
+    shift = shift[np.abs(shift) > APART * (sizes + np.abs(one))] / (2.0 * math.pi)
+    return bool(shift.size and (np.abs(shift - np.round(shift)) <= SAME).all())
 
 
 def _least_step(matrix: npt.NDArray[np.float64], rhs: Vector, least: float) -> Vector:

@@ -181,19 +181,20 @@ class ModelJets:
     def _rows(self, stage: int | None) -> list[int]:
         return self.roots if stage is None else [self.roots[i] for i in self.stages[stage].rows]
 
-    def _inputs(self, program: Program, x: Vector) -> Vector:
+    def inputs(self, program: Program, x: Vector) -> Vector:
+        """Values of the inputs of a program at values x of shape (jets,) or (jets, points)."""
         known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
         given = [np.broadcast_to(known[entry.kind][entry.index], x.shape[1:]) for entry in program.inputs]
         return np.array(given).reshape(len(given), *x.shape[1:])
 
     def run(self, program: Program, x: Vector) -> Vector:
         """Outputs of a program at values x of shape (jets,) or (jets, points)."""
-        found: Vector = program.evaluate(self._inputs(program, x))
+        found: Vector = program.evaluate(self.inputs(program, x))
         return found
 
     def sizes(self, program: Program, x: Vector) -> Vector:
         """Sizes of the terms that the outputs of a program add up, at values x."""
-        return magnitudes(program, self._inputs(program, x))
+        return magnitudes(program, self.inputs(program, x))
 
     def _equations(self, stage: int | None) -> Program:
         key = "values", stage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -67,6 +67,7 @@ def _solved(
     restarts: int | None,
     whole: bool = False,
     wish: Sequence[int] = (),
+    hidden: bool = False,
 ) -> Initial:
     """Solve, and tell what there is to tell; u and du belong to ``names``, ``wish`` to :class:`EveryStart`."""
     solver = Solver(system, given, seed, restarts)
@@ -74,12 +75,13 @@ def _solved(
     free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
     solutions = [x]
     unique = _is_unique(solver, x)
+    known: list[Vector] = []
     if solver.small:
         if solver.restarts and not unique and isinstance(system, ModelJets):
-            known = _every_known(system, given, wish, seed)
-            x = solver.nearer(x, known) if known or solver.changes(x) else x
+            known, every = _every_known(system, given, wish, seed)
+            x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
-        found = [x, *solver.others(x, free)]
+        found = [x, *solver.others(x, free, known)]
         # With the same free values the nearest may be one of the others.
         x = min(found, key=lambda one: given.distance(one, system.stages))
         solutions = [x, *(one for one in found if one is not x)]
@@ -100,7 +102,7 @@ def _solved(
         du[[not determined[place[_rate(name)]] for name in names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
     _tell_guessed(given, system, left, remarks)
-    return _told(solver, names, units, (u, du), left, solutions, remarks, unique=unique)
+    return _told(solver, names, units, (u, du), left, solutions, remarks, hidden, unique=unique)
 
 
 def _is_unique(solver: Solver, x: Vector) -> bool:
@@ -115,14 +117,18 @@ def _is_unique(solver: Solver, x: Vector) -> bool:
     )
 
 
-def _every_known(system: ModelJets, given: Given, wish: Sequence[int], seed: int) -> list[Vector]:
-    """All solutions that algebra finds quickly, the nearest first."""
+def _every_known(
+    system: ModelJets, given: Given, wish: Sequence[int], seed: int
+) -> tuple[list[Vector], bool]:
+    """All solutions that algebra finds quickly, the nearest first, and whether there are no others."""
     if len(system.jets) > MOST_VALUES:
-        return []
+        return [], False
+    search = EveryStart(system, given, wish, seed, 0, most_paths=FEW_PATHS)
     try:
-        return [start.x for start in EveryStart(system, given, wish, seed, 0, most_paths=FEW_PATHS).solve()]
+        starts = search.solve()
     except DAEError:  # there is none with as many guesses as they are
-        return []
+        return [], False
+    return [start.x for start in starts], search.complete and not starts[0].chosen
 
 
 def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
@@ -144,9 +150,10 @@ def _told(
     free: list[int],
     solutions: Sequence[Vector],
     remarks: Iterable[str],
+    hidden: bool = False,
     **more: Any,
 ) -> Initial:
-    """What is told of solutions, of which the first was taken."""
+    """What is told of solutions, of which the first was taken; ``hidden`` as of :meth:`Solver.violations`."""
     system, given, x = solver.system, solver.given, solutions[0]
     return Initial(
         title=system.title,
@@ -158,7 +165,7 @@ def _told(
         values=dict(zip(system.jet_names, x.tolist(), strict=True)),
         fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
         changed=tuple(solver.changes(x)),
-        violated=tuple(solver.violations(x)),
+        violated=tuple(solver.violations(x, hidden)),
         free=tuple(system.jet_names[j] for j in free),
         guessed=_guessed(given, system, free),
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
@@ -197,7 +204,6 @@ def _every(
     lost = sum(block.lost for block in search.blocks)
     if lost:
         remarks.append(f"solutions may be missing: {lost} paths were lost; try another seed")
-    complete = not newton and not lost and not search.missing
     told = [*(one for start in starts for one in start.singular), *search.singular]
     return _told(
         solver,
@@ -207,7 +213,7 @@ def _every(
         chosen,
         [one.x for one in starts],
         (*remarks, *search.remarks, *search.missing),
-        complete=complete,
+        complete=search.complete,
         blocks=search.blocks,
         singular=tuple(sorted({id(one): one for one in told}.values(), key=lambda one: one.stage)),
     )
@@ -230,6 +236,7 @@ def initial_of_model(
     every: bool = False,
     workers: int = 1,
     comm: Any = None,
+    weak: Collection[str] = (),
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`.
 
@@ -239,6 +246,8 @@ def initial_of_model(
         Equations; its start values are guesses, or fixed where it says so.
     fixed, guesses, t0, seed, restarts, every, workers, comm
         See there.
+    weak : collection of str
+        Names of values that are no better known than if nothing was given for them: the search begins there.
     """
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
@@ -275,7 +284,8 @@ def initial_of_model(
     point, has, held = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for jet, (value, is_fixed) in known.items():
         if jet in place:
-            point[place[jet]], has[place[jet]], held[place[jet]] = value, True, is_fixed
+            known_well = is_fixed or system.jet_names[place[jet]] not in weak
+            point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
     given = Given(point, has, held, np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0)))
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
@@ -284,7 +294,8 @@ def initial_of_model(
     if every:
         search = EveryStart(system, given, wish, seed, restarts, workers, comm)
         return _every(system, given, form.names, form.units, remarks, search)
-    return _solved(system, given, form.names, form.units, remarks, seed, restarts, wish=wish)
+    more: Any = {"wish": wish, "hidden": bool(weak)}
+    return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
 
 
 def sets_of_model(
