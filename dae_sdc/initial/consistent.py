@@ -574,8 +574,11 @@ class Solver:
         matrix, terms = abs(self.system.jacobian(x)), self.system.terms(x)
         typical = np.asarray(matrix @ self.given.sizes).ravel()
         if terms is not None:
-            return terms + ROUND_OFF / self.system.tolerance * typical
-        return np.asarray(matrix @ np.abs(x)).ravel() + typical
+            typical = terms + ROUND_OFF / self.system.tolerance * typical
+        else:
+            typical = typical + np.asarray(matrix @ np.abs(x)).ravel()
+        found: Vector = typical
+        return found
 
     def _refuse(self) -> None:
         """Say which fixed values and equations contradict each other."""
@@ -676,9 +679,7 @@ class Solver:
         # Where the equations leave more free there than here, it is no solution of its own.
         return new and self._rank(other, ~held) == int((~held).sum())
 
-    def others(
-        self, x: Vector, free: npt.NDArray[np.int64], known: Sequence[Vector] = ()
-    ) -> list[Vector]:
+    def others(self, x: Vector, free: npt.NDArray[np.int64], known: Sequence[Vector] = ()) -> list[Vector]:
         """Further solutions with the same free values, known ones and from random starts; nearest first."""
         given = self.given
         held = given.fixed.copy()
@@ -693,13 +694,13 @@ class Solver:
             start = self._random_start(x)
             start[held] = x[held]
             way = self._at_once if self.together else self._by_stages
-            other = way(start, held, 1.0 / given.sizes)
-            if other is not None:  # far from its start, the nearest point is not what matters
-                other = way(other, held, 1.0 / given.sizes)
-            if other is None or len(found) >= MOST_SOLUTIONS:
+            one = way(start, held, 1.0 / given.sizes)
+            if one is not None:  # far from its start, the nearest point is not what matters
+                one = way(one, held, 1.0 / given.sizes)
+            if one is None or len(found) >= MOST_SOLUTIONS:
                 continue
-            if self._is_new(other, (x, *found), held):
-                found.append(other)
+            if self._is_new(one, (x, *found), held):
+                found.append(one)
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 
     def _turned(self, one: Vector, other: Vector) -> bool:
@@ -774,12 +775,11 @@ def _columns(matrix: Any, chosen: npt.NDArray[np.int64]) -> Any:
     return matrix if chosen.size == matrix.shape[1] else matrix[:, chosen]
 
 
-def _fewest(
-    matrix: Any, values: Vector, given: Given, cost_of_row: Vector
-) -> tuple[Vector, Booleans] | None:
+def _fewest(matrix: Any, values: Vector, given: Given, cost_of_row: Vector) -> tuple[Vector, Booleans] | None:
     """Change of values for which nothing was given that meets most equations, and which; None if none does.
 
-    The sum of the violations, times their costs, is smallest, and not that of their squares: so they are in few equations.
+    The sum of the violations, times their costs, is smallest, and not that of their squares: so they are in
+    few equations.
     """
     scaled = sparse.csc_matrix(matrix)
     if not (np.isfinite(scaled.data).all() and np.isfinite(values).all()):

@@ -19,7 +19,7 @@ DIGITS = 60
 MOST_STEPS = 80
 """Steps of Newton's method."""
 
-SOLVED = 1e-25
+SOLVED = 1e-45
 """Last step, relative to 1 + the values, after which Newton's method has converged quadratically."""
 
 _NAMES = {

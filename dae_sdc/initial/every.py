@@ -31,7 +31,7 @@ from dae_sdc.initial.digits import ManyDigits
 from dae_sdc.initial.homotopy import solve_polynomials
 from dae_sdc.initial.jets import Integers, ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
-from dae_sdc.initial.projection import MOST_ITERATIONS, project
+from dae_sdc.initial.projection import MOST_ITERATIONS, ROUND_OFF, project
 from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle
 from dae_sdc.initial.turns import Turn, TurnError
 from dae_sdc.structure.blocks import find_blocks, strong_components
@@ -156,7 +156,6 @@ class EveryStart:
         self._directions = self._random.standard_normal((3, given.point.size))
         self._records: dict[tuple[tuple[int, ...], tuple[int, ...]], SolvedBlock] = {}
         self._parts: dict[tuple[int, ...], Part] = {}
-        self._least: dict[tuple[int, ...], Vector] = {}
         self._blocks: dict[tuple[int, ...], tuple[list[_Block], list[int]]] = {}
         self._expanded: dict[
             tuple[tuple[int, ...], bytes], list[tuple[Vector, tuple[int, ...], tuple[SingularStart, ...]]]
@@ -266,12 +265,9 @@ class EveryStart:
             if not found:
                 self._refuse()
             starts = self._kept(found)
-        found = []
         for start in starts:
             self._turn_back(start.x)
-            if not any(_turned(start.x, one.x, self.given.sizes) for one in found):
-                found.append(start)
-        return sorted(found, key=lambda start: self.distance(start.x))
+        return sorted(starts, key=lambda start: self.distance(start.x))
 
     def _turn_back(self, x: Vector) -> None:
         """Turn angles, and what follows them, by whole turns until they are nearest to their guesses."""
@@ -362,18 +358,13 @@ class EveryStart:
         )
 
     def _violation(self, part: Part, x: Vector) -> float:
-        """Largest violation of an equation; in an equation of small terms, in units of these."""
-        key = tuple(part.rows)
-        if key not in self._least:
-            used = part.depends.tolist()
-            slopes = abs(
-                part.dense(self._generic, used)
-                if len(key) < LARGEST
-                else part.jacobian(self._generic)[:, used]
-            )
-            size = slopes @ self.given.sizes[used]
-            self._least[key] = np.where((size > 0.0) & (size < 1.0), size, 1.0)
-        return part.violation(x, self._least[key])
+        """Largest violation of an equation, in units of its terms; infinite where it has no value."""
+        found, used = part.values(x), part.depends.tolist()
+        slopes = abs(part.dense(x, used) if len(part.rows) < LARGEST else part.jacobian(x)[:, used])
+        least = np.asarray(slopes @ self.given.sizes[used]).ravel() * ROUND_OFF / self.system.tolerance
+        scale = part.terms(x) + least
+        worst = float(np.max(np.where(found == 0.0, 0.0, np.abs(found) / scale), initial=0.0))
+        return worst if np.isfinite(worst) else np.inf
 
     def _holds(self, part: Part, x: Vector) -> bool:
         if self._violation(part, x) <= 10.0 * self.system.tolerance:
@@ -531,7 +522,7 @@ class EveryStart:
         return found
 
     def _all_turns(self, block: _Block, found: list[Vector], chosen: set[int]) -> list[Vector]:
-        """Solutions of a block with those that turns of its angles lead to, which its equations do not see."""
+        """Solutions of a block, with those that turns of its angles lead to."""
         for j, (rates, period) in block.moves.items():
             jet = int(block.cols[j])
             if jet not in self._moving:
@@ -558,12 +549,15 @@ class EveryStart:
         try:
             moves = Turn(system, rows, held).follow(moving)
         except TurnError as why:
-            return 1, f"whole turns of {name} lead to other starts, {why}; its value nearest to the guess was taken"
+            return (
+                1,
+                f"whole turns of {name} lead to other starts, {why}; the nearest to its guess was taken",
+            )
         found = moves.number(jet, period)
         if not 0 < found <= MOST_STARTS:
             return 1, (
                 f"turns of {name} lead to other starts without end, as other values follow it by no simple "
-                f"fraction; its value nearest to the guess was taken"
+                f"fraction; the nearest to its guess was taken"
             )
         self._symmetries[jet] = {j: rate * period * found for j, rate in moves.rates.items()}
         return found, ""
@@ -730,8 +724,8 @@ class EveryStart:
     def _is_one(self, block: _Block, x: Vector, one: Vector, other: Vector, sizes: Vector) -> bool:
         """Whether two solutions are one: between them the equations hold but for rounding errors."""
         apart = float(np.max(np.abs(one - other) / (sizes + np.abs(one)), initial=0.0))
-        if apart > SAME:
-            return False
+        if not ROUND_OFF < apart <= SAME:
+            return apart <= SAME
         middle = x.copy()
         middle[block.cols] = 0.5 * (one + other)
         noise = 2.0 * np.finfo(float).eps * block.part.terms(middle)
@@ -743,13 +737,9 @@ class EveryStart:
         block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}
         sizes = self.given.sizes[cols]
 
-        def equations(y: Vector) -> Vector:
+        def at(y: Vector) -> Vector:
             whole[cols] = y
-            return part.values(whole)
-
-        def jacobian(y: Vector) -> Any:
-            whole[cols] = y
-            return part.dense(whole, cols.tolist())
+            return whole
 
         found: list[Vector] = []
         for attempt in range(1 + (self.starts if starts is None else starts)):
@@ -759,10 +749,11 @@ class EveryStart:
                 y += spread * sizes * self._random.standard_normal(y.size)
             result = project(
                 y,
-                equations,
-                jacobian,
+                lambda y: part.values(at(y)),
+                lambda y: part.dense(at(y), cols.tolist()),
                 weights=1.0 / sizes,
                 tolerance=self.system.tolerance,
+                terms=lambda y: part.terms(at(y)),
                 most_iterations=PATIENCE if attempt else MOST_ITERATIONS,
             )
             if not result.converged:
@@ -782,13 +773,6 @@ def _add(found: list[Vector], values: Vector, sizes: Vector, apart: float) -> No
     size = sizes + np.abs(values)
     if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
         found.append(values)
-
-
-def _turned(one: Vector, other: Vector, sizes: Vector) -> bool:
-    """Whether two solutions differ by whole turns of some values alone."""
-    shift = one - other
-    shift = shift[np.abs(shift) > APART * (sizes + np.abs(one))] / (2.0 * math.pi)
-    return bool(shift.size and (np.abs(shift - np.round(shift)) <= SAME).all())
 
 
 def _least_step(matrix: npt.NDArray[np.float64], rhs: Vector, least: float) -> Vector:

@@ -19,8 +19,6 @@ from dae_sdc.symbolic.program import Program
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 
-_MANY = 100  # equations from which their derivatives are kept sparse
-
 
 class Part:
     """Some equations, and their derivatives with respect to all values in them.
@@ -110,15 +108,6 @@ class Part:
         found = np.zeros((*x.shape[1:], len(self.rows), len(key)))
         found[..., at, of] = self.system.run(self.programs[1], x)[entries].T
         return found
-
-    def violation(self, x: Vector, least: npt.ArrayLike = 1.0) -> float:
-        """Largest violation of an equation, relative to ``least`` + the size of its terms; or infinite."""
-        found = self.values(x)
-        used = self.depends.tolist()
-        sizes = abs(self.dense(x, used) if len(self.rows) < _MANY else self.jacobian(x)[:, used])
-        scale = least + sizes @ np.abs(x[used])
-        worst = float(np.max(np.abs(found) / scale, initial=0.0))
-        return worst if np.isfinite(worst) else np.inf
 
     def is_linear(self, columns: Iterable[int]) -> bool:
         """Whether no derivative with respect to some values depends on one of them."""

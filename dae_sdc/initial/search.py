@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
 from dae_sdc.initial.consistent import Given, Initial, Solver, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import FEW_PATHS, EveryStart
@@ -69,16 +69,25 @@ def _solved(
     wish: Sequence[int] = (),
     hidden: bool = False,
 ) -> Initial:
-    """Solve, and tell what there is to tell; u and du belong to ``names``, ``wish`` to :class:`EveryStart`."""
+    """Solve, and tell what there is to tell; u and du belong to ``names``, ``wish`` to the search."""
     solver = Solver(system, given, seed, restarts)
-    x = solver.solve()
+    known: list[Vector] = []
+    every = False
+    try:
+        x = solver.solve()
+    except InconsistentStateError:
+        if isinstance(system, ModelJets) and solver.restarts:
+            known, every = _every_known(system, given, wish, seed)
+        if not known:
+            raise
+        x = known[0]
     free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
     solutions = [x]
     unique = _is_unique(solver, x)
-    known: list[Vector] = []
     if solver.small:
         if solver.restarts and not unique and isinstance(system, ModelJets):
-            known, every = _every_known(system, given, wish, seed)
+            if not known:
+                known, every = _every_known(system, given, wish, seed)
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
         found = [x, *solver.others(x, free, known)]

@@ -177,9 +177,7 @@ class Turn:
 
     def _constant(self, node: int) -> float:
         graph = self.system.model.graph
-        if graph.mark[node] & MOVING and any(
-            leaf.kind == "u" for leaf in graph.leaves_of(node, veils=True)
-        ):
+        if graph.mark[node] & MOVING and any(leaf.kind == "u" for leaf in graph.leaves_of(node, veils=True)):
             raise TurnError("as it occurs outside of sine and cosine with a factor that is not constant")
         found = float(graph.numeric([node], self._value)[0])
         if not found or not math.isfinite(found):

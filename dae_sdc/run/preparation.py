@@ -111,7 +111,9 @@ def prepare(
             return Prepared(problem, u0, dict(settings))
         asked = "simplify" if simplify else "reduce" if reduce else "u0 by names"
         if _is_problem(problem, bool(simplify or reduce)):
-            name = problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
+            name = (
+                problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
+            )
             raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
     left = dict(settings)
     params = left.pop("problem_params", None)
@@ -155,7 +157,9 @@ def _is_model(problem: Any, as_model: bool) -> bool:
         name = str(problem)
         return is_file(name) or (name in MODELS and not _is_problem(problem, as_model))
     model = sys.modules.get("dae_sdc.symbolic.model")  # if it was never imported, it made nothing
-    return as_model or (model is not None and isinstance(problem, model.Model))
+    if model is not None and isinstance(problem, model.Model):
+        return True
+    return as_model and not _is_problem(problem, as_model)
 
 
 def _is_problem(problem: Any, as_model: bool) -> bool:
@@ -260,5 +264,7 @@ class _Wanted:
         if problem.index is None and reduction.differentiations < HIGHEST_INDEX:
             return problem, ""
         index = reduction.differentiations + 1 if problem.index is None else problem.index
-        said = f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
+        said = (
+            f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
+        )
         return reduction.problem(**self.own), said

@@ -1,4 +1,4 @@
-"""Where the run of a model starts: at what ds.initial finds from the same values, or at a state that is given."""
+"""Where the run of a model starts: at what ds.initial finds, or at a state that is given."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Start:
 def found_start(model: Model, simplified: Simplified | None, t0: float | None, guesses_only: bool) -> Start:
     """The start of a model for which no state is given: that of :func:`dae_sdc.run.initial.initial`.
 
-    A model in which all differential states have start values that satisfy the equations as they are written is
-    taken at its word: if these contradict hidden constraints, it is refused. Otherwise they are guesses.
+    Where all differential states have start values that satisfy the equations as they are written, they are
+    meant: if they contradict hidden constraints, they are refused. Otherwise start values are guesses.
 
     Parameters
     ----------
@@ -94,7 +94,9 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
     moved = initial_of_model(model, t0=t0, guesses=own, restarts=0)
     remark = _told(start, whole.form().names)
     strayed = [
-        one for one in moved.changed if abs(one.after - one.before) > SAME * (abs(one.before) + abs(one.after))
+        one
+        for one in moved.changed
+        if abs(one.after - one.before) > SAME * (abs(one.before) + abs(one.after))
     ]
     if strayed:
         remark = "; ".join(filter(None, [remark, "simplified equations have " + _listed(strayed)]))

@@ -36,8 +36,7 @@ _SLOPES: Final[dict[Op, Callable[[Any, Any], Any]]] = {
 def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     r"""Sizes of the terms of the outputs of a program: what they would be if nothing cancelled.
 
-    Of a polynomial it is the polynomial with the absolute values of its coefficients at the absolute values of
-    its inputs, also where it is written as a product: 4 for (x - 1)^2 at x = 1. The rounding error of an
+    Of a polynomial it is that with the absolute values of its coefficients at the absolute values of its inputs, also where it is written as a product: 4 for (x - 1)^2 at x = 1. The rounding error of an
     output is of the order of the unit round-off times its size.
 
     .. math::
@@ -97,7 +96,9 @@ def _one(op: Op, slots: list[Any], sizes: list[Any], a: int, b: int, c: int) -> 
     if op is Op.DIV:
         return value, first * second / (y * y)
     if op is Op.POW:
-        return value, np.abs(value) * (1.0 + np.abs(y) * first / np.abs(x) + np.abs(np.log(np.abs(x))) * second)
+        return value, np.abs(value) * (
+            1.0 + np.abs(y) * first / np.abs(x) + np.abs(np.log(np.abs(x))) * second
+        )
     if op is Op.ATAN2:
         return value, np.abs(value) + (np.abs(x) * second + np.abs(y) * first) / (x * x + y * y)
     return value, np.maximum(first, second) if op in (Op.MIN, Op.MAX) else 0.0
