@@ -235,15 +235,18 @@ class _Wanted:
             if found is not None:
                 given |= found.kept_values(given, time)
         else:
-            values = np.asarray(problem.state(self.u0) if np.size(self.u0) == problem.n else self.u0)
+            try:
+                values = np.asarray(self.u0, dtype=np.float64)
+            except (TypeError, ValueError):
+                return None
             # Who did not ask for a reduction gives the state of the model.
             names = states if self.reduce is None and values.shape == (len(states),) else problem.names
-            if values.shape != (len(names),):
+            if values.shape != (len(names),) or not np.isfinite(values).all():
                 return None
             given = dict(zip(names, values.tolist(), strict=True))
         missing = [name for name in problem.names if name in states and name not in given]
-        if missing or not np.isfinite(list(given.values())).all():
-            return Start(given)
+        if missing:
+            return Start(given)  # the values that are missing are named
         return checked_start(model, problem, given, self.t0)
 
     def _problem(self, model: Model) -> tuple[ProblemDAE, str]:

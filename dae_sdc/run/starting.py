@@ -67,6 +67,7 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
     InconsistentStateError
         If there is no consistent start, or the start values of the model contradict hidden constraints.
     """
+    from dae_sdc.initial.consistent import LARGEST
     from dae_sdc.initial.search import initial_of_model
 
     form = model.form()
@@ -76,16 +77,21 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
     if complete and not guesses_only and simplified is None:
         try:
             looked = initial_of_model(model, t0=t0, restarts=0, weak=form.names[form.n_diff :])
-        except InconsistentStateError:
+        except InputError:
             looked = None
         if looked is not None:
             hidden = looked.violated
             if hidden and all(one.order for one in hidden):
                 raise _refused(f"the start values of model {model.name}", looked, "correct the start values")
-            if not hidden and looked.unique:
+            if not hidden and (looked.unique or len(looked.values) > LARGEST):
                 return _kept(given, looked)
     whole = model if simplified is None else simplified.original
-    start = _initial(whole, t0)
+    try:
+        start = _initial(whole, t0)
+    except InputError as error:
+        if guesses_only or simplified is not None or len(given) < len(form.names):
+            raise
+        return Start(given, f"whether the start satisfies hidden constraints was not found out: {error}")
     if simplified is None:
         return Start(start.values, _told(start, form.names))
     time = start.t
@@ -105,13 +111,16 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
 
 def _initial(model: Model, t0: float | None) -> Initial:
     """What ds.initial finds, without its search for other starts where there can be none."""
+    from dae_sdc.initial.consistent import LARGEST
     from dae_sdc.initial.search import initial_of_model
 
     try:
         start = initial_of_model(model, t0=t0, restarts=0)
     except InconsistentStateError:
         start = None
-    return start if start is not None and start.unique else initial_of_model(model, t0=t0)
+    if start is not None and (start.unique or len(start.values) > LARGEST):
+        return start
+    return initial_of_model(model, t0=t0)
 
 
 def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float], t0: float | None) -> Start:
@@ -142,7 +151,7 @@ def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float],
     try:
         weak = form.names[form.n_diff :]
         looked = initial_of_model(model, t0=t0, guesses=own, restarts=0, weak=weak)
-    except InconsistentStateError as error:
+    except InputError as error:
         return Start(given, f"whether u0 satisfies hidden constraints was not found out: {error}")
     hidden = [one for one in looked.violated if one.order]
     if hidden and len(hidden) == len(looked.violated):

@@ -36,8 +36,9 @@ _SLOPES: Final[dict[Op, Callable[[Any, Any], Any]]] = {
 def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
     r"""Sizes of the terms of the outputs of a program: what they would be if nothing cancelled.
 
-    Of a polynomial it is that with the absolute values of its coefficients at the absolute values of its inputs, also where it is written as a product: 4 for (x - 1)^2 at x = 1. The rounding error of an
-    output is of the order of the unit round-off times its size.
+    Of a polynomial it is that with the absolute values of its coefficients at the absolute values of its
+    inputs, also where it is written as a product: 4 for (x - 1)^2 at x = 1. The rounding error of an output
+    is of the order of the unit round-off times its size.
 
     .. math::
         |a \pm b| \le A + B, \qquad |a b| \le A B, \qquad |f(a)| \le |f(a)| + |f'(a)| A
