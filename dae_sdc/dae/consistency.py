@@ -13,7 +13,13 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
 
 CONSISTENT = 1e-8
-"""Largest violation, relative to 1 + the size of the terms of the equation, of a consistent value."""
+"""Largest violation, relative to the size of the terms of the equation, of a consistent value."""
+
+ROUND_OFF = 1e-13
+"""Change of a value, in units of its nominal value, that is a rounding error."""
+
+UNREACHED = 1e-10
+"""Part of an equation in what no derivative reaches, below which it is a rounding error."""
 
 
 def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
@@ -34,7 +40,8 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     Returns
     -------
     violation, scale : ndarray, shape (n,)
-        What remains of every equation, and the size of the terms it adds up.
+        What remains of every equation, and the size of the terms it adds up. Terms smaller than what rounding
+        errors of unknowns of their nominal size change are no measure.
     """
     du = problem.dtype_f(problem.init)
     residual = problem.evaluate(u, du, t)
@@ -45,7 +52,9 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
             f"at the initial value, t={t:.6g}; check u0"
         )
     halves = linearize(problem, u, du, t)
-    scale: Vector = 1.0 + abs(halves.stiffness) @ np.abs(u.view(np.ndarray))
+    nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), u.shape)
+    size = np.abs(u.view(np.ndarray)) + ROUND_OFF / CONSISTENT * nominal
+    scale: Vector = np.asarray(abs(halves.stiffness) @ size).ravel()
     if sparse.issparse(halves.mass):
         without_derivative = np.asarray(abs(halves.mass).sum(axis=1)).ravel() == 0.0
         return np.where(without_derivative, residual, 0.0), scale
@@ -55,9 +64,10 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     mass = halves.mass / weights[:, None]
     left, values, _ = np.linalg.svd(mass)
     rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
-    null = left[:, rank:]
-    remains: Vector = null @ (null.T @ (residual / weights)) * weights
-    return remains, scale
+    null = left[:, rank:] @ left[:, rank:].T
+    null[np.abs(null) < UNREACHED] = 0.0
+    remains: Vector = null @ (residual / weights) * weights
+    return remains, np.abs(null) @ (scale / weights) * weights
 
 
 def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENT) -> None:
@@ -72,7 +82,7 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
     t : float
         Time.
     tolerance : float
-        Largest violation relative to 1 + the size of the terms of the equation.
+        Largest violation relative to the size of the terms of the equation.
 
     Raises
     ------
@@ -85,7 +95,7 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
         own_check(u, t)
     problem.start_step(u, t)
     remains, scale = violation(problem, u, t)
-    relative = np.abs(remains) / scale
+    relative = np.divide(np.abs(remains), scale, out=np.abs(remains) / 1e-300, where=scale > 0.0)
     worst = int(relative.argmax())
     if relative[worst] > tolerance:
         others = int((relative > tolerance).sum()) - 1

@@ -116,7 +116,7 @@ def solve(
     t0: float | None = None,
     u0: Any = None,
     simplify: bool | None = None,
-    reduce: bool = False,
+    reduce: bool | None = None,
     t_eval: Any = None,
     dense: bool | None = None,
     events: Any = (),
@@ -163,14 +163,16 @@ def solve(
         With "ida" and "cvode": highest order of their formulas.
     u0 : array_like, shape (n,), or mapping of str to float, optional
         Initial value, consistent with the equations, of a model also by names; the problem's own if not
-        given. Of models that are simplified or come from Modelica files it is found, from the start values of
-        the model, see :func:`dae_sdc.run.initial.initial`; the message says what was changed.
+        given. Of models it is found from their start values, see :func:`dae_sdc.run.initial.initial`; the
+        message says what was changed, and where other starts were found. What contradicts hidden constraints
+        is refused: a ``u0``, and start values of all states that satisfy the equations as they are written.
     simplify : bool, optional
         Whether trivial equations of a model are removed first, see :func:`dae_sdc.run.simplify.simplify`;
         those of Modelica files if not given. The state has the unknowns that are left;
         :meth:`Solution.values` gives all of the original ones, by their names.
-    reduce : bool
-        Whether the index of a model is reduced, see :func:`dae_sdc.run.reduce.reduce`.
+    reduce : bool, optional
+        Whether the index of a model is reduced, see :func:`dae_sdc.run.reduce.reduce`; if not given, where it
+        is above 3, which no method takes, and the message says so.
     t_eval : array_like, shape (K,), optional
         Increasing times within the interval at which the solution is given instead of at the ends of the
         steps, which stay as they are.
@@ -716,7 +718,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "problem", help="name of a problem or model, FILE.mo or FILE.py:NAME; 'dae-sdc list' shows all"
     )
-    parser.add_argument("--reduce", action="store_true", help="reduce the index of a model first")
+    parser.add_argument(
+        "--reduce",
+        action=argparse.BooleanOptionalAction,
+        help="reduce the index of a model first (where it is above 3)",
+    )
     options.add(parser, "simplify")
     options.add(
         parser,
