@@ -59,6 +59,10 @@ class SingularMatrixError(SolveError):
     """An iteration matrix has no inverse."""
 
 
+class JacobianError(SolveError):
+    """A Jacobian that a problem gives is wrong, and no solution is found with it."""
+
+
 class StepSizeError(SolveError):
     """No step from a state is good enough, however small."""
 

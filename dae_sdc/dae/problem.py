@@ -7,7 +7,7 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import Registry, unknown
+
+S = TypeVar("S", bound=Callable[..., Any])
 
 PER_UNKNOWN = ("names", "units", "equation_names")
 """Attributes that hold one text for every unknown or equation."""
@@ -498,6 +500,12 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             ) from None
 
 
+def follows_from_residual(method: S) -> S:
+    """Mark a ``jacobian`` that is made from the residual by itself, and need not be compared with it."""
+    vars(method)["follows_from_residual"] = True
+    return method
+
+
 def undefined(error: Exception) -> bool:
     """Whether what an equation raised means that it has no value there, rather than a mistake in it.
 
@@ -601,6 +609,7 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
     return jacobian
 
 
+@follows_from_residual
 def _stepped_jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
     """The matrix dF/du' + c dF/du by complex steps, shape (n, n), dense or CSC of ``sparsity``."""
     workspace = self._workspace()

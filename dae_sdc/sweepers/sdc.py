@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
+from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -233,6 +234,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         check_qdelta(self.coll, self.params.QI, index, constrained)
         self._constrained = constrained
         self.solver = self._make_solver(problem)
+        self._watch = JacobianWatch(problem, self.tolerance is not None)
         self._guide = np.empty((2, problem.n))
         self._residuals = np.empty((self.coll.num_nodes, problem.n))
         self._right_side = np.zeros((self.coll.num_nodes, self._n_integrated))
@@ -338,6 +340,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._bind(P)
         u0 = L.u[0]
         P.start_step(u0, L.time)
+        self._watch.begin(u0, L.time, L.dt)
         self._last_sweeps = self._sweeps
         self._misled = False
         self._integral_tau = None
@@ -701,12 +704,15 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _solve_nodes(self, stages: Stages) -> None:
         """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
         self._integrate()
-        owned = self.nodes.owned
+        owned, L = self.nodes.owned, self.level
         self.solver.prepare(self._place(stages))
         # What the nodes keep in the end needs those of all.
         needed = range(self.coll.num_nodes) if self._keeps else owned
         self.solver.start_sweep(self._now, self._sweeps, needed.start, needed.stop)
         self.solver.solve(owned.start, owned.stop)
+        if self._steps is None and L.params.restol <= 0.0 and L.level_index == 0:
+            # Nobody else asks whether the equations are met.
+            self.solver.verify(owned.start, owned.stop)
 
     def _finish(self, stages: Stages) -> None:
         """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
@@ -891,6 +897,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         rate = float(x[CONTRACTION])
         if self._reason or self._how != CONVERGED:
             return self._unsolved(steps, rate)
+        if not self._residual_is_small(steps):
+            self._reason = "the sweeps change nothing, but what is left of the equations is not small"
+            return self._unsolved(steps, 0.0)
+        self._watch.succeeded(False)
         error, worst = np.inf, 0
         last = self.coll.num_nodes - 1
         if last in self.nodes.owned:
@@ -903,6 +913,20 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if not error <= 1.0:
             x[ETA] = 1.0
         return steps.solved(error, worst, self._sweeps / MOST_SWEEPS, 0.0)
+
+    def _residual_is_small(self, steps: StepError) -> bool:
+        """Whether the equations are met as well as small changes say, at the nodes of all processes."""
+        self._integrate()
+        self.solver.prepare(self._place(self._now))
+        own, size = self.nodes.owned, np.abs(self._now.u[-1])
+        # Unknowns that are left out have no weight.
+        tolerated = steps.share / np.maximum(steps.weights, steps.share / (1.0 + size))
+        small = self.solver.is_small(own.start, own.stop, tolerated, steps.relative)
+        if self.nodes.size == 1:
+            return small
+        self._now.states[self._owned] = OK if small else RESIDUAL_FAILED
+        self.nodes.exchange_notes(self._now)
+        return bool((self._now.states == OK).all())
 
     def _estimate(self, steps: StepError, last: int) -> tuple[float, int]:
         L, P = self.level, self.level.prob
@@ -918,6 +942,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         # What matrices met in a step too large is no guide for a smaller one.
         self.solver.forget()
         self._goal.numbers[ETA] = 1.0
+        L = self.level
+        points = [(L.u[0].view(np.ndarray), steps.du0, L.time)]
+        if self.nodes.size == 1:  # other processes need not see the same
+            points.append((self._now.u[-1], self._now.du[-1], float(self._times[-1])))
+        self._watch.failed(points, L.dt)
         with np.errstate(all="ignore"):
             change = np.abs(self._now.u - self._goal.old).max(axis=0) * steps.weights
         # Where ranks share the nodes, each has its own idea of what failed.

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.kernels import Kernels, machine
-from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE, follows_from_residual
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.symbolic.codegen import Compiled, compile_program
@@ -284,6 +284,7 @@ class ModelProblem(ProblemDAE):
         machine().residuals_at(address, times, place, slope, self.packed_parameters, out)
         return out
 
+    @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
         pattern = self.sparsity
