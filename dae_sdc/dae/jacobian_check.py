@@ -34,9 +34,8 @@ class ComparisonSettings:
         Contraction of Newton's iteration, undamped or damped by a half, from which on a Jacobian is useless.
     iterations : int
         Power iterations that measure the contraction.
-    failures : float
-        Score of failed steps beyond which a run with a wrong Jacobian ends. A failed step adds 1, one that
-        succeeds takes off a tenth.
+    in_a_row, failures : int
+        Failed steps, in a row and altogether, from which on a run with a wrong Jacobian ends.
     crawling : int
         Steps held up by slow contraction after which such a run ends.
     """
@@ -46,7 +45,8 @@ class ComparisonSettings:
     spread: float = 4.0
     contraction: float = 0.95
     iterations: int = 12
-    failures: float = 6.0
+    in_a_row: int = 10
+    failures: int = 200
     crawling: int = 1000
 
 
@@ -253,7 +253,8 @@ class JacobianWatch:
         self._given = gives_jacobian(problem)
         # Beside the start, where much may vanish, the end of the first step is looked at.
         self._at_start = self._behind_start = self._given
-        self._score, self._crawled = 0.0, 0
+        self._kernels_checked = problem.residual_kernel is None
+        self._in_a_row = self._failures = self._crawled = 0
 
     def begin(self, u0: Any, t: float, dt: float) -> None:
         """Look at the start of a step, in the first two.
@@ -263,6 +264,8 @@ class JacobianWatch:
         InputError
             For a Jacobian with which Newton's method cannot converge, naming the entry.
         """
+        if not self._kernels_checked:
+            self._check_kernels(u0, t)
         if not (self._at_start or self._behind_start):
             return
         known = u0.polynomial
@@ -276,7 +279,29 @@ class JacobianWatch:
         self._at_start = False
         wrong = self._wrong(u0.view(np.ndarray), du, t, (dt, 1e-3 * dt, 1e-6 * dt))
         if wrong:
-            raise InputError(f"{wrong}, and Newton's method does not converge with it; correct it, or leave it out")
+            raise InputError(
+                f"{wrong}, and Newton's method does not converge with it; correct it, or leave it out"
+            )
+
+    def _check_kernels(self, u0: Any, t: float) -> None:
+        """Refuse kernels that write to their arguments: nothing guards the memory that they are given."""
+        self._kernels_checked = True
+        problem = self.problem
+        # Beside the start, which may already have been written to.
+        u = np.array(u0) + 1e-6 * (1.0 + np.abs(u0))
+        du = np.linspace(1e-6, 2e-6, problem.n)
+        p, before = problem.packed_parameters, (u.copy(), du.copy())
+        kept = p.copy()
+        for name in ("residual_kernel", "jacobian_kernel")[: 1 + self._given]:
+            call: Any = problem.eval_f if name == "residual_kernel" else problem.jacobian  # type: ignore[attr-defined]
+            call(u, du, t, *((1.0,) if name == "jacobian_kernel" else ()))
+            after = zip((u, du, p), (*before, kept), ("u", "du", "p"), strict=True)
+            for now, then, argument in after:
+                if not np.array_equal(now, then, equal_nan=True):
+                    raise InputError(
+                        f"{name} of {type(problem).__name__} writes to its argument {argument}; let it write "
+                        f"to out alone"
+                    )
 
     def _wrong(self, u: Vector, du: Vector, t: float, coefficients: tuple[float, ...]) -> str:
         """What is wrong where Newton's method does not converge with any coefficient; empty elsewhere."""
@@ -305,8 +330,11 @@ class JacobianWatch:
 
     def succeeded(self, crawls: bool) -> None:
         """A step was solved; ``crawls`` if slow contraction held it up."""
-        self._score *= 0.9
+        self._in_a_row = 0
         self._crawled += crawls
+        if self._crawled >= SETTINGS.crawling:
+            self._crawled = 0
+            self._failures = SETTINGS.failures
 
     def failed(self, points: Any, dt: float) -> None:
         """A step was not solved.
@@ -323,16 +351,20 @@ class JacobianWatch:
         JacobianError
             If a wrong Jacobian keeps steps from being solved, naming the entry.
         """
-        self._score += 1.0
-        if not self._given or self._score < 2.0:
+        self._failures += 1
+        self._in_a_row += 1
+        if not self._given or self._in_a_row < 2:
             return
+        hopeless = self._in_a_row >= SETTINGS.in_a_row or self._failures >= SETTINGS.failures
         for u, du, t in points:
             wrong = self._wrong(u, du, t, (dt,))
-            if not wrong and (self._score > SETTINGS.failures or self._crawled > SETTINGS.crawling):
+            if not wrong and hopeless:
                 found = self._entry(u, du, t)
                 wrong = "" if found is None else found[1].text(self.problem, t)
             if wrong:
-                raise JacobianError(f"{wrong}, and no step can be solved with it; correct it, or leave it out")
+                raise JacobianError(
+                    f"{wrong}, and no step can be solved with it; correct it, or leave it out"
+                )
 
 
 def jacobian_note(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> str:

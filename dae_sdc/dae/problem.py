@@ -14,6 +14,7 @@ import numpy.typing as npt
 from pySDC.core.problem import Problem
 
 from dae_sdc.dae.counters import new_counters
+from dae_sdc.dae.guard import guard_methods, unguarded
 from dae_sdc.dae.kernels import (
     COMPLEX_STEP,
     Kernels,
@@ -126,6 +127,16 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     nominal: npt.ArrayLike = 1.0
     switch_names: tuple[str, ...] = ()
     sparsity: Any = None
+    _guarded: ClassVar[tuple[str, ...]] = (
+        "eval_f",
+        "jacobian",
+        "residual_nodes",
+        "switches",
+        "sides",
+        "start_step",
+        "invariants",
+        "invariants_jacobian",
+    )
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
 
@@ -158,6 +169,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             if cls.jacobian_kernel is COMPLEX_STEP and "jacobian" not in own:
                 cls.jacobian = None  # that of equations which are no longer those of the class
             cls.jacobian_kernel = None
+        guard_methods(cls, cls._guarded)
         if "eval_f" in cls.__dict__:
             cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
 
@@ -503,7 +515,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
 def follows_from_residual(method: S) -> S:
     """Mark a ``jacobian`` that is made from the residual by itself, and need not be compared with it."""
     vars(method)["follows_from_residual"] = True
-    return method
+    return unguarded(method)
 
 
 def undefined(error: Exception) -> bool:
@@ -584,6 +596,7 @@ def _taken(problem: ProblemDAE, values: npt.ArrayLike) -> Vector:
 
 
 def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
+    @unguarded
     def eval_f(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
         out = np.empty(self.n)
@@ -596,6 +609,7 @@ def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
 
 
 def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
+    @unguarded
     def jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
         pattern = self.sparsity

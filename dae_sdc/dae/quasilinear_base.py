@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.differences import STEP
+from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import COMPLEX_STEP, Kernels, compile_kernel
 from dae_sdc.dae.problem import _is_integer, _matrix, _real, _taken, follows_from_residual, undefined
 from dae_sdc.dae.quasilinear_parts import (
@@ -216,6 +217,7 @@ class QuasilinearProblem(QuasilinearParts):
             return super()._residual_address()
         return int(_constraint_machine().function("residual").address)
 
+    @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u') of the formulation, shape (n,)."""
         if self._compiles_equations:

@@ -50,9 +50,7 @@ def directions(size: int) -> Vector:
     return found
 
 
-def is_small(
-    left: Vector, base: Vector, relative: float, changed: Callable[[float, Vector], Vector]
-) -> bool:
+def is_small(left: Vector, base: Vector, relative: float, changed: Callable[[float, Vector], Vector]) -> bool:
     """Whether a residual is no larger than what tolerated changes of the unknowns make of F.
 
     Each equation counts for itself, in units of the change of F along a random direction. The unknowns are

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.kernels import Kernels, machine
+from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.problem import ProblemDAE, follows_from_residual
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
@@ -269,6 +270,7 @@ class ModelProblem(ProblemDAE):
         residual, jacobian = self.form.compiled
         return Kernels(residual.address, jacobian.address, (residual, jacobian))
 
+    @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
         out = np.empty(self.n)
@@ -276,6 +278,7 @@ class ModelProblem(ProblemDAE):
         machine().residual_at(address, float(t), self._taken(u), self._taken(du), self.packed_parameters, out)
         return out
 
+    @unguarded
     def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
         """F at several nodes, shape (M, n)."""
         out = np.empty(np.shape(u))
