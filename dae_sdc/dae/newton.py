@@ -592,9 +592,10 @@ class NodeSystem:
 
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""
-        # daxpy works in place, at a third of the time of NumPy's product and difference.
+        # daxpy works in place, at a third of the time of NumPy's product and difference; not on nothing.
         k, n = self.n_integrated, correction.size
-        daxpy(correction, self._du, n=k, a=-fraction)
+        if k > 0:
+            daxpy(correction, self._du, n=k, a=-fraction)
         if self.c > 0.0 or k == n:
             daxpy(correction, self._u, a=-fraction * self.c)
         else:

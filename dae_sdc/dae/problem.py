@@ -25,7 +25,7 @@ from dae_sdc.dae.kernels import (
 )
 from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.errors import InputError, require_count
+from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import Registry, unknown
 
 S = TypeVar("S", bound=Callable[..., Any])
@@ -35,6 +35,9 @@ PER_UNKNOWN = ("names", "units", "equation_names")
 
 SIDE_SLACK = 1e-10
 """Value of a switch that counts as 0, and so as being past it, at a start that nobody has located."""
+
+MOST_ITERATIONS = 10_000
+"""Largest number of Newton iterations that may be allowed in a solve."""
 
 LINEAR_SOLVERS = (*SOLVERS, "gmres")
 """How the linear systems of Newton iterations may be solved."""
@@ -582,7 +585,8 @@ def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> 
         raise InputError(f"newton_tol must be a positive number; got {newton_tol!r}")
     if not newton_tol > 0.0:
         raise InputError(f"newton_tol must be positive; got {newton_tol}")
-    require_count("newton_maxiter", newton_maxiter)
+    require_tolerance("newton_tol", newton_tol)
+    require_count("newton_maxiter", newton_maxiter, MOST_ITERATIONS)
 
 
 def _taken(problem: ProblemDAE, values: npt.ArrayLike) -> Vector:

@@ -14,7 +14,7 @@ from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError, SolveError
+from dae_sdc.errors import EvaluationError, InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sweepers.collocation import (
     check_qdelta,
@@ -54,6 +54,7 @@ from dae_sdc.sweepers.sweep import (
     Continuation,
     Goal,
     SweepArrays,
+    add_defects,
     residual,
 )
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
@@ -221,6 +222,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if not isinstance(problem, ProblemDAE):
             raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
         name = type(self).__name__
+        for option in ("restol", "e_tol"):
+            given = self.level.params.get(option)
+            if given is not None:
+                require_tolerance(option, given)
         self._n_integrated = problem.n if self.integrates_algebraic else problem.n_diff
         if self._n_integrated < problem.n and _depends_on_algebraic_derivative(problem, self.level):
             raise InputError(
@@ -827,7 +832,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             residuals = self.solver.measured(own.start, own.stop)
             self._residuals[self._owned] = residuals
             self._residuals_known, self._residuals_shared = True, False
-            norms: list[float] = np.abs(residuals).max(axis=1).tolist()
+            own_norms = np.abs(residuals).max(axis=1, initial=0.0)
+            if self._keeps:
+                found = np.zeros(self.coll.num_nodes)
+                found[self._owned] = own_norms
+                add_defects(self._arrays(self._now), own.start, own.stop, found)
+                own_norms = found[self._owned]
+            norms: list[float] = own_norms.tolist()
             return norms
         self.solver.norms(own.start, own.stop, self._norms_of_nodes)
         norms = self._norms_of_nodes[self._owned].tolist()
