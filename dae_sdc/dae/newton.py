@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from dae_sdc.dae.iteration import HERE, NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
-from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
+from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, improve_differences, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.problem import ProblemDAE
@@ -286,6 +286,7 @@ class ModifiedNewton:
         if len(history) == 1 and not history[0] < np.inf:
             self._check_finite(system, self._residual)
         system.restore()
+        improve_differences(self.problem)
         try:
             solved = self._damped(system, history)
         except SingularMatrixError:  # met on the way, at a point that is no solution

@@ -16,7 +16,7 @@ from scipy import sparse
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse.linalg import splu
 
-from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.jacobian import improve_differences, linearize
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import is_small
@@ -452,7 +452,11 @@ class Simultaneous:
 
     def solve(self, t0: float, h: float) -> int:
         """Solve the stages from ``guess``; one of the ends above."""
-        return self._advance(t0, h)
+        status = self._advance(t0, h)
+        if status != SOLVED and improve_differences(self.problem):
+            self.forget()
+            status = self._advance(t0, h)
+        return status
 
     def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
         """See :func:`estimate`."""
