@@ -40,8 +40,9 @@ def scrambled(seed: int, nonlinear_in_slope: bool = False, unit: float = 1.0) ->
             v, dv = back @ np.asarray(u) / unit, back @ np.asarray(du) / unit
             x, y = np.sin(t), np.cos(2.0 * t)
             dx, dy = np.cos(t), -2.0 * np.sin(2.0 * t)
-            rates = dv[0] - dx + cubic * (dv[0] ** 3 - dx**3) + v[0] - x + v[2] - x * y, dv[1] - dy + v[1] ** 2 - y**2
-            return rows @ np.array([*rates, v[2] - v[0] * v[1], v[3] - v[0] ** 2 + 0.5 * v[2]])
+            first = dv[0] - dx + cubic * (dv[0] ** 3 - dx**3) + v[0] - x + v[2] - x * y
+            second = dv[1] - dy + v[1] ** 2 - y**2
+            return rows @ np.array([first, second, v[2] - v[0] * v[1], v[3] - v[0] ** 2 + 0.5 * v[2]])
 
         def u_exact(self, t: float) -> Any:
             return exact(t)

@@ -104,7 +104,7 @@ def test_parts_of_quasilinear_equations_that_write_are_refused() -> None:
         def g(self, t: float, q: Any) -> Any:
             return np.array([q @ q - 1.0])
 
-    with pytest.raises(InputError, match="Circle.h writes to one of its arguments"):
+    with pytest.raises(InputError, match=r"Circle\.h writes to one of its arguments"):
         problem = Circle()
         ds.solve(problem, u0=problem.consistent(0.0, [1.0, 0.0], [0.0, 0.0]), rtol=1e-5, t_end=0.1)
 

@@ -1,4 +1,4 @@
-"""Jacobians that are wrong, slightly off, or turn wrong later: right digits, or a message that names the entry."""
+"""Jacobians that are wrong, slightly off, or turn wrong later: right digits, or a message with the entry."""
 
 from __future__ import annotations
 

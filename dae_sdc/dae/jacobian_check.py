@@ -1,4 +1,4 @@
-"""A Jacobian that a problem gives beside differences of its residual: which entry is wrong, and does it matter.
+"""A Jacobian that a problem gives beside differences of its residual: what is wrong, and does it matter.
 
 Newton's method converges with a Jacobian that is somewhat off, only slower. With one that is far off its
 corrections say nothing of the error, and nothing in the iteration itself shows that.
@@ -6,6 +6,8 @@ corrections say nothing of the error, and nothing in the iteration itself shows 
 
 from __future__ import annotations
 
+import functools
+import weakref
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -118,6 +120,7 @@ class _Differences:
         return (ahead - behind) / (2.0 * step), np.abs(ahead - 2.0 * self.base + behind) / step
 
 
+@functools.lru_cache(maxsize=16)
 def _directions(n: int, count: int) -> Vector:
     """Seeded random directions whose entries have sizes from 1/2 to 1, shape (count, n)."""
     generator = np.random.default_rng(20)
@@ -126,14 +129,27 @@ def _directions(n: int, count: int) -> Vector:
     return found
 
 
+def _differs(
+    differences: _Differences, linearization: Linearization, sizes: tuple[Vector, Vector], terms: Vector
+) -> bool:
+    """Whether the product with one direction in u and u' together is off by more than differences explain."""
+    (direction,) = _directions(len(terms), 1)
+    of_u, of_du, step = direction * sizes[0], direction[::-1] * sizes[1], SETTINGS.step
+    slope, spread = differences.along(of_u, of_du, step)
+    mass, stiffness = linearization.mass, linearization.stiffness
+    allowed = SETTINGS.slack * (abs(mass) @ np.abs(of_du) + abs(stiffness) @ np.abs(of_u) + np.abs(slope))
+    allowed += SETTINGS.spread * spread + 100.0 * np.finfo(float).eps * terms / step
+    return bool((np.abs(mass @ of_du + stiffness @ of_u - slope) > allowed).any())
+
+
 def wrong_entry(
     problem: ProblemDAE, linearization: Linearization, u: Vector, du: Vector, t: float
 ) -> WrongEntry | None:
     """An entry of dF/du' or dF/du that is off by more than differences of F explain.
 
-    Both matrices are multiplied by a random direction and compared with the derivative of F along it, five
-    evaluations; where they differ, a second direction has to confirm it, and halving the set of unknowns
-    finds the column.
+    The matrices are multiplied by a random direction and compared with the derivative of F along it, three
+    evaluations. Where they differ, each of them is looked at by itself, a second direction has to confirm it,
+    and halving the set of unknowns finds the column.
 
     Parameters
     ----------
@@ -156,6 +172,8 @@ def wrong_entry(
         differences = _Differences(problem, u, du, t)
         terms = abs(linearization.mass) @ np.abs(du) + abs(linearization.stiffness) @ np.abs(u)
         terms += np.abs(differences.base)
+        if not _differs(differences, linearization, sizes, terms):
+            return None
         for of_derivative in (True, False):
             matrix = linearization.mass if of_derivative else linearization.stiffness
             size = sizes[1] if of_derivative else sizes[0]
@@ -237,8 +255,15 @@ def contraction(
     return float(np.nanmin(rates)) if np.isfinite(rates).any() else 0.0
 
 
+_COMPARED: weakref.WeakKeyDictionary[type, set[Any]] = weakref.WeakKeyDictionary()
+"""Jacobians and parameters of the classes that have been compared in this process."""
+
+
 class JacobianWatch:
-    """Compares the Jacobian that a problem gives with differences, twice a run and where steps fail.
+    """Compares the Jacobian that a problem gives with differences, at two places and where steps fail.
+
+    The two places are the start of a run and the end of its first step; a class is looked at once for the
+    same parameters, and again where steps fail.
 
     Parameters
     ----------
@@ -251,9 +276,13 @@ class JacobianWatch:
     def __init__(self, problem: ProblemDAE, may_shrink: bool) -> None:
         self.problem, self._may_shrink = problem, may_shrink
         self._given = gives_jacobian(problem)
+        known = _COMPARED.setdefault(type(problem), set())
+        given = getattr(problem, "jacobian", None)
+        self._key = (id(getattr(given, "__func__", given)), str(sorted(problem.params.items())))
+        compared = self._key in known
         # Beside the start, where much may vanish, the end of the first step is looked at.
-        self._at_start = self._behind_start = self._given
-        self._kernels_checked = problem.residual_kernel is None
+        self._at_start = self._behind_start = self._given and not compared
+        self._kernels_checked = compared or problem.residual_kernel is None
         self._in_a_row = self._failures = self._crawled = 0
 
     def begin(self, u0: Any, t: float, dt: float) -> None:
@@ -282,6 +311,8 @@ class JacobianWatch:
             raise InputError(
                 f"{wrong}, and Newton's method does not converge with it; correct it, or leave it out"
             )
+        if not self._behind_start:
+            _COMPARED[type(self.problem)].add(self._key)
 
     def _check_kernels(self, u0: Any, t: float) -> None:
         """Refuse kernels that write to their arguments: nothing guards the memory that they are given."""
@@ -368,7 +399,7 @@ class JacobianWatch:
 
 
 def jacobian_note(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> str:
-    """What to add to the message of a solve that failed: the wrong entry of a given Jacobian, if there is one."""
+    """What to add to the message of a failed solve: the wrong entry of a given Jacobian, if there is one."""
     if not gives_jacobian(problem):
         return ""
     found = JacobianWatch(problem, False)._entry(u, du, t)

@@ -50,7 +50,13 @@ def directions(size: int) -> Vector:
     return found
 
 
-def is_small(left: Vector, base: Vector, relative: float, changed: Callable[[float, Vector], Vector]) -> bool:
+def is_small(
+    left: Vector,
+    base: Vector,
+    relative: float,
+    changed: Callable[[float, Vector], Vector],
+    allowed: Vector | None = None,
+) -> bool:
     """Whether a residual is no larger than what tolerated changes of the unknowns make of F.
 
     Each equation counts for itself, in units of the change of F along a random direction. The unknowns are
@@ -67,9 +73,12 @@ def is_small(left: Vector, base: Vector, relative: float, changed: Callable[[flo
     changed : callable
         ``changed(factor, direction)``: F where every unknown has changed by ``factor`` times the entry of
         ``direction`` times its tolerated error.
+    allowed : ndarray, shape (N,), optional
+        Receives the largest residual that is small for every equation, as far as it was needed.
     """
     enlarged = max(1.0, SETTINGS.least_step / relative)
-    allowed = np.zeros_like(left)
+    allowed = np.zeros_like(left) if allowed is None else allowed
+    allowed.fill(0.0)
     with np.errstate(all="ignore"):
         for direction in directions(len(left)):
             value = _finite(changed, enlarged, direction)

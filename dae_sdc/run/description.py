@@ -21,7 +21,7 @@ from dae_sdc.errors import LARGEST_COUNT, InputError, require_count, require_tol
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.models import is_file
-from dae_sdc.sweepers.collocation import determines_multiplier, expected_orders
+from dae_sdc.sweepers.collocation import check_quadrature, determines_multiplier, expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
 from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
@@ -377,6 +377,7 @@ def describe(
             "nodes": 3 if nodes is None else nodes,
             "qdelta": default if qdelta is None else qdelta,
         }
+        check_quadrature(label["quad"], label["nodes"])
         sweeper_params = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
         if initial_guess is not None:
             sweeper_params["initial_guess"] = initial_guess
@@ -415,7 +416,8 @@ def describe(
         if match_sweep is None:
             high = instance.index is None or instance.index >= 2
             match_sweep = high and not cls.integrates_algebraic and label["quad"] == "RADAU-RIGHT"
-        _add_coarse_level(description, instance, coarse_nodes, "LU" if coarse_qdelta is None else coarse_qdelta, coarsen, match_sweep)
+        coarse = "LU" if coarse_qdelta is None else coarse_qdelta
+        _add_coarse_level(description, instance, coarse_nodes, coarse, coarsen, match_sweep)
     elif coarse_qdelta is not None or coarsen or match_sweep is not None:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     adaptive = bool(convergence_controllers)

@@ -379,15 +379,14 @@ def _correct(w: Any) -> Any:
 
 @register_jitable(**INNER)
 def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
-    """Into the error, if larger: by how much F at the last stage changes with the unknowns there.
+    """By how much F at the last stage changes with the unknowns there, into the transformed rows.
 
-    The residuals of all stages are in place, and the largest of each equation in the first row of those.
-    Returns whether F is defined there, or on the other side.
+    False where F is defined neither there nor on the other side.
     """
     n, x, last = a[N], doubles(a[NUMBERS]), 8 * (a[M] - 1) * a[N]
     u, du, value = doubles(a[U] + last), doubles(a[DU] + last), doubles(a[CHANGE] + 8 * n)
     weights, direction = doubles(a[WEIGHTS]), doubles(a[DIRECTIONS] + 8 * n * which)
-    work, found, allowed = doubles(a[WORK]), doubles(a[TRANSFORMED]), doubles(a[ERROR])
+    work, found = doubles(a[WORK]), doubles(a[TRANSFORMED])
     sign = 1.0
     for _ in range(2):
         for j in range(n):

@@ -188,7 +188,7 @@ class PythonNodes:
             self._point_at(m)
             self.newtons[m].verify(self.system)
 
-    def is_small(self, low: int, high: int, tolerated: Vector, relative: float) -> bool:
+    def is_small(self, low: int, high: int, tolerated: Vector, relative: float, allowed: Vector) -> bool:
         """Whether what is left of the equations of a step at nodes ``low`` to ``high`` - 1 is small.
 
         Parameters
@@ -199,6 +199,8 @@ class PythonNodes:
             Error of the unknowns that may be left.
         relative : float
             The same relative to the unknowns.
+        allowed : ndarray, shape (n,)
+            Receives what residuals may be.
         """
         left = self.measured(low, high)
         a, m, k = self.place.arrays, high - 1, self.system.n_integrated
@@ -213,7 +215,7 @@ class PythonNodes:
             value = problem.evaluate(attach(u + step, problem.n_diff), attach(slope, problem.n_diff), time)
             return np.array(value) if tau is None else value - tau
 
-        return is_small(np.abs(left).max(axis=0), base, relative, changed)
+        return is_small(np.abs(left).max(axis=0), base, relative, changed, allowed)
 
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""

@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.guard import unguarded
+from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.problem import ProblemDAE, follows_from_residual
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
