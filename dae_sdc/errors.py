@@ -25,7 +25,7 @@ def require_count(name: str, value: object, most: int = LARGEST_COUNT) -> None:
     """Raise :class:`InputError` unless ``value`` is an integer from 1 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(f"{name} must be an integer, at least 1; got {value!r}")
-    if value > most:
+    if int(value) > most:
         raise InputError(f"{name} must be at most {most}; got {_short(value)}")
 
 

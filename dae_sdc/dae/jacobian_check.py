@@ -211,8 +211,9 @@ def wrong_entry(
             column = int(columns[0])
             direction = np.zeros(len(u))
             direction[column] = size[column]
-            along = (0.0 * direction, direction) if of_derivative else (direction, 0.0 * direction)
-            slope = differences.along(*along, SETTINGS.step)[0][row] / size[column]
+            none = np.zeros(len(u))
+            of_u, of_du = (none, direction) if of_derivative else (direction, none)
+            slope = differences.along(of_u, of_du, SETTINGS.step)[0][row] / size[column]
             return WrongEntry(row, column, of_derivative, float(matrix[row, column]), float(slope))
     return None
 
@@ -324,7 +325,7 @@ class JacobianWatch:
         p, before = problem.packed_parameters, (u.copy(), du.copy())
         kept = p.copy()
         for name in ("residual_kernel", "jacobian_kernel")[: 1 + self._given]:
-            call: Any = problem.eval_f if name == "residual_kernel" else problem.jacobian  # type: ignore[attr-defined]
+            call: Any = problem.eval_f if name == "residual_kernel" else problem.jacobian
             call(u, du, t, *((1.0,) if name == "jacobian_kernel" else ()))
             after = zip((u, du, p), (*before, kept), ("u", "du", "p"), strict=True)
             for now, then, argument in after:
