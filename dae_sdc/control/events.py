@@ -17,6 +17,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.sparse.linalg import splu
 
 from dae_sdc.control.hooks import unconverged
+from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
@@ -672,9 +673,10 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
 
 def _checked(event: Event) -> Callable[[MeshDAE, float], float]:
     """The function of an event, which must return a number."""
+    own = read_only(event.function, f"event '{event.name}'")
 
     def function(u: MeshDAE, t: float) -> float:
-        given = event.function(u, t)
+        given = own(u, t)
         try:
             value = float(given)
         except (TypeError, ValueError):

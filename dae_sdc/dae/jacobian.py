@@ -174,32 +174,123 @@ def _colouring(problem: ProblemDAE) -> _Colouring:
     return made
 
 
+@dataclass(frozen=True)
+class DifferenceSettings:
+    """Increments of differences relative to the sizes of the unknowns, and formulas.
+
+    An error of dF/du' counts as itself, while dF/du is multiplied by the step size: where dF/du' is singular,
+    as in every DAE, short steps need all its digits.
+
+    Parameters
+    ----------
+    forward, central, sixth : float
+        Increments of formulas of order 1, 2 and 6.
+    linear : float
+        Departure of F from a linear function of u', relative to what it adds up, that is round-off.
+    """
+
+    forward: float = ROOT_EPS
+    central: float = 2.0**-17
+    sixth: float = 2.0**-9
+    linear: float = 2.0**-46
+
+
+SETTINGS = DifferenceSettings()
+
+_FORMULAS = {
+    1: ((1.0, 1.0),),
+    2: ((1.0, 0.5), (-1.0, -0.5)),
+    6: tuple((k, w / 60.0) for k, w in ((1, 45), (-1, -45), (2, -9), (-2, 9), (3, 1), (-3, -1))),
+}
+"""Points, in increments, and weights of differences by their order; the weight of the base is left out."""
+
+_IMPROVED: weakref.WeakSet[ProblemDAE] = weakref.WeakSet()
+
+
+def improve_differences(problem: ProblemDAE) -> bool:
+    """Let the Jacobians of a problem be differenced by formulas of a higher order from here on.
+
+    To be called where Newton's method fails, before the step is made shorter: short steps need more digits.
+
+    Returns
+    -------
+    bool
+        Whether this changes anything: False for a given Jacobian, and from the second call on.
+    """
+    if getattr(problem, "jacobian", None) is not None or problem in _IMPROVED:
+        return False
+    _IMPROVED.add(problem)
+    return True
+
+
 def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tuple[Any, Any]:
-    """Forward differences of F in u' and in u, one evaluation for each group of columns."""
+    """Differences of F in u' and in u, by groups of columns.
+
+    Where F is linear in u', which two evaluations tell, large increments lose no digits.
+    """
+    base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
+    improved = problem in _IMPROVED
+    with np.errstate(all="ignore"):
+        sizes = np.maximum(np.abs(problem.nominal), np.abs(u.view(np.ndarray)))
+        slopes = np.maximum(1.0, np.abs(du.view(np.ndarray)))
+        slopes = np.exp2(np.ceil(np.log2(np.maximum(slopes, 0.1 * slopes.max()))))
+        linear = _is_linear_in_slope(problem, u, du, t, base, slopes)
+        order = 1 if linear else 6 if improved else 2
+        steps = slopes if linear else slopes * (SETTINGS.sixth if improved else SETTINGS.central)
+        mass = _difference(problem, u, du, t, base, steps, order, False)
+        order = 2 if improved else 1
+        steps = sizes * (SETTINGS.central if improved else SETTINGS.forward)
+        stiffness = _difference(problem, u, du, t, base, steps, order, True)
+    return mass, stiffness
+
+
+def _is_linear_in_slope(
+    problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, base: Vector, sizes: Vector
+) -> bool:
+    """Whether F changes along a direction in u' as a linear function, to round-off."""
+    # No two entries are alike, so that nothing cancels.
+    direction = sizes * np.cos(1.0 + np.arange(len(sizes)))
+    once, twice = (
+        np.array(problem.evaluate(u, attach(du.view(np.ndarray) + k * direction, problem.n_diff), t))
+        for k in (1.0, 2.0)
+    )
+    scale = np.abs(base) + np.abs(once) + np.abs(twice) + np.abs(once - base).max(initial=0.0)
+    return bool((np.abs(twice - 2.0 * once + base) <= SETTINGS.linear * scale).all())
+
+
+def _difference(
+    problem: ProblemDAE,
+    u: MeshDAE,
+    du: MeshDAE,
+    t: float,
+    base: Vector,
+    steps: Vector,
+    order: int,
+    of_u: bool,
+) -> Any:
+    """dF/du or dF/du' by a formula of an order, with one increment for each unknown."""
     n = problem.n
     colouring = None if problem.sparsity is None else _colouring(problem)
     groups = [np.array([j]) for j in range(n)] if colouring is None else colouring.groups
-    base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
-    halves = []
-    for varied, fixed, first in ((du, u, False), (u, du, True)):
-        values = varied.view(np.ndarray)
-        steps = ROOT_EPS * np.maximum(1.0, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)
-        # The step that is really taken, after rounding, is what the difference must be divided by.
-        steps = (values + steps) - values
-        point = values.copy()
-        state = attach(point, problem.n_diff)
-        changes = np.empty((len(groups), n))
-        for k, group in enumerate(groups):
-            point[group] += steps[group]
-            shifted = problem.evaluate(state, fixed, t) if first else problem.evaluate(fixed, state, t)
-            point[group] = values[group]
-            np.subtract(shifted, base, out=changes[k])
-        halves.append(
-            np.ascontiguousarray((changes / steps[:, None]).T)
-            if colouring is None
-            else _scatter(colouring, changes, steps)
-        )
-    return halves[0], halves[1]
+    values, fixed = (u.view(np.ndarray), du) if of_u else (du.view(np.ndarray), u)
+    steps = steps * np.where(values < 0.0, -1.0, 1.0)
+    # The step that is really taken, after rounding, is what the difference must be divided by.
+    steps = (values + steps) - values
+    point = values.copy()
+    state = attach(point, problem.n_diff)
+    changes = np.zeros((len(groups), n))
+    for k, group in enumerate(groups):
+        for distance, weight in _FORMULAS[order]:
+            point[group] = values[group] + distance * steps[group]
+            shifted = problem.evaluate(state, fixed, t) if of_u else problem.evaluate(fixed, state, t)
+            if order == 1:
+                np.subtract(shifted, base, out=changes[k])
+            else:
+                changes[k] += weight * shifted
+        point[group] = values[group]
+    if colouring is None:
+        return np.ascontiguousarray((changes / steps[:, None]).T)
+    return _scatter(colouring, changes, steps)
 
 
 def _scatter(colouring: _Colouring, changes: Vector, steps: Vector) -> Any:

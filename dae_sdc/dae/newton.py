@@ -10,9 +10,11 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from dae_sdc.dae.iteration import HERE, NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
-from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
+from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, improve_differences, linearize
+from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.residual_check import is_small
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
@@ -46,8 +48,16 @@ class ImplicitSystem(Protocol):
         """The iteration matrix, shape (N, N)."""
         ...
 
-    def product(self, direction: Vector, residual: Vector) -> Vector:
-        """The iteration matrix at the iterate, where F is ``residual``, times a vector; by a difference."""
+    def changed(self, correction: Vector, fraction: float) -> Vector:
+        """F where ``fraction`` times the correction has been subtracted; the iterate stays where it is."""
+        ...
+
+    def difference_step(self, direction: Vector) -> float:
+        """Multiple of ``direction`` by which the iterate moves in a directional difference."""
+        ...
+
+    def tolerated(self, tolerance: float) -> Vector:
+        """The correction of every unknown whose :meth:`size` is the tolerance, shape (N,)."""
         ...
 
     def move(self, correction: Vector, fraction: float) -> None:
@@ -72,6 +82,10 @@ class ImplicitSystem(Protocol):
 
     def magnitude(self, linearization: Any) -> Vector:
         """What each equation adds up, in absolute values; the scale of its round-off. Shape (N,)."""
+        ...
+
+    def remark(self) -> str:
+        """What else there is to say where no solution is found: what is wrong with a given Jacobian."""
         ...
 
     def equation(self, i: int) -> str:
@@ -116,6 +130,9 @@ class ModifiedNewton:
         Largest abs(F) to be left besides: sweeps cannot reach a residual below what the solves leave.
     forcing : float
         Part of the first correction that a solve may leave, see :func:`dae_sdc.dae.iteration.iterate`.
+    verifies : bool
+        Whether the residual is looked at once more when the corrections are small: with a wrong Jacobian they
+        say nothing. Sweeps, which measure the residual of the whole step, do without.
     guide : callable, optional
         Gives the Jacobian to begin with in each solve, where one serves several systems. Without it the last
         one evaluated is taken, whatever system that was for.
@@ -132,6 +149,7 @@ class ModifiedNewton:
     residual_tolerance: float = float("inf")
     guide: Callable[[], Any] | None = None
     forcing: float = 0.0
+    verifies: bool = True
     _kept: dict[Any, KeptMatrix] = field(default_factory=dict)
     _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
     _linearization: Any = None
@@ -263,11 +281,12 @@ class ModifiedNewton:
                 raise
             how = None
         counters["newton"].niter += len(history)
-        if how == SOLVED:
+        if how == SOLVED and (not self.verifies or self._is_small(system)):
             return
         if len(history) == 1 and not history[0] < np.inf:
             self._check_finite(system, self._residual)
         system.restore()
+        improve_differences(self.problem)
         try:
             solved = self._damped(system, history)
         except SingularMatrixError:  # met on the way, at a point that is no solution
@@ -310,7 +329,12 @@ class ModifiedNewton:
         if self.problem.linear_solver != "gmres":
             self.problem.work_counters["solve"].niter += 1
             return factors.solve(residual)
-        found = krylov(lambda v: system.product(v, residual), residual, factors, FORCING, MOST_PRODUCTS)
+
+        def product(v: Vector) -> Vector:
+            step = system.difference_step(v)
+            return (system.changed(v, -step) - residual) / step
+
+        found = krylov(product, residual, factors, FORCING, MOST_PRODUCTS)
         self.problem.work_counters["solve"].niter += found.products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
         return found.x
@@ -379,14 +403,32 @@ class ModifiedNewton:
                 if next_size <= (1.0 - 0.25 * fraction) * size:
                     break
                 if next_size < NEAR and self.at_round_off():
-                    return True
+                    return self._is_small(system)
                 system.move(delta, -fraction)
                 fraction *= 0.5
                 if fraction < 1e-3:
                     return False
             if fraction == 1.0 and next_size <= self._goal:
-                return True
+                return self._is_small(system)
         return False
+
+    def verify(self, system: ImplicitSystem) -> None:
+        """Raise NewtonError where the residual of a solved system is not as small as the corrections said."""
+        if not self._is_small(system):
+            self._fail(system, self._history)
+
+    def _is_small(self, system: ImplicitSystem) -> bool:
+        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.residual_check`."""
+        tolerance = self._goal
+        if self.forcing > 0.0 and self._history:
+            tolerance = max(tolerance, self.forcing * self._history[0])
+        tolerated = system.tolerated(tolerance)
+        residual = np.array(system.residual())
+
+        def changed(factor: float, direction: Vector) -> Vector:
+            return system.changed(direction * tolerated, factor)
+
+        return is_small(np.abs(residual), residual, tolerance, changed)
 
     def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
         """Blame the equation that is not finite; a step too far is another matter and left to damping."""
@@ -414,13 +456,15 @@ class ModifiedNewton:
     def _fail(self, system: ImplicitSystem, history: list[float]) -> None:
         residual = system.residual()
         self._check_finite(system, residual)
-        scaled = np.abs(residual) / np.maximum(system.magnitude(self._used), 1e-300)
+        scaled = np.abs(residual)
+        if self._used is not None:
+            scaled /= np.maximum(system.magnitude(self._used), 1e-300)
         worst = system.equation(int(np.nanargmax(scaled)))
         tail = ", ".join(f"{size:.1e}" for size in history[-4:])
         raise NewtonError(
             f"Newton did not converge at t={system.time:.6g}, {system.where}: "
             f"last corrections {tail} (tolerance {self._goal:.1e}), worst equation '{worst}'; "
-            f"reduce dt, or check the initial value and the Jacobian",
+            f"reduce dt, or check the initial value and the Jacobian{system.remark()}",
             time=system.time,
             history=history,
             equation=worst,
@@ -524,20 +568,35 @@ class NodeSystem:
             self._split = self.problem.n
         return linearization.iteration_matrix(self.c, self.n_integrated)
 
-    def product(self, direction: Vector, residual: Vector) -> Vector:
+    def changed(self, correction: Vector, fraction: float) -> Vector:
         """See :class:`ImplicitSystem`."""
         u, du = self._u.copy(), self._du.copy()
-        step = difference_step(direction, u, du)
-        self.move(direction, -step)
-        value = (self.residual() - residual) / step
+        self.move(correction, fraction)
+        value = np.array(self.residual())
         self._u[:], self._du[:] = u, du
         return value
 
+    def difference_step(self, direction: Vector) -> float:
+        """See :class:`ImplicitSystem`."""
+        return difference_step(direction, self._u, self._du)
+
+    def tolerated(self, tolerance: float) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        found = np.full(self.problem.n, tolerance / self._weight)
+        if self._split < self.problem.n:
+            found[self._split :] = tolerance / self._algebraic_weight
+        return found
+
+    def remark(self) -> str:
+        """See :class:`ImplicitSystem`."""
+        return jacobian_note(self.problem, self._u, self._du, self.time)
+
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""
-        # daxpy works in place, at a third of the time of NumPy's product and difference.
+        # daxpy works in place, at a third of the time of NumPy's product and difference; not on nothing.
         k, n = self.n_integrated, correction.size
-        daxpy(correction, self._du, n=k, a=-fraction)
+        if k > 0:
+            daxpy(correction, self._du, n=k, a=-fraction)
         if self.c > 0.0 or k == n:
             daxpy(correction, self._u, a=-fraction * self.c)
         else:

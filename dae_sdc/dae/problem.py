@@ -7,13 +7,14 @@ import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pySDC.core.problem import Problem
 
 from dae_sdc.dae.counters import new_counters
+from dae_sdc.dae.guard import guard_methods, unguarded
 from dae_sdc.dae.kernels import (
     COMPLEX_STEP,
     Kernels,
@@ -24,14 +25,19 @@ from dae_sdc.dae.kernels import (
 )
 from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.errors import InputError, require_count
+from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import Registry, unknown
+
+S = TypeVar("S", bound=Callable[..., Any])
 
 PER_UNKNOWN = ("names", "units", "equation_names")
 """Attributes that hold one text for every unknown or equation."""
 
 SIDE_SLACK = 1e-10
 """Value of a switch that counts as 0, and so as being past it, at a start that nobody has located."""
+
+MOST_ITERATIONS = 10_000
+"""Largest number of Newton iterations that may be allowed in a solve."""
 
 LINEAR_SOLVERS = (*SOLVERS, "gmres")
 """How the linear systems of Newton iterations may be solved."""
@@ -124,6 +130,16 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     nominal: npt.ArrayLike = 1.0
     switch_names: tuple[str, ...] = ()
     sparsity: Any = None
+    _guarded: ClassVar[tuple[str, ...]] = (
+        "eval_f",
+        "jacobian",
+        "residual_nodes",
+        "switches",
+        "sides",
+        "start_step",
+        "invariants",
+        "invariants_jacobian",
+    )
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
 
@@ -156,6 +172,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             if cls.jacobian_kernel is COMPLEX_STEP and "jacobian" not in own:
                 cls.jacobian = None  # that of equations which are no longer those of the class
             cls.jacobian_kernel = None
+        guard_methods(cls, cls._guarded)
         if "eval_f" in cls.__dict__:
             cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
 
@@ -498,6 +515,12 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             ) from None
 
 
+def follows_from_residual(method: S) -> S:
+    """Mark a ``jacobian`` that is made from the residual by itself, and need not be compared with it."""
+    vars(method)["follows_from_residual"] = True
+    return unguarded(method)
+
+
 def undefined(error: Exception) -> bool:
     """Whether what an equation raised means that it has no value there, rather than a mistake in it.
 
@@ -562,7 +585,8 @@ def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> 
         raise InputError(f"newton_tol must be a positive number; got {newton_tol!r}")
     if not newton_tol > 0.0:
         raise InputError(f"newton_tol must be positive; got {newton_tol}")
-    require_count("newton_maxiter", newton_maxiter)
+    require_tolerance("newton_tol", newton_tol)
+    require_count("newton_maxiter", newton_maxiter, MOST_ITERATIONS)
 
 
 def _taken(problem: ProblemDAE, values: npt.ArrayLike) -> Vector:
@@ -576,6 +600,7 @@ def _taken(problem: ProblemDAE, values: npt.ArrayLike) -> Vector:
 
 
 def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
+    @unguarded
     def eval_f(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
         out = np.empty(self.n)
@@ -588,6 +613,7 @@ def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
 
 
 def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
+    @unguarded
     def jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
         pattern = self.sparsity
@@ -601,6 +627,7 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
     return jacobian
 
 
+@follows_from_residual
 def _stepped_jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
     """The matrix dF/du' + c dF/du by complex steps, shape (n, n), dense or CSC of ``sparsity``."""
     workspace = self._workspace()

@@ -106,6 +106,8 @@ class Limits:
         values: dict[str, float | None] = {}
         for name, value in given.items():
             values[name] = None if value is None else require_number(name, value)
+            if name == "dt" and value is not None and not np.isfinite(float(value)):  # type: ignore[arg-type]
+                raise InputError(f"dt must be finite; got {value!r}")
             if value is not None and not values[name] > 0.0:  # type: ignore[operator]
                 raise InputError(f"{name} must be positive; got {value!r}")
         return cls(**values)

@@ -17,6 +17,7 @@ from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
+from pySDC.core.controller import _Pars as ControllerParameters
 from pySDC.core.hooks import Hooks
 from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
@@ -84,6 +85,9 @@ INITIAL_SWEEPS = 20
 
 PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
 """Methods of hooks that look at iterations."""
+
+MOST_TOGETHER = 10_000
+"""Steps that may iterate together: each has a level of its own in memory."""
 
 MOST_TAGGED = 99
 """Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
@@ -285,7 +289,7 @@ def solve(
         if name not in known:
             raise InputError(unknown("option", name, known))
     if steps is not None:
-        require_count("the number of steps that iterate together", steps)
+        require_count("the number of steps that iterate together", steps, MOST_TOGETHER)
     chosen = ""
     if sweeper is None:
         sweeper, chosen = _by_type(problem, settings)
@@ -296,7 +300,7 @@ def solve(
         useless = [name for name, value in bounds.items() if value is not None]
         if useless:
             raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(useless)}")
-        sweeper = sweeper or "fully-implicit"
+        sweeper = "fully-implicit" if sweeper is None else sweeper
     elif sweeper is None:
         sweeper = default_sweeper(require_number("rtol", rtol), settings.pop("nodes", None))
     elif sweeps_nodes(sweeper):
@@ -329,6 +333,7 @@ def solve(
     if not isinstance(hooks, Sequence) or not all(isinstance(hook, type) for hook in hooks):
         raise InputError(f"hooks must be a sequence of pySDC hook classes; got {hooks!r}")
     check_mapping("controller_params", controller_params)
+    _check_controller_params(controller_params or {})
     if rtol is None:
         count = number_of_steps(start, end, size)
     else:
@@ -383,6 +388,15 @@ def solve(
             run.unknowns, run.started = made.unknowns, made.remark
             run.locates, run.saving, run.singular = locates, saving, singular
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
+
+
+def _check_controller_params(given: Mapping[str, Any]) -> None:
+    """Refuse names that pySDC's controllers do not look at."""
+    known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
+    known = {name for name in known if name[0] != "_"}
+    for name in given:
+        if name not in known:
+            raise InputError(unknown("parameter of the controller", name, known))
 
 
 def _watch_invariants(setup: Setup, project: bool, together: bool) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, difference_step
 from dae_sdc.dae.problem import ProblemDAE
@@ -117,14 +118,25 @@ class CoupledStages:
             matrix[i, :, i, :] += part.mass
         return matrix.reshape(s * n, s * n)
 
-    def product(self, direction: Vector, residual: Vector) -> Vector:
+    def changed(self, correction: Vector, fraction: float) -> Vector:
         """See :class:`ImplicitSystem`."""
         u, du = self.u.copy(), self.du.copy()
-        step = difference_step(direction, u, du)
-        self.move(direction, -step)
-        value = (self.residual() - residual) / step
+        self.move(correction, fraction)
+        value = self.residual().copy()
         self.u[:], self.du[:] = u, du
         return value
+
+    def difference_step(self, direction: Vector) -> float:
+        """See :class:`ImplicitSystem`."""
+        return difference_step(direction, self.u, self.du)
+
+    def tolerated(self, tolerance: float) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        return tolerance / self._weights.ravel()
+
+    def remark(self) -> str:
+        """See :class:`ImplicitSystem`."""
+        return jacobian_note(self.problem, self.u[-1], self.du[-1], float(self.times[-1]))
 
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from pySDC.core.sweeper import Sweeper
 
+from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers.tolerance import Outcome
@@ -70,6 +71,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
     """
 
     collocation = False
+    uses_jacobian: ClassVar[bool] = True
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         params = {**params, "num_nodes": 1, "quad_type": "RADAU-RIGHT", "do_coll_update": False}
@@ -97,6 +99,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         if not isinstance(problem, ProblemDAE):
             raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
         self.check_problem(problem)
+        self._watch = JacobianWatch(problem, self.tolerance is not None)
         self._bind(problem)
         self._problem = problem
 
@@ -106,6 +109,8 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         P = L.prob
         self._take_problem(P)
         P.start_step(L.u[0], L.time)
+        if self.uses_jacobian:
+            self._watch.begin(L.u[0], L.time, L.dt)
         polynomial = L.u[0].polynomial
         L.f[0] = P.dtype_f(P.init)
         if polynomial is not None:

@@ -254,6 +254,7 @@ class ManifoldDAE(DirectSweeper):
     method: ClassVar[ManifoldMethod]
     family = "method on manifolds"
     on_manifold: ClassVar[bool] = False
+    uses_jacobian = False
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         super().__init__(params, level)

@@ -15,6 +15,7 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
     RungeKutta,
 )
 
+from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
 from dae_sdc.dae.problem import ProblemDAE
@@ -31,6 +32,7 @@ from dae_sdc.sweepers.simultaneous import (
     REASONS,
     SLOW,
     SOLVED,
+    UNRESOLVED,
     WORST,
     Simultaneous,
 )
@@ -45,6 +47,9 @@ from dae_sdc.sweepers.tolerance import (
     inner_factor,
     newton_share,
 )
+
+CRAWLING = 0.3
+"""Contraction above which step sizes are not chosen by the error alone."""
 
 STUBBORN = 3
 """Repetitions of a step after which all stages are solved by Newton's method with a Jacobian of their own."""
@@ -147,6 +152,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if not isinstance(problem, ProblemDAE):
             raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
         tableau = self.method
+        self._watch = JacobianWatch(problem, self.tolerance is not None)
         if self.tolerance is not None:
             self._bind_adaptive(problem, self.tolerance)
         if tableau.diagonally_implicit:
@@ -163,6 +169,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if self._problem is not P:
             self._bind(P)
         P.start_step(L.u[0], L.time)
+        self._watch.begin(L.u[0], L.time, L.dt)
         if self.tolerance is not None:
             if self.method.diagonally_implicit:
                 self._step_one_by_one()
@@ -219,7 +226,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._weights = tolerance.weights_of(problem, factor)
         # At index 3 what steps leave of the constraints looks like kinks to those after them.
         self._slack = max(1.0, factor) if index < 3 else 1.0
-        stages.share = newton_share(tolerance.rtol, factor, index)
+        stages.set_tolerance(newton_share(tolerance.rtol, factor, index), self._weights.rtol)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``."""
@@ -237,6 +244,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def judge(self) -> Outcome:
         """What the error estimate says of the finished step."""
         assert self.outcome is not None
+        if self.outcome.solved:
+            self._watch.succeeded(self.outcome.rate > CRAWLING)
+        else:
+            u0 = self.level.u[0]
+            slope = np.zeros_like(u0) if u0.polynomial is None else u0.polynomial.derivative_at_end()
+            time, dt = self.level.time, self.level.dt
+            points = (u0.view(np.ndarray), slope, time), (self._u[-1], self._du[-1], time + dt)
+            self._watch.failed(points, dt)
         return self.outcome
 
     def _step_together(self) -> None:
@@ -249,7 +264,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._tried_at = L.time
         status = stages.solve(L.time, h)
         if (
-            status in (DIVERGED, SLOW)
+            status in (DIVERGED, SLOW, UNRESOLVED)
             and self._repeated >= STUBBORN
             and self._solve_with_own_jacobians(stages)
         ):

@@ -10,10 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
+from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError, SolveError
+from dae_sdc.errors import EvaluationError, InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sweepers.collocation import (
     check_qdelta,
@@ -53,6 +54,7 @@ from dae_sdc.sweepers.sweep import (
     Continuation,
     Goal,
     SweepArrays,
+    add_defects,
     residual,
 )
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
@@ -75,6 +77,9 @@ Where constraints determine integrated unknowns, what is left comes back divided
 
 FORCING_BY_INDEX = (FORCING, FORCING, FORCING, 1e-4)
 """The same in steps of a given accuracy, by the index of the problem."""
+
+ALLOWED_FOR = 50
+"""Steps for which it holds what residuals may be, as measured in one."""
 
 RESIDUAL_FLOOR = 1e-13
 """Smallest residual that a node's solve is asked for on behalf of the tolerance of the sweeps."""
@@ -220,6 +225,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if not isinstance(problem, ProblemDAE):
             raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
         name = type(self).__name__
+        for option in ("restol", "e_tol"):
+            given = self.level.params.get(option)
+            if given is not None:
+                require_tolerance(option, given)
         self._n_integrated = problem.n if self.integrates_algebraic else problem.n_diff
         if self._n_integrated < problem.n and _depends_on_algebraic_derivative(problem, self.level):
             raise InputError(
@@ -233,6 +242,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         check_qdelta(self.coll, self.params.QI, index, constrained)
         self._constrained = constrained
         self.solver = self._make_solver(problem)
+        self._watch = JacobianWatch(problem, self.tolerance is not None)
         self._guide = np.empty((2, problem.n))
         self._residuals = np.empty((self.coll.num_nodes, problem.n))
         self._right_side = np.zeros((self.coll.num_nodes, self._n_integrated))
@@ -338,6 +348,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._bind(P)
         u0 = L.u[0]
         P.start_step(u0, L.time)
+        self._watch.begin(u0, L.time, L.dt)
         self._last_sweeps = self._sweeps
         self._misled = False
         self._integral_tau = None
@@ -701,12 +712,15 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _solve_nodes(self, stages: Stages) -> None:
         """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
         self._integrate()
-        owned = self.nodes.owned
+        owned, L = self.nodes.owned, self.level
         self.solver.prepare(self._place(stages))
         # What the nodes keep in the end needs those of all.
         needed = range(self.coll.num_nodes) if self._keeps else owned
         self.solver.start_sweep(self._now, self._sweeps, needed.start, needed.stop)
         self.solver.solve(owned.start, owned.stop)
+        if self._steps is None and L.params.restol <= 0.0 and L.level_index == 0:
+            # Nobody else asks whether the equations are met.
+            self.solver.verify(owned.start, owned.stop)
 
     def _finish(self, stages: Stages) -> None:
         """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
@@ -821,7 +835,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             residuals = self.solver.measured(own.start, own.stop)
             self._residuals[self._owned] = residuals
             self._residuals_known, self._residuals_shared = True, False
-            norms: list[float] = np.abs(residuals).max(axis=1).tolist()
+            own_norms = np.abs(residuals).max(axis=1, initial=0.0)
+            if self._keeps:
+                found = np.zeros(self.coll.num_nodes)
+                found[self._owned] = own_norms
+                add_defects(self._arrays(self._now), own.start, own.stop, found)
+                own_norms = found[self._owned]
+            norms: list[float] = own_norms.tolist()
             return norms
         self.solver.norms(own.start, own.stop, self._norms_of_nodes)
         norms = self._norms_of_nodes[self._owned].tolist()
@@ -831,6 +851,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
         M, n = self.coll.num_nodes, problem.n
+        self._allowed, self._least_allowed = np.zeros(n), 0.0
+        self._allowed_dt, self._allowed_for = 1.0, 0
         if not self._delta[-1, -1] > 0.0:
             raise InputError(
                 f"the error estimate of a run to a tolerance needs an implicit Q_Delta; the last entry of "
@@ -891,6 +913,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         rate = float(x[CONTRACTION])
         if self._reason or self._how != CONVERGED:
             return self._unsolved(steps, rate)
+        if not self._residual_is_small(steps):
+            self._reason = "the sweeps change nothing, but what is left of the equations is not small"
+            return self._unsolved(steps, 0.0)
+        self._watch.succeeded(False)
         error, worst = np.inf, 0
         last = self.coll.num_nodes - 1
         if last in self.nodes.owned:
@@ -903,6 +929,32 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if not error <= 1.0:
             x[ETA] = 1.0
         return steps.solved(error, worst, self._sweeps / MOST_SWEEPS, 0.0)
+
+    def _residual_is_small(self, steps: StepError) -> bool:
+        """Whether the equations are met as well as small changes say, at the nodes of all processes.
+
+        What they may leave is measured now and then; a residual below the least of it is small at once.
+        """
+        own, norms = self.nodes.owned, self._norms_of_nodes
+        alone = self.nodes.size == 1
+        if alone and self._allowed_for > 0 and self._now.integral_known:
+            self._allowed_for -= 1
+            self.solver.norms(own.start, own.stop, norms)
+            if max(norms.tolist()) <= self._least_allowed * min(1.0, self.level.dt / self._allowed_dt):
+                return True
+        self._integrate()
+        self.solver.prepare(self._place(self._now))
+        size = np.abs(self._now.u[-1])
+        # Unknowns that are left out have no weight.
+        tolerated = steps.share / np.maximum(steps.weights, steps.share / (1.0 + size))
+        small = self.solver.is_small(own.start, own.stop, tolerated, steps.relative, self._allowed)
+        if alone:
+            self._least_allowed, self._allowed_dt = float(self._allowed.min()), self.level.dt
+            self._allowed_for = ALLOWED_FOR if small else 0
+            return small
+        self._now.states[self._owned] = OK if small else RESIDUAL_FAILED
+        self.nodes.exchange_notes(self._now)
+        return bool((self._now.states == OK).all())
 
     def _estimate(self, steps: StepError, last: int) -> tuple[float, int]:
         L, P = self.level, self.level.prob
@@ -918,6 +970,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         # What matrices met in a step too large is no guide for a smaller one.
         self.solver.forget()
         self._goal.numbers[ETA] = 1.0
+        L = self.level
+        points = [(L.u[0].view(np.ndarray), steps.du0, L.time)]
+        if self.nodes.size == 1:  # other processes need not see the same
+            points.append((self._now.u[-1], self._now.du[-1], float(self._times[-1])))
+        self._watch.failed(points, L.dt)
         with np.errstate(all="ignore"):
             change = np.abs(self._now.u - self._goal.old).max(axis=0) * steps.weights
         # Where ranks share the nodes, each has its own idea of what failed.

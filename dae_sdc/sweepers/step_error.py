@@ -123,6 +123,11 @@ class StepError:
         slack = max(1.0, factor) if index < 3 else 1.0
         return cls(problem, tolerance, num_nodes + 1, factor, slack)
 
+    @property
+    def relative(self) -> float:
+        """Relative error of the unknowns that the solution of the equations of a step may leave."""
+        return self.share * self._rule.rtol
+
     def begin(self, u0: MeshDAE, h: float) -> None:
         """Look at the start of a step."""
         self._rule.fill(u0.view(np.ndarray), h, self.weights)

@@ -16,6 +16,9 @@ from dae_sdc.registry import unknown
 MOST_LOOKS = 8
 """Trials of a first step size."""
 
+LARGEST_ATOL = 1e30
+"""Largest absolute tolerance: no unknown is measured in units in which more makes sense."""
+
 SMALLEST_RTOL = 1e-13
 """Smallest relative tolerance that double precision can be asked for."""
 
@@ -180,16 +183,16 @@ class Tolerance:
         if not SMALLEST_RTOL <= relative < 1.0:
             raise InputError(f"rtol must be at least {SMALLEST_RTOL:g} and below 1; got {relative!r}")
         given = relative * np.asarray(problem.nominal, dtype=np.float64) if atol is None else atol
-        try:
-            absolute = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"atol must be a number or one for each unknown; got {atol!r}") from None
+        absolute = np.asarray(given)
+        if absolute.dtype.kind not in "iuf":
+            raise InputError(f"atol must be a number or one for each unknown; got {atol!r}")
+        absolute = absolute.astype(np.float64)
         if absolute.shape not in ((), (problem.n,)):
             raise InputError(
                 f"atol must be a number or an array of shape ({problem.n},); got shape {absolute.shape}"
             )
-        if not (np.isfinite(absolute).all() and (absolute >= 0.0).all()):
-            raise InputError(f"atol must not be negative, and finite; got {atol!r}")
+        if not ((absolute >= 0.0) & (absolute <= LARGEST_ATOL)).all():
+            raise InputError(f"atol must be a number from 0 to {LARGEST_ATOL:g}; got {atol!r}")
         if isinstance(left_out, str):
             raise InputError(f"leave_out must be a sequence of names, like [{left_out!r}]; got {left_out!r}")
         for name in left_out:

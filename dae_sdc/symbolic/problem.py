@@ -12,8 +12,9 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 import sympy
 
+from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import Kernels, machine
-from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE, follows_from_residual
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.symbolic.codegen import Compiled, compile_program
@@ -313,6 +314,7 @@ class ModelProblem(ProblemDAE):
         residual, jacobian = self.form.compiled
         return Kernels(residual.address, jacobian.address, (residual, jacobian))
 
+    @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
         out = np.empty(self.n)
@@ -320,6 +322,7 @@ class ModelProblem(ProblemDAE):
         machine().residual_at(address, float(t), self._taken(u), self._taken(du), self.packed_parameters, out)
         return out
 
+    @unguarded
     def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
         """F at several nodes, shape (M, n)."""
         out = np.empty(np.shape(u))
@@ -328,6 +331,7 @@ class ModelProblem(ProblemDAE):
         machine().residuals_at(address, times, place, slope, self.packed_parameters, out)
         return out
 
+    @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
         pattern = self.sparsity
