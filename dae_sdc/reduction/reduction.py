@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -151,7 +150,7 @@ class Reduction:
         goal: Any = self.goal
         begin = time.perf_counter()
         # In the same graph an equal expression would be found, which divides by the pivots of before.
-        graph = copied(self._base)
+        graph = self._base.copy()
         system = separate(
             graph,
             self.source.roots,
@@ -229,7 +228,7 @@ class Reduction:
     def _written(self) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
         """Veils as pairs of symbol and expression, and all outputs, in SymPy."""
         outputs, veils = list(dict.fromkeys(self._outputs())), self.veils
-        graph = copied(self.graph)
+        graph = self.graph.copy()
         table: list[tuple[Any, Any]] = []
         for number, node in enumerate(veils):
             symbol = Unknown(f"v{number}")
@@ -357,16 +356,6 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return f"{shown}, ..." if len(names) > most else shown or "none"
 
 
-def copied(graph: Graph) -> Graph:
-    """A graph with the same nodes that grows by itself."""
-    made = copy.copy(graph)
-    for name, value in vars(graph).items():
-        if isinstance(value, list | dict):
-            setattr(made, name, value.copy())
-    made._digits = None
-    return made
-
-
 def reduce_index(
     model: Model,
     method: Method = "auto",
@@ -423,9 +412,9 @@ def reduce_index(
     if method == "auto" and n > LARGEST:
         method, reason = "stages", f"{n} equations"
     if method != "stages":
-        base = copied(model.graph)
+        base = model.graph.copy()
         extra = _user_invariants(model, base, invariants)
-        graph = copied(base)
+        graph = base.copy()
         most = _allowed_growth(model, found, form) if method == "auto" else None
         values = _values_at(graph, model, at)
         how = "separation" if method == "auto" else method
@@ -449,7 +438,7 @@ def reduce_index(
         repaired = repair(model)
         model, found = repaired.model, repaired.structure  # type: ignore[assignment]
         reason += ", repaired before"
-    graph = copied(model.graph)
+    graph = model.graph.copy()
     extra = _user_invariants(model, graph, invariants)
     staged = stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
     _check_orders(graph, extra, [order + 1 for order in staged.d], model)
@@ -464,7 +453,7 @@ def _may_jump(graph: Graph, nodes: Sequence[int]) -> bool:
 
 def _allowed_growth(model: Model, found: Structure, form: Form) -> int:
     """Nodes by which a separation may grow before it is given up for the stages."""
-    graph = copied(model.graph)
+    graph = model.graph.copy()
     stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
     return GROWTH[form] + MULTIPLE * (len(graph) - len(model.graph))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -41,6 +42,15 @@ class Graph(Expressions):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_digits": None}  # numbers of many digits cannot be pickled
+
+    def copy(self) -> Graph:
+        """A graph with the same nodes that grows by itself."""
+        made = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict):
+                setattr(made, name, value.copy())
+        made._digits = None
+        return made
 
     # What is zero, and what depends on what
 
