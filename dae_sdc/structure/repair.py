@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -18,6 +18,7 @@ from dae_sdc.structure.rank import Echelon
 from dae_sdc.structure.series import NoValueError, evaluate
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
 from dae_sdc.symbolic.dag import UNKNOWN, VEIL, Leaf
+from dae_sdc.symbolic.equations import Definition
 from dae_sdc.symbolic.graph import Graph
 from dae_sdc.symbolic.model import Model
 from dae_sdc.symbolic.residues import PRIME
@@ -106,6 +107,7 @@ class System:
         self.graph, self.roots = graph, list(roots)
         self.start_of_search = start_of_search or Start()
         self.names, self.equation_names = list(names), list(equation_names)
+        self.definitions: list[Definition] = []
 
     def signature(self) -> tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]:
         """Highest orders of derivative."""
@@ -374,6 +376,9 @@ def _augment(
         )
     system.roots[target] = replaced
     system.roots += copies
+    definition = Definition(tuple(range(first, len(system.names))), tuple(copies))
+    system.definitions.append(definition)
+    starts.update(_guesses(system, definition, starts))
     for i in rates:
         name = system.equation_names[i]
         system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
@@ -383,6 +388,24 @@ def _augment(
         _differentiated(system, rates, dependence.others),
         tuple(made),
     )
+
+
+def _guesses(
+    system: System, definition: Definition, starts: Mapping[tuple[int, int], float]
+) -> dict[tuple[int, int], float]:
+    """Start values of new unknowns, as their definition says where the others have theirs, or else are 0."""
+    begin = system.start_of_search
+
+    def value(leaf: Leaf) -> float:
+        if leaf.kind == "t":
+            return begin.t
+        if leaf.kind == "p":
+            number = begin.parameters[leaf.index]
+            return np.nan if number is None else number
+        return starts.get((leaf.index, leaf.order), 0.0)
+
+    found = definition.solve(system.graph, value) or ()
+    return {(j, 0): number for j, number in zip(definition.unknowns, found, strict=False)}
 
 
 def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
@@ -437,15 +460,21 @@ def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], flo
         made.variable(system.names[j], starts.get((j, 0)))
     for parameter in model.parameters_by_name.values():
         made.parameter(parameter.name, parameter.value, unit=parameter.unit)
-    for name, expression in zip(system.equation_names, _expressions(model, system), strict=True):
+    definitions = [node for one in system.definitions for node in one.roots]
+    expressions = _expressions(model, system, [*system.roots, *definitions])
+    for name, expression in zip(system.equation_names, expressions[: len(system.roots)], strict=True):
         made.equation(expression, name=name)
+    nodes = iter(made.nodes(expressions[len(system.roots) :]))
+    made.definitions = tuple(
+        Definition(one.unknowns, tuple(next(nodes) for _ in one.roots)) for one in system.definitions
+    )
     return made
 
 
-def _expressions(model: Model, system: System) -> Iterator[Any]:
+def _expressions(model: Model, system: System, nodes: Sequence[int]) -> list[Any]:
     def symbol(leaf: Leaf) -> Any:
         if leaf.kind == "u" and leaf.index >= len(model.names):
             return Unknown(system.names[leaf.index], leaf.order)
         return model.symbol(leaf)
 
-    return iter(to_sympy(system.graph, system.roots, symbol))
+    return to_sympy(system.graph, nodes, symbol)
