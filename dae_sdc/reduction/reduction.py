@@ -10,6 +10,7 @@ from typing import Any, Final, Literal
 import sympy
 
 from dae_sdc.errors import InputError, require_count
+from dae_sdc.reduction.conservation import check_invariants
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
 from dae_sdc.reduction.factor import GrowthError
 from dae_sdc.reduction.problem import ReducedProblem
@@ -411,6 +412,13 @@ def reduce_index(
     reason = "as asked for"
     if method == "auto" and n > LARGEST:
         method, reason = "stages", f"{n} equations"
+    if found.leading is not None and found.leading.rows:
+        if method != "stages" and method != "auto":
+            raise InputError(
+                f"the system Jacobian of {model.name} is singular where the constraints hold, and only there, "
+                f"so that {method} divides by 0; take the method 'stages'"
+            )
+        method, reason = "stages", "singular where the constraints hold"
     if method != "stages":
         base = model.graph.copy()
         extra = _user_invariants(model, base, invariants)
@@ -430,6 +438,7 @@ def reduce_index(
             )
             if not jumps:
                 _check_orders(graph, extra, system.orders, model)
+                _check_constancy(model, found, invariants)
                 reason = "expressions stay small" if method == "auto" else reason
                 seconds = time.perf_counter() - begin
                 return Reduction(model, base, how, form, system, extra, limit, reason, seconds)
@@ -442,6 +451,7 @@ def reduce_index(
     extra = _user_invariants(model, graph, invariants)
     staged = stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
     _check_orders(graph, extra, [order + 1 for order in staged.d], model)
+    _check_constancy(model, found, invariants)
     seconds = time.perf_counter() - begin
     return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
 
@@ -482,6 +492,17 @@ def _user_invariants(
             raise InputError(f"{name} of model {model.name}: {error}") from None
         found.append((name, node))
     return found
+
+
+def _check_constancy(
+    model: Model, found: Structure, given: Mapping[str, Any] | Sequence[Any]
+) -> None:
+    if given:
+        if not found.regular:
+            repaired = repair(model)
+            model, found = repaired.model, repaired.structure  # type: ignore[assignment]
+        graph = model.graph.copy()
+        check_invariants(model, graph, found, _user_invariants(model, graph, given))
 
 
 def _resolved(model: Model, graph: Graph, symbol: Any) -> int | None:

@@ -50,6 +50,8 @@ class Settings:
         Most steps of the Gauss-Newton method.
     patience : int
         Steps in a row that bring little after which it ends.
+    stiff : float
+        Part of a step of a derivative that one of an unknown counts for.
     converged : float
         Step, relative to 1 + the size of the Taylor coefficients, after which it has converged.
     dependent : float
@@ -64,7 +66,8 @@ class Settings:
     spreads: tuple[float, ...] = (0.05, 0.05, 0.2, 0.2, 0.7, 0.7, 2.0, 2.0)
     apart: float = 0.1
     most_iterations: int = 60
-    patience: int = 8
+    patience: int = 15
+    stiff: float = 0.1
     converged: float = 1e-11
     dependent: float = 1e-11
     dense: int = 100_000
@@ -86,12 +89,15 @@ class Start:
         Values of the parameters.
     t, span : float
         Time, and the length of the interval.
+    general : bool
+        Whether parameters are changed a little, so that ranks are those of general values.
     """
 
     values: Mapping[Jet, float] = field(default_factory=dict)
     parameters: Sequence[float | None] = ()
     t: float = 0.0
     span: float = 1.0
+    general: bool = True
 
     @staticmethod
     def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
@@ -131,6 +137,8 @@ class Prolongation:
         self.order = max(0, *self.times)
         self.columns = [(j, k) for j, top in enumerate(highest) for k in range(top + 1)]
         self.place = {jet: at for at, jet in enumerate(self.columns)}
+        # Derivatives, of which little is known, change rather than the unknowns themselves.
+        self.scales = np.array([SETTINGS.stiff if k == 0 else 1.0 for _, k in self.columns])
         self._own = [i for i, most in enumerate(self.times) if most >= 0]
         self._roots = [roots[i] for i in self._own]
         self.rows = [(i, m) for i in self._own for m in range(self.times[i] + 1)]
@@ -240,7 +248,7 @@ class Point:
         made = _matrix_at(system, self)
         if made is None:
             return None
-        least = _Least(made[1])
+        least = _Least(made[1], system.scales)
         x = [context.mpf(value) for value in self.x]
         goal = context.mpf(10) ** (10 - context.dps)
         size = 1 + max(map(abs, x), default=0)
@@ -289,7 +297,9 @@ def _matrix_at(system: Prolongation, point: Point) -> tuple[Floats, Any] | None:
 class _Least:
     """The shortest solutions of linear equations, which may depend on one another."""
 
-    def __init__(self, matrix: Any) -> None:
+    def __init__(self, matrix: Any, scales: Floats) -> None:
+        self._scales = scales
+        matrix = matrix @ sparse.diags(scales)
         sizes = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
         self._rows = np.where(sizes > 0.0, sizes, 1.0)
         scaled = sparse.csr_matrix(sparse.diags(1.0 / self._rows) @ matrix)
@@ -305,18 +315,21 @@ class _Least:
         blocks = [[sparse.identity(n), scaled.T], [scaled, -1e-12 * sparse.identity(k)]]
         self._factors = splu(sparse.csc_matrix(sparse.bmat(blocks)))
 
-    def solve(self, rhs: Floats) -> Floats:
-        """The solution."""
+    def solve(self, rhs: Floats, damping: float = 0.0) -> Floats:
+        """The solution; with damping, that of least squares of the rows and of the damped solution."""
         left = rhs / self._rows
         if self._dense:
-            found: Floats = self._right.T @ ((self._left.T @ left) / self._values)
-            return found
+            own = self._left.T @ left
+            found: Floats = self._right.T @ (own * self._values / (self._values**2 + damping))
+            return self._scales * found
+        if damping:
+            return self.solve(rhs) / (1.0 + damping)
         n = self._scaled.shape[1]
         total = np.zeros(n)
         for _ in range(3):
             total = total + self._factors.solve(np.concatenate([np.zeros(n), left]))[:n]
             left = rhs / self._rows - self._scaled @ total
-        return total
+        return self._scales * total
 
     def norm(self, values: Floats) -> float:
         """Size of the rows in units of their derivatives."""
@@ -327,34 +340,35 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float]) -> Poin
     """A point near Taylor coefficients x at which all rows vanish; None where none is found."""
     point = Point(system, x, t, p)
     made = _matrix_at(system, point)
-    least_of_all, slow = np.inf, 0
+    least_of_all, slow, factor = np.inf, 0, 1.0
     for _ in range(SETTINGS.most_iterations):
         if made is None:
             return None
         residual, matrix = made
         try:
-            least = _Least(matrix)
+            least = _Least(matrix, system.scales)
         except (np.linalg.LinAlgError, RuntimeError):
             return None
+        before = least.norm(residual)
         step = least.solve(-residual)
         if not np.isfinite(step).all():
             return None
-        small = np.abs(step) <= SETTINGS.converged * (1.0 + np.abs(point.x))
-        if small.all():
-            return Point(system, point.x + step, t, p) if least.norm(residual) < 1e-8 else None
-        before, part = least.norm(residual), 1.0
+        if before < 1e-8 and (np.abs(step) <= SETTINGS.converged * (1.0 + np.abs(point.x))).all():
+            return Point(system, point.x + step, t, p)
         slow = slow + 1 if before > 0.8 * least_of_all else 0
         least_of_all = min(before, least_of_all)
         if slow > SETTINGS.patience:
             return None
-        for _ in range(10):
-            place = Point(system, point.x + part * step, t, p)
+        for attempt in range(12):
+            # The step without damping first, which is taken where it brings much.
+            damping = factor * min(before, before**2) if attempt else 0.0
+            wanted = 0.5 * before if not attempt else before
+            place = Point(system, point.x + (least.solve(-residual, damping) if damping else step), t, p)
             values = system.values(place, place.x.tolist(), doubles())
-            if values is not None:
-                after = least.norm(np.array(values, dtype=np.float64))
-                if after <= (1.0 - 1e-4 * part) * before:
-                    break
-            part *= 0.3
+            if values is not None and least.norm(np.array(values, dtype=np.float64)) < wanted:
+                factor = max(1e-6, 0.2 * factor) if attempt == 1 else factor
+                break
+            factor *= 5.0 if attempt else 1.0
         else:
             at_limit = np.abs(step) <= 1e-7 * (1.0 + np.abs(point.x))
             return point if at_limit.all() and before < 1e-8 else None
@@ -405,10 +419,12 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
 
 
 def _parameters(start: Start, source: np.random.Generator) -> list[float]:
-    """Values of the parameters, a little changed: ranks are those of general values."""
+    """Values of the parameters."""
     return [
         float(source.uniform(0.5, 1.5))
         if value is None
+        else value
+        if not start.general
         else float(value) * float(source.uniform(0.98, 1.02))
         if value
         else float(source.uniform(0.1, 0.3))
