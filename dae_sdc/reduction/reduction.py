@@ -10,8 +10,8 @@ from typing import Any, Final, Literal
 import sympy
 
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.reduction.conservation import check_invariants
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
+from dae_sdc.reduction.conservation import check_invariants
 from dae_sdc.reduction.factor import GrowthError
 from dae_sdc.reduction.problem import ReducedProblem
 from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
@@ -494,9 +494,7 @@ def _user_invariants(
     return found
 
 
-def _check_constancy(
-    model: Model, found: Structure, given: Mapping[str, Any] | Sequence[Any]
-) -> None:
+def _check_constancy(model: Model, found: Structure, given: Mapping[str, Any] | Sequence[Any]) -> None:
     if given:
         if not found.regular:
             repaired = repair(model)

@@ -338,9 +338,7 @@ def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | N
         if test.rank == c.size:
             states = choose_states(values, fine, c, d)
         nonlinear = _nonlinear_rows(model, fine, c, d)
-    return Structure(
-        signature, transversal, c, d, coarse, fine, states, nonlinear, test, leading=leading
-    )
+    return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test, leading=leading)
 
 
 def signature_states(signature: Signature, transversal: Integers) -> Integers:

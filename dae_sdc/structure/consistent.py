@@ -133,7 +133,7 @@ class Prolongation:
     def __init__(
         self, graph: Any, roots: Sequence[int], times: Sequence[int], highest: Sequence[int]
     ) -> None:
-        self.graph, self.times = graph, list(times)
+        self.graph, self.times, self._highest, self._every = graph, list(times), list(highest), list(roots)
         self.order = max(0, *self.times)
         self.columns = [(j, k) for j, top in enumerate(highest) for k in range(top + 1)]
         self.place = {jet: at for at, jet in enumerate(self.columns)}
@@ -148,6 +148,11 @@ class Prolongation:
             for leaf, node in graph.gradient(root).items()
             if graph.leaves[leaf].kind == "u"
         ]
+
+    def lowered(self, by: int) -> Prolongation:
+        """The rows of an earlier stage: all differentiated less, for unknowns of lower orders."""
+        highest = [max(0, top - by) for top in self._highest]
+        return Prolongation(self.graph, self._every, [most - by for most in self.times], highest)
 
     def leaf_series(self, x: Sequence[Any], t: Any, p: Sequence[Any], order: int) -> Callable[[Leaf], Series]:
         """Series of the leaves at Taylor coefficients x, which are 0 beyond the last."""
@@ -264,7 +269,9 @@ class Point:
                 return None
             last = largest
             step = least.solve(np.array([-float(value / largest) for value in residual]))
-            x = [value + largest * context.mpf(change) for value, change in zip(x, step.tolist(), strict=True)]
+            x = [
+                value + largest * context.mpf(change) for value, change in zip(x, step.tolist(), strict=True)
+            ]
         return None
 
     def evaluate(self, nodes: Sequence[int], exact: bool = False) -> list[Any] | None:
@@ -396,10 +403,15 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
     """
     for attempt, spread in enumerate(SETTINGS.spreads):
         source = np.random.default_rng([attempt, 1])
-        x = _beginning(system, start, near, spread, source, positive=attempt % 2 == 1)
         t = start.t + min(spread, 1.0) * 0.2 * start.span * float(source.uniform(0.2, 1.0))
-        p = near.p if near is not None else _parameters(start, source)
-        first = solve(system, x, t if near is None else near.t, p)
+        if near is None:
+            first = _by_stages(system, start, spread, source, attempt, t) if attempt % 2 else None
+            if not attempt % 2:
+                x = _beginning(system, start, None, spread, source, positive=attempt % 4 == 2)
+                first = solve(system, x, t, _parameters(start, source))
+        else:
+            x = _beginning(system, start, near, spread, source, positive=False)
+            first = solve(system, x, near.t, near.p)
         if first is not None:
             break
     else:
@@ -416,6 +428,26 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         if other is not None:
             yield other
             found += 1
+
+
+def _by_stages(
+    system: Prolongation, start: Start, spread: float, source: np.random.Generator, attempt: int, t: float
+) -> Point | None:
+    """A point from one at which fewer derivatives of the rows vanish, and so on."""
+    found: Point | None = None
+    p = _parameters(start, source)
+    for by in range(system.order, -1, -1):
+        lower = system.lowered(by)
+        if not lower.rows:
+            continue
+        if found is None:
+            x = _beginning(lower, start, None, spread, source, positive=attempt % 4 == 3)
+        else:
+            x = _beginning(lower, start, found, 0.0, source, positive=False)
+        found = solve(lower, x, t, p)
+        if found is None:
+            return None
+    return found
 
 
 def _parameters(start: Start, source: np.random.Generator) -> list[float]:
@@ -591,8 +623,7 @@ def leading_nodes(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple
         (i, graph.leaves[leaf].index): node
         for i, root in enumerate(model.roots)
         for leaf, node in graph.gradient(root).items()
-        if graph.leaves[leaf].kind == "u"
-        and graph.leaves[leaf].order == d[graph.leaves[leaf].index] - c[i]
+        if graph.leaves[leaf].kind == "u" and graph.leaves[leaf].order == d[graph.leaves[leaf].index] - c[i]
     }
 
 

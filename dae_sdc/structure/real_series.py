@@ -33,6 +33,7 @@ class _Doubles:
 
     @staticmethod
     def sign(a: float) -> float:
+        """-1, 0 or 1."""
         return math.copysign(1.0, a) if a else 0.0
 
 
@@ -76,7 +77,7 @@ class RealArithmetic(Arithmetic):
         }
 
     def add(self, a: Series, b: Series) -> Series:
-        """See :class:`Arithmetic`, here and below."""
+        """a + b."""
         if len(a) == len(b) == 1:
             return [a[0] + b[0]]
         if len(a) < len(b):
@@ -84,9 +85,11 @@ class RealArithmetic(Arithmetic):
         return [*(x + y for x, y in zip(a, b, strict=False)), *a[len(b) :]]
 
     def scale(self, a: Series, factor: Any) -> Series:
+        """factor * a."""
         return [x * factor for x in a]
 
     def mul(self, a: Series, b: Series) -> Series:
+        """a * b."""
         if len(a) == 1:
             return self.scale(b, a[0])
         if len(b) == 1:
@@ -98,6 +101,7 @@ class RealArithmetic(Arithmetic):
         ]
 
     def inverse(self, a: Series) -> Series:
+        """1 / a."""
         first: Any = 1 / a[0]
         out = [first]
         for k in range(1, self.order + 1 if len(a) > 1 else 1):
@@ -105,12 +109,15 @@ class RealArithmetic(Arithmetic):
         return out
 
     def derivative(self, a: Series) -> Series:
+        """da/dh."""
         return [k * a[k] for k in range(1, len(a))] or [0]
 
     def integral(self, slope: Series, start: Any) -> Series:
+        """The series with the derivative ``slope``."""
         return [start, *(slope[k] / (k + 1) for k in range(min(len(slope), self.order)))]
 
     def linear(self, rate: Series, start: Any) -> Series:
+        """The solution of dy/dh = rate * y."""
         if not any(rate):
             return [start]
         out: Any = [start]
@@ -119,6 +126,7 @@ class RealArithmetic(Arithmetic):
         return out
 
     def circle(self, a: Series) -> tuple[Series, Series]:
+        """sin(a) and cos(a)."""
         sine, cosine = [self.function(Op.SIN, a[0])], [self.function(Op.COS, a[0])]
         slope = self.derivative(a) if len(a) > 1 else []
         for k in range(self.order if slope else 0):
@@ -130,23 +138,28 @@ class RealArithmetic(Arithmetic):
         return sine, cosine
 
     def negative(self, a: Series) -> Series:
+        """-a."""
         return [-x for x in a]
 
     def square(self, a: Series, sign: int, constant: int) -> Series:
+        """The sum of a constant and a square with a sign."""
         return self.add([constant], self.scale(self.mul(a, a), sign))
 
     def root(self, a: Any) -> Any:
+        """The square root of a positive number."""
         if not a > 0:
             raise NoValueError
         return self.context.sqrt(a)
 
     def function(self, op: Op, *values: Any) -> Any:
+        """The value of a function; no complex one."""
         found = self._functions[op](*values)
         if found.imag != 0 or found - found != 0:  # complex, infinite or NaN
             raise NoValueError
         return found
 
     def reciprocal(self, a: Any) -> Any:
+        """1 / a for a number."""
         return 1 / a
 
     def choose(self, first: Any, a: Series, b: Series) -> tuple[Series, list[Series]]:

@@ -199,8 +199,8 @@ def _change(
     if method == "lc":
         why = "are not constant" if dependence.everywhere else "are so only where the constraints hold"
         raise InputError(
-            f"the factors with which equations {listed(dependence.names(system))} depend on one another {why}, "
-            f"so that linear combinations do not repair them; use augmentation"
+            f"the factors with which equations {listed(dependence.names(system))} depend on one another "
+            f"{why}, so that linear combinations do not repair them; use augmentation"
         )
     return _augment(system, found, dependence, starts)
 
