@@ -19,7 +19,7 @@ from dae_sdc.initial.projection import MOST_ITERATIONS, Projection, project
 LIGHT = 1e-4
 """Weight of a value for which nothing was given, in units of that of others."""
 
-WEIGHTLESS = 1e-8
+WEIGHTLESS = 1e-6
 """The same of a value that is no more than a name of an expression of others."""
 
 MOVED = 1e-9

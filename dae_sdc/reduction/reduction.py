@@ -415,8 +415,8 @@ def reduce_index(
     if found.leading is not None and found.leading.rows:
         if method != "stages" and method != "auto":
             raise InputError(
-                f"the system Jacobian of {model.name} is singular where the constraints hold, and only there, "
-                f"so that {method} divides by 0; take the method 'stages'"
+                f"the system Jacobian of {model.name} is singular where the constraints hold, and only "
+                f"there, so that {method} divides by 0; take the method 'stages'"
             )
         method, reason = "stages", "singular where the constraints hold"
     if method != "stages":

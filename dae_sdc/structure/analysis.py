@@ -169,8 +169,8 @@ class Structure:
             differentiation is not None and not differentiation.consistent
         ):
             said.append(
-                "no point was found at which the equations and their derivatives hold: ranks, index and degrees "
-                "of freedom are those of a random point; give start values near a consistent one"
+                "no point was found at which the equations and their derivatives hold: ranks, index and "
+                "degrees of freedom are those of a random point; give start values near a consistent one"
             )
         if self.test is not None and not self.regular:
             equations = [self.equation_names[i] for i in self.test.rows[:100]]

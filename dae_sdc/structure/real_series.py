@@ -103,7 +103,7 @@ class RealArithmetic(Arithmetic):
     def inverse(self, a: Series) -> Series:
         """1 / a."""
         first: Any = 1 / a[0]
-        out = [first]
+        out: Series = [first]
         for k in range(1, self.order + 1 if len(a) > 1 else 1):
             out.append(-first * sum(a[i] * out[k - i] for i in range(1, min(k, len(a) - 1) + 1)))
         return out
@@ -120,9 +120,10 @@ class RealArithmetic(Arithmetic):
         """The solution of dy/dh = rate * y."""
         if not any(rate):
             return [start]
-        out: Any = [start]
+        out: Series = [start]
         for k in range(self.order):
-            out.append(sum(rate[i] * out[k - i] for i in range(min(k, len(rate) - 1) + 1)) / (k + 1))
+            total: Any = sum(rate[i] * out[k - i] for i in range(min(k, len(rate) - 1) + 1))
+            out.append(total / (k + 1))
         return out
 
     def circle(self, a: Series) -> tuple[Series, Series]:

@@ -21,7 +21,7 @@ __all__ = ["Graph"]
 _PIECEWISE_CONSTANT: Final = frozenset({Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 _CHOICES: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX})
 _ZERO_WITH_FIRST: Final = frozenset({Op.NEG, Op.DIV, Op.INTPOW, Op.SQRT, Op.ABS, Op.SINH, Op.ATAN, Op.ASINH})
-_IDLE_NUMBERS: Final = (0, 1, 2, Fraction(3, 8))
+_IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))
 _NEVER_ZERO: Final = frozenset({Op.EXP, Op.COSH, Op.INPUT, Op.CONSTANT})
 
 
