@@ -276,9 +276,10 @@ class Point:
 
     def evaluate(self, nodes: Sequence[int], exact: bool = False) -> list[Any] | None:
         """Values of expressions, in doubles or with many digits; None where one has none."""
-        context, x = (doubles(), self.x.tolist()) if not exact else self.digits or (None, None)
-        if x is None:
+        found_at = self.digits if exact else (doubles(), self.x.tolist())
+        if found_at is None:
             return None
+        context, x = found_at
         ring = RealArithmetic(0, context)
         leaves = self.system.leaf_series(x, context.mpf(self.t), [context.mpf(v) for v in self.p], 0)
         found = Tape(self.system.graph, nodes).evaluate(ring, leaves)
