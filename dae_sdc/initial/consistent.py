@@ -20,6 +20,9 @@ from dae_sdc.initial.projection import MOST_ITERATIONS, ROUND_OFF, Projection, p
 LIGHT = 1e-4
 """Weight of a value for which nothing was given, in units of that of others."""
 
+WEIGHTLESS = 1e-6
+"""The same of a value that is no more than a name of an expression of others."""
+
 MOVED = 1e-9
 """Change of a value, in units of its size, that is told."""
 
@@ -363,18 +366,21 @@ class Given:
         Where a value is given, and where it must not be changed.
     sizes : ndarray, shape (jets,)
         Typical sizes.
+    auxiliary : ndarray of bool, shape (jets,), optional
+        Where a value is no more than a name of an expression of others, whose changes count alone.
     """
 
     point: Vector
     known: Booleans
     fixed: Booleans
     sizes: Vector
+    auxiliary: Booleans | None = None
 
     @property
     def weights(self) -> Vector:
         """Weights of changes."""
         found: Vector = np.where(self.known, 1.0, LIGHT) / self.sizes
-        return found
+        return found if self.auxiliary is None else np.where(self.auxiliary, WEIGHTLESS / self.sizes, found)
 
     def distance(self, x: Vector, stages: Sequence[Stage]) -> Distance:
         """How far values are from those given."""

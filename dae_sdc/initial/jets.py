@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -154,6 +155,10 @@ class ModelJets:
             repaired = repair(model)
             model, found = repaired.model, repaired.structure
             self.repairs = tuple(str(step) for step in repaired.steps)
+        # Derivatives go into a graph of its own: what others build finds no expression that is written with
+        # derivatives that cancel.
+        model, graph = copy.copy(model), model.graph.copy()
+        model.graph = graph
         self.model, self.t, self.title = model, t, f"model {model.name}"
         self.analysis: Structure = found
         rows, jets, stages = offsets_stages(found.c, found.d)
@@ -161,7 +166,6 @@ class ModelJets:
         self.jet_names = tuple(name_of(model.names[j], k) for j, k in jets)
         self.row_names = tuple(row_name(model.equation_names[i], k) for i, k in rows)
         self.row_orders = tuple(k for _, k in rows)
-        graph = model.graph
         self.roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
         self.place = {jet: number for number, jet in enumerate(jets)}
         self.usually_free = tuple(self.place[jet] for jet in found.free)

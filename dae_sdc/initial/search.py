@@ -15,7 +15,7 @@ from dae_sdc.initial.consistent import Given, Initial, Solver, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import FEW_PATHS, EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets
-from dae_sdc.initial.parts import Part
+from dae_sdc.initial.parts import Part, leaf_values
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.registry import unknown
 from dae_sdc.symbolic.names import name_and_order, name_of
@@ -295,7 +295,9 @@ def initial_of_model(
         if jet in place:
             known_well = is_fixed or system.jet_names[place[jet]] not in weak
             point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
-    given = Given(point, has, held, np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0)))
+    auxiliary = _define(system, point, has, held)
+    sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
+    given = Given(point, has, held, sizes, auxiliary)
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
     first = [place[jet] for jet in (*wanted, *known) if jet in place]
@@ -305,6 +307,24 @@ def initial_of_model(
         return _every(system, given, form.names, form.units, remarks, search)
     more: Any = {"wish": wish, "hidden": bool(weak)}
     return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
+
+
+def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
+    """Give auxiliary unknowns the values that follow from those of the others; where they are.
+
+    Unless it is fixed, a start value of such an unknown is not one that the user has given.
+    """
+    auxiliary = np.zeros(len(system.jets), dtype=bool)
+    for definition in system.model.definitions:
+        own = set(definition.unknowns)
+        places = [at for at, (j, _) in enumerate(system.jets) if j in own and not held[at]]
+        auxiliary[places], known[places] = True, False
+        found = definition.solve(system.model.graph, leaf_values(system, point)) or ()
+        for j, value in zip(definition.unknowns, found, strict=False):
+            at = system.place.get((j, 0))
+            if at is not None and not held[at]:
+                point[at] = value
+    return auxiliary
 
 
 def sets_of_model(

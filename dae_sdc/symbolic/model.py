@@ -246,6 +246,10 @@ class Model(Equations):
         self._expressions.append(vanishes)
         self._equation_names[name] = len(self._equation_names)
 
+    def nodes(self, expressions: Iterable[Any]) -> list[int]:
+        """SymPy's expressions of the symbols of the model as nodes of its graph."""
+        return [from_sympy(self.graph, sympy.sympify(one), self._resolve) for one in expressions]
+
     def equations(self, *expressions: Any, **named: Any) -> None:
         """Add equations, see :meth:`equation`; the name of an argument becomes that of the equation.
 
