@@ -27,6 +27,10 @@ def require_number(name: str, value: object) -> float:
     return float(value)
 
 
+class MissingPartError(InputError, AttributeError):
+    """A part was asked of a state that states of DAEs do not have."""
+
+
 class InconsistentStateError(InputError):
     """An initial value violates equations of the DAE."""
 

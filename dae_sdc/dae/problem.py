@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
@@ -291,6 +292,17 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             way there, or ends with an error that gives the time. Any other exception ends the run as it is.
         """
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
+
+    def begin_steps(self) -> None:
+        """Called by the sweepers of this package, which take the state of a DAE for what it is.
+
+        pySDC's controllers then may call ``eval_f(u, t)``, whose values these sweepers do not use.
+        """
+        self.__dict__["_has_sweeper"] = True
+
+    def solve_system(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: pySDC's sweepers call it, and they do not solve F(t, u, u') = 0 of this kind."""
+        raise InputError(_foreign(self, "solve_system"))
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The numbers p that the kernels of this problem take, shape (any,).
@@ -633,7 +645,8 @@ def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let ``eval_f`` also be called as pySDC's controllers and transfers do, ``eval_f(u, t)``.
 
     They expect the right-hand side u' there. A DAE has no such function, so the derivative that the state
-    carries from the step it ended is returned, or zeros, which every predictor replaces.
+    carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
+    Sweepers that would take it for a right-hand side are refused.
     """
     try:
         inspect.signature(method).bind("self", "u", "du", "t")
@@ -645,8 +658,12 @@ def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def eval_f(self: ProblemDAE, u: MeshDAE, du: Any, t: float | None = None) -> Any:
+        bound = "_has_sweeper" in self.__dict__
         if t is not None:
-            return method(self, u, du, t)
+            value = method(self, u, du, t)
+            return value if bound else _as_state(self, value)
+        if not bound:
+            raise InputError(_foreign(self, "eval_f(u, t)"))
         derivative = self.dtype_f(self.init)
         polynomial = getattr(u, "polynomial", None)
         if polynomial is not None:
@@ -654,6 +671,25 @@ def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
         return derivative
 
     return eval_f
+
+
+def _as_state(problem: ProblemDAE, value: Any) -> Any:
+    """What ``eval_f`` returned as a state, whose abs() is a number, where it can be one."""
+    if isinstance(value, list | tuple):
+        with contextlib.suppress(ValueError):
+            value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.shape == problem._shape and value.dtype.kind in "fiu":
+        return attach(value.astype(np.float64, copy=False), problem.n_diff)
+    return value
+
+
+def _foreign(problem: ProblemDAE, called: str) -> str:
+    """The message for a call that only sweepers and transfers made for other problems make."""
+    return (
+        f"{called} of {type(problem).__name__} was called, as sweepers and transfers of pySDC for equations "
+        f"u' = f(u, t) do, but it is a DAE; use sweepers of dae_sdc (FullyImplicitDAE, SemiImplicitDAE, "
+        f"ConstrainedDAE, RungeKuttaDAE; 'dae-sdc list sweepers' shows all), and TransferDAE between levels"
+    )
 
 
 PROBLEMS: Registry[type[ProblemDAE]] = Registry("problem", "dae_sdc.problems")

@@ -8,7 +8,11 @@ import numpy as np
 from pySDC.implementations.datatype_classes.mesh import mesh
 
 from dae_sdc.dae.polynomial import Vector as Vector, unpack
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, MissingPartError
+
+
+PARTS_OF_OTHERS = ("impl", "expl", "comp1", "comp2", "pos", "vel", "elec", "magn")
+"""Parts that states of other kinds of problems have in pySDC."""
 
 
 class StateShape(NamedTuple):
@@ -130,6 +134,14 @@ class MeshDAE(mesh):  # type: ignore[misc]
     @alg.setter
     def alg(self, value: Any) -> None:
         self._part(self.n_diff, None)[:] = value
+
+    def __getattr__(self, name: str) -> Any:
+        if name in PARTS_OF_OTHERS:
+            raise MissingPartError(
+                f"the state of a DAE has the parts diff and alg, and no '{name}'; sweepers of pySDC that split "
+                f"u' = f(u, t) do not solve DAEs, use those of dae_sdc ('dae-sdc list sweepers')"
+            )
+        raise AttributeError(f"a MeshDAE has no attribute '{name}'")
 
     def __abs__(self) -> float:
         """Largest absolute value, the norm pySDC uses; 0 for an empty part."""

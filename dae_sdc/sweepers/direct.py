@@ -13,6 +13,17 @@ from dae_sdc.errors import InputError
 from dae_sdc.sweepers.tolerance import Outcome
 
 
+def require_problem(sweeper: Sweeper, problem: Any) -> None:
+    """Refuse what is no DAE of this package; all others are told that a sweeper of it takes their steps."""
+    if not isinstance(problem, ProblemDAE):
+        cls = type(problem)
+        raise InputError(
+            f"{type(sweeper).__name__} solves a ProblemDAE of dae_sdc, with eval_f(u, du, t); got {cls.__name__} "
+            f"of {cls.__module__}"
+        )
+    problem.begin_steps()
+
+
 class DirectMethod:
     """A method that solves a step at once: what the rest of the package asks of its class.
 
@@ -73,6 +84,13 @@ class DirectMethod:
         self._began_at = u0, u0.polynomial, u0.view(np.ndarray).copy()
         L.status.unlocked = True
         L.status.updated = True
+
+    def _require_one_level(self) -> None:
+        if self.level.level_index > 0:
+            raise InputError(
+                f"'{type(self).__name__}' solves a step at once, and a coarse level has nothing to add to it; "
+                f"use it on one level"
+            )
 
     def _starts_anew(self) -> bool:
         """Whether the value at the start is another one than that the step was begun from."""
@@ -189,8 +207,8 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         """Make ready for a problem, unless it is the one of the step before."""
         if self._problem is problem:
             return
-        if not isinstance(problem, ProblemDAE):
-            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        require_problem(self, problem)
+        self._require_one_level()
         self.check_problem(problem)
         self._bind(problem)
         self._problem = problem
@@ -226,6 +244,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
 
     def integrate(self) -> Sequence[Any]:
         """Unused: there is no quadrature over nodes."""
+        self._require_one_level()
         raise InputError(f"'{self.method.name}' has no nodes to integrate over")
 
     @property

@@ -21,7 +21,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.coupled import CoupledStages
-from dae_sdc.sweepers.direct import DirectMethod
+from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.nodes import differing, rows_of
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
@@ -145,8 +145,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return cls.method.embedded_order + 1
 
     def _bind(self, problem: ProblemDAE) -> None:
-        if not isinstance(problem, ProblemDAE):
-            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        require_problem(self, problem)
+        self._require_one_level()
         tableau = self.method
         if self.tolerance is not None:
             self._bind_adaptive(problem, self.tolerance)
@@ -445,6 +445,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j a_ij U_j at the stages."""
+        self._require_one_level()
         self._adopt()
         rows = self.level.dt * (self.method.A @ self._du)
         return [attach(row, self.level.prob.n_diff) for row in rows]

@@ -33,6 +33,7 @@ from dae_sdc.sweepers.nodes import (
     rows_of,
 )
 from dae_sdc.sweepers.simultaneous import eigenbasis
+from dae_sdc.sweepers.direct import require_problem
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import SMALLEST_NEWTON, StepError
@@ -221,9 +222,13 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _bind(self, problem: ProblemDAE) -> None:
         """Look at the problem once: what is integrated, and whether this sweep can solve it."""
-        if not isinstance(problem, ProblemDAE):
-            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        require_problem(self, problem)
         name = type(self).__name__
+        if self.level.level_index > 0 and not self.coupled:
+            raise InputError(
+                f"{name} stands on a coarse level, whose equations only TransferDAE knows how to make; set "
+                f"base_transfer_class to dae_sdc.TransferDAE"
+            )
         self._n_integrated = problem.n if self.integrates_algebraic else problem.n_diff
         if self._n_integrated < problem.n and _depends_on_algebraic_derivative(problem, self.level):
             raise InputError(
