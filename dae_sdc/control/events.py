@@ -713,8 +713,8 @@ def continuous(given: Any, who: str, t: float) -> float:
     value = given.item() if isinstance(given, np.ndarray) and given.size == 1 else given
     if isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and value == 0):
         raise InputError(
-            f"{who} returned {value!r} at t={t:.6g}, but its zeros are where a continuous function changes its "
-            f"sign; return the difference, u[0] - 1.0 in place of u[0] > 1.0"
+            f"{who} returned {value!r} at t={t:.6g}, but its zeros are where a continuous function changes "
+            f"its sign; return the difference, u[0] - 1.0 in place of u[0] > 1.0"
         )
     if not isinstance(value, Real):
         raise InputError(f"{who} must return a number f(u, t); got {given!r} at t={t:.6g}")

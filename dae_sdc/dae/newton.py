@@ -63,7 +63,7 @@ class ImplicitSystem(Protocol):
         ...
 
     def rescale(self) -> None:
-        """Measure corrections from here on by the current iterate, where that is larger than the first one."""
+        """Measure corrections from here on by the current iterate where that is the larger one."""
         ...
 
     def save(self) -> None:

@@ -10,7 +10,6 @@ from pySDC.implementations.datatype_classes.mesh import mesh
 from dae_sdc.dae.polynomial import Vector as Vector, unpack
 from dae_sdc.errors import InputError, MissingPartError
 
-
 PARTS_OF_OTHERS = ("impl", "expl", "comp1", "comp2", "pos", "vel", "elec", "magn")
 """Parts that states of other kinds of problems have in pySDC."""
 
@@ -138,8 +137,8 @@ class MeshDAE(mesh):  # type: ignore[misc]
     def __getattr__(self, name: str) -> Any:
         if name in PARTS_OF_OTHERS:
             raise MissingPartError(
-                f"the state of a DAE has the parts diff and alg, and no '{name}'; sweepers of pySDC that split "
-                f"u' = f(u, t) do not solve DAEs, use those of dae_sdc ('dae-sdc list sweepers')"
+                f"the state of a DAE has the parts diff and alg, and no '{name}'; sweepers of pySDC that "
+                f"split u' = f(u, t) do not solve DAEs, use those of dae_sdc ('dae-sdc list sweepers')"
             )
         raise AttributeError(f"a MeshDAE has no attribute '{name}'")
 
@@ -194,9 +193,9 @@ class MeshDAE(mesh):  # type: ignore[misc]
             state._take(message)
         if state.provisional:
             raise InputError(
-                f"{comm.Get_size()} steps at once of a method that solves a step in one sweep have ended before "
-                f"the last one knew its start; set controller_params mssdc_jac to False, or take one step at "
-                f"a time"
+                f"{comm.Get_size()} steps at once of a method that solves a step in one sweep have ended "
+                f"before the last one knew its start; set controller_params mssdc_jac to False, or take one "
+                f"step at a time"
             )
         return state
 

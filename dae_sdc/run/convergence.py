@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
@@ -59,6 +60,7 @@ STAGNATED = 0.9
 """An error that did not fall below this part of the one before is round-off, and ends the fit."""
 
 
+@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "qdelta"))
 def convergence(
     problems: ProblemLike | Sequence[ProblemLike],
     *,

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.registry import unknown
@@ -91,6 +92,7 @@ class Case:
         return {**given, "formulation": self.formulation} if self.formulation else dict(given)
 
 
+@checked()
 def drift(
     problem: ProblemLike = PROBLEM,
     *,

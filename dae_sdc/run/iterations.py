@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.run import options
 from dae_sdc.run.convergence import NEWTON_TOL, Study, combinations, errors, is_direct, several
@@ -40,6 +41,7 @@ SWEEPS = 10
 """Largest number of sweeps where none is given."""
 
 
+@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "qdelta", "restol"))
 def iterations(
     problems: ProblemLike | Sequence[ProblemLike],
     *,

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.registry import unknown
@@ -100,6 +101,7 @@ class Method:
         return found
 
 
+@checked()
 def pendulum_study(
     *,
     ks: Sequence[float] = KS,

@@ -18,8 +18,8 @@ def require_problem(sweeper: Sweeper, problem: Any) -> None:
     if not isinstance(problem, ProblemDAE):
         cls = type(problem)
         raise InputError(
-            f"{type(sweeper).__name__} solves a ProblemDAE of dae_sdc, with eval_f(u, du, t); got {cls.__name__} "
-            f"of {cls.__module__}"
+            f"{type(sweeper).__name__} solves a ProblemDAE of dae_sdc, with eval_f(u, du, t); got "
+            f"{cls.__name__} of {cls.__module__}"
         )
     problem.begin_steps()
 
@@ -88,8 +88,8 @@ class DirectMethod:
     def _require_one_level(self) -> None:
         if self.level.level_index > 0:
             raise InputError(
-                f"'{type(self).__name__}' solves a step at once, and a coarse level has nothing to add to it; "
-                f"use it on one level"
+                f"'{type(self).__name__}' solves a step at once, and a coarse level has nothing to add to "
+                f"it; use it on one level"
             )
 
     def _starts_anew(self) -> bool:

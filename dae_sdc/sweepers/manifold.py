@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.integrate import DOP853, RK45
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.quasilinear import Pointers, QuasilinearProblem
@@ -563,6 +564,7 @@ class ManifoldDAE(DirectSweeper):
         self._resumed = True
 
 
+@checked()
 def manifold_method(record: ManifoldMethod) -> type[ManifoldDAE]:
     """The sweeper class of a record, for instance one of your own.
 

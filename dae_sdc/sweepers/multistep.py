@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import StepPolynomial, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
@@ -253,6 +254,7 @@ def extrapolation(count: int) -> Vector:
     return weights
 
 
+@checked()
 def multistep(method: MultistepMethod) -> type[MultistepDAE]:
     """The sweeper class of a multistep method, for instance one of your own.
 

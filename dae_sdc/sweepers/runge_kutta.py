@@ -15,6 +15,7 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
     RungeKutta,
 )
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
 from dae_sdc.dae.problem import ProblemDAE
@@ -459,6 +460,7 @@ def _is_collocation(tableau: Tableau) -> bool:
     return not tableau.diagonally_implicit and bool(defect.max() <= TOLERANCE)
 
 
+@checked()
 def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
     """The sweeper class of a tableau, for instance one of your own.
 

@@ -21,6 +21,7 @@ from dae_sdc.sweepers.collocation import (
     qdelta_matrix,
     transient_growth,
 )
+from dae_sdc.sweepers.direct import require_problem
 from dae_sdc.sweepers.nodes import (
     OK,
     RESIDUAL_FAILED,
@@ -33,7 +34,6 @@ from dae_sdc.sweepers.nodes import (
     rows_of,
 )
 from dae_sdc.sweepers.simultaneous import eigenbasis
-from dae_sdc.sweepers.direct import require_problem
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import SMALLEST_NEWTON, StepError
