@@ -8,6 +8,7 @@ import importlib
 import inspect
 import os
 import sys
+import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -62,8 +63,17 @@ PLAIN: Mapping[str, Kind] = {
 }
 """Annotations by name."""
 
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _is_row(value: Any) -> bool:
+    return bool(value.ndim == 1)
+
+
 OF_SEVERAL: Mapping[str, Callable[[Any], bool]] = {
-    "Sequence": lambda value: isinstance(value, Sequence | np.ndarray) and not isinstance(value, str | bytes),
+    "Sequence": lambda value: _is_row(value) if isinstance(value, np.ndarray) else _is_sequence(value),
     "list": lambda value: isinstance(value, list),
     "tuple": lambda value: isinstance(value, tuple),
     "Iterable": lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes),
@@ -95,7 +105,7 @@ def _kind(node: ast.expr, module: str) -> Kind | None:
     if isinstance(node, ast.BinOp):
         parts = [_kind(side, module) for side in (node.left, node.right)]
         known = [part for part in parts if part is not None]
-        return _any_of(known) if len(known) == 2 else None
+        return _either(*known) if len(known) == 2 else None
     if isinstance(node, ast.Constant) and node.value is None:
         return PLAIN["None"]
     if isinstance(node, ast.Subscript):
@@ -107,9 +117,8 @@ def _kind(node: ast.expr, module: str) -> Kind | None:
     return _named(name, module) if known_name is None else known_name
 
 
-def _any_of(kinds: Sequence[Kind]) -> Kind:
-    first, second = kinds
-    own = [kind for kind in kinds if kind is not PLAIN["None"]]
+def _either(first: Kind, second: Kind) -> Kind:
+    own = [kind for kind in (first, second) if kind is not PLAIN["None"]]
     return Kind(
         " or ".join(dict.fromkeys(kind.wanted for kind in own)),
         " or ".join(dict.fromkeys(kind.several for kind in own)),
@@ -152,16 +161,28 @@ def _mapping(kinds: Sequence[Kind | None]) -> Kind:
 
 
 def _named(name: str, module: str) -> Kind | None:
-    """What a module knows by a name: the values of a Literal, or a class."""
-    given = getattr(sys.modules.get(module), name, None)
+    """What a module knows by a name: a class, the values of a Literal, or several of them."""
+    return _of_object(getattr(sys.modules.get(module), name, None))
+
+
+def _of_object(given: Any) -> Kind | None:
+    if isinstance(given, types.UnionType):
+        parts = [_of_object(part) for part in get_args(given)]
+        known = [part for part in parts if part is not None]
+        return functools.reduce(_either, known) if len(known) == len(parts) else None
     if get_origin(given) is Literal:
         values = get_args(given)
         wanted = f"one of {', '.join(map(str, values))}"
         return Kind(wanted, wanted, lambda value: isinstance(value, str) and value in values)
-    if isinstance(given, type) and not getattr(given, "_is_protocol", False):
-        article = "an" if name[0] in "AEIOU" else "a"
-        return Kind(f"{article} {name}", f"{name}s", lambda value: isinstance(value, given))
-    return None
+    if get_origin(given) is type:
+        return PLAIN["type"]
+    if not isinstance(given, type) or given in (Any, object) or getattr(given, "_is_protocol", False):
+        return None
+    known_name = PLAIN.get(given.__name__)
+    if known_name is not None:
+        return known_name
+    article = "an" if given.__name__[0] in "AEIOU" else "a"
+    return Kind(f"{article} {given.__name__}", f"{given.__name__}s", lambda value: isinstance(value, given))
 
 
 @functools.lru_cache(maxsize=256)

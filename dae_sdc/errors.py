@@ -7,7 +7,10 @@ from numbers import Integral, Real
 
 
 class DAEError(Exception):
-    """Base of every error that dae_sdc raises itself."""
+    """Base of every error that dae_sdc raises itself; its text is one line, whatever values it shows."""
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().split())
 
 
 class InputError(DAEError, ValueError):

@@ -132,7 +132,7 @@ def _event(given: Any, place: int) -> Event:
         }
         event = Event(given, **about)
     label = f"events[{place}]"
-    if not callable(event.function):
+    if not callable(event.function) or isinstance(event.function, type):
         raise InputError(f"{label} must be a function f(u, t), or ds.Event of one; got {given!r}")
     try:
         inspect.signature(event.function).bind(None, 0.0)

@@ -212,7 +212,9 @@ class Study:
 
 def several(given: Any) -> list[Any]:
     """What was given, one thing or a sequence, as a list; a name counts as one thing."""
-    if isinstance(given, str | type) or not isinstance(given, Iterable):
+    if isinstance(given, str | type | np.generic) or not isinstance(given, Iterable):
+        return [given]
+    if isinstance(given, np.ndarray) and given.ndim == 0:
         return [given]
     return list(given)
 
