@@ -31,6 +31,12 @@ from dae_sdc.registry import Registry, unknown
 PER_UNKNOWN = ("names", "units", "equation_names")
 """Attributes that hold one text for every unknown or equation."""
 
+DEFAULTS = ("index", "interval", "dt", "nominal", "sparsity")
+"""Attributes whose values are checked besides."""
+
+TEXTS = ("title", "reference", "time_unit")
+"""Attributes of a class that hold one text."""
+
 SIDE_SLACK = 1e-10
 """Value of a switch that counts as 0, and so as being past it, at a start that nobody has located."""
 
@@ -131,6 +137,14 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own: Any = cls.__dict__
+        for name in TEXTS:
+            if name in own and not isinstance(own[name], str | property):
+                raise InputError(f"{cls.__qualname__}.{name} must be a text; got {_shortened(own[name])}")
+        if "parameter_units" in own and not isinstance(own["parameter_units"], Mapping):
+            raise InputError(
+                f"{cls.__qualname__}.parameter_units must map names of parameters to units; got "
+                f"{_shortened(own['parameter_units'])}"
+            )
         if "residual_kernel" in own:
             if "eval_f" in own:
                 raise InputError(
@@ -192,7 +206,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             "units": ("",) * self.n,
             "equation_names": tuple(f"equation {i}" for i in range(self.n)),
         }
-        for name in (*PER_UNKNOWN, "index", "interval", "dt"):
+        for name in (*PER_UNKNOWN, *DEFAULTS):
             if isinstance(getattr(type(self), name, None), property):
                 continue  # it may need what the constructor of the subclass is yet to set
             given = getattr(self, name)
@@ -210,7 +224,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 value = self._texts(name, value)
             elif name == "variable_index":
                 value = self._indices(value)
-            elif name in ("index", "interval", "dt"):
+            elif name in DEFAULTS:
                 self._check_default(name, value)
         super().__setattr__(name, value)
 
@@ -250,6 +264,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             fine, wanted = value is None or (_is_integer(value) and value >= 0), "an integer or None"
         elif name == "dt":
             fine, wanted = _is_number(value), "a number"
+        elif name == "nominal":
+            fine, wanted = _is_number_or_row(value, self.n), f"a number or {self.n} of them, one an unknown"
+        elif name == "sparsity":
+            fine = value is None or _shape(value) == (self.n, self.n)
+            wanted = f"None or a matrix of shape ({self.n}, {self.n}), the pattern of the Jacobian"
         else:
             fine = isinstance(value, list | tuple | np.ndarray) and len(value) == 2
             fine, wanted = fine and all(map(_is_number, value)), "a pair of numbers, start and end time"
@@ -564,6 +583,22 @@ def _is_integer(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _shape(value: Any) -> Any:
+    """Shape of a matrix of any kind; None of what is none."""
+    try:
+        return getattr(value, "shape", None) or np.shape(value)
+    except ValueError:
+        return None
+
+
+def _is_number_or_row(value: Any, n: int) -> bool:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return False
+    return array.dtype.kind in "fiu" and array.shape in ((), (n,))
 
 
 def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> None:

@@ -152,7 +152,7 @@ def main(args: argparse.Namespace) -> int:
     )
     print_table(result)
     failures = [*result.parameters["failures"], *off(result)]
-    for failure in failures:
+    for failure in off(result):
         print(f"dae-sdc: {failure}", file=sys.stderr)
     if args.out:
         print(f"written to {args.out}")

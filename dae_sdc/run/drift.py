@@ -6,7 +6,6 @@ Example: dae-sdc drift rigid-pendulum --case projected-dop853,radau-iia-9/ggl --
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -330,6 +329,4 @@ def main(args: argparse.Namespace) -> int:
     print(summary(result))
     if args.out:
         print(f"written to {args.out}")
-    for failure in result.parameters["failures"]:
-        print(f"dae-sdc: {failure}", file=sys.stderr)
     return 1 if result.parameters["failures"] else 0

@@ -6,7 +6,6 @@ Example: dae-sdc iterations simple --sweeper fully-implicit,semi-implicit --qdel
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -158,6 +157,4 @@ def main(args: argparse.Namespace) -> int:
     if args.out:
         print(f"written to {args.out}")
     # Too few sweeps in a step may well fail; that is a finding of the study and no failure of it.
-    for failure in result.parameters["failures"]:
-        print(f"dae-sdc: {failure}", file=sys.stderr)
     return 0 if np.isfinite(data["error"][data["sweep"] == data["sweep"].max()]).all() else 1

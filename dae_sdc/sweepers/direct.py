@@ -50,6 +50,7 @@ class DirectMethod:
 
     level: Any
     tolerance: Any
+    u_secondary: Any
     _solved = False
     _swept = False
     _began_at: tuple[Any, Any, Any] = (None, None, None)
@@ -141,6 +142,8 @@ class DirectMethod:
             return
         L.uend = L.prob.dtype_u(L.u[0])
         L.uend.provisional = True
+        # Error estimators of pySDC look at both solutions before the first sweep, too.
+        self.u_secondary = L.uend
 
     def _end_step(self) -> None:
         """Put the value at the end of the solved step into ``level.uend``."""

@@ -557,6 +557,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._show(now)
         now.integral_known = self._residuals_known = self._residuals_shared = False
         self._scale()
+        if not slopes.any():
+            self._place_start()
         if only_values or not slopes.any():
             self._differentiate()
         elif only_derivatives and not self._keeps:
