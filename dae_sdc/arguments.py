@@ -68,6 +68,10 @@ def _is_sequence(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
+def _is_iterable(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
 def _is_row(value: Any) -> bool:
     return bool(value.ndim == 1)
 
@@ -76,7 +80,7 @@ OF_SEVERAL: Mapping[str, Callable[[Any], bool]] = {
     "Sequence": lambda value: _is_row(value) if isinstance(value, np.ndarray) else _is_sequence(value),
     "list": lambda value: isinstance(value, list),
     "tuple": lambda value: isinstance(value, tuple),
-    "Iterable": lambda value: isinstance(value, Iterable) and not isinstance(value, str | bytes),
+    "Iterable": lambda value: _is_row(value) if isinstance(value, np.ndarray) else _is_iterable(value),
 }
 """Annotations of collections by name, and whether a value is one; what is in them is looked at besides."""
 

@@ -594,11 +594,11 @@ class Decay(ds.ProblemDAE):
         ({"t0": 1e17, "t_end": 1e17 + 64, "dt": 1.0, "u0": [1.0]}, "lost in the rounding"),
         ({"hooks": [3]}, "hooks must be"),
         ({"hooks": ds.LogWork}, "hooks must be"),
-        ({"controller_params": [1]}, "controller_params must map"),
-        ({"problem_params": "alpha=1"}, "problem_params must map"),
-        ({"convergence_controllers": {1: {}}}, "maps classes"),
+        ({"controller_params": [1]}, "controller_params must be a mapping"),
+        ({"problem_params": "alpha=1"}, "problem_params must be a mapping"),
+        ({"convergence_controllers": {1: {}}}, "mapping of classes"),
         ({"restol": "a"}, "restol must be a number"),
-        ({"out": 3}, "written to a file"),
+        ({"out": 3}, "out must be a text or a path"),
     ],
 )
 def test_settings_of_a_wrong_type_are_refused_in_one_line(settings: dict[str, Any], says: str) -> None:
