@@ -7,7 +7,10 @@ from numbers import Integral, Real
 
 
 class DAEError(Exception):
-    """Base of every error that dae_sdc raises itself."""
+    """Base of every error that dae_sdc raises itself; its text is one line, whatever values it shows."""
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().split())
 
 
 class InputError(DAEError, ValueError):
@@ -48,6 +51,10 @@ def require_number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name} must be a number; got {value!r}")
     return float(value)
+
+
+class MissingPartError(InputError, AttributeError):
+    """A part was asked of a state that states of DAEs do not have."""
 
 
 class InconsistentStateError(InputError):

@@ -89,8 +89,8 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
                 f"jacobian of {type(problem).__name__} is not defined at t={t:.6g} ({error}); "
                 f"check the state there, or reduce dt"
             ) from None
-        mass = _checked(problem, pair[0])
-        stiffness = _combined(_checked(problem, pair[1]), -1.0, mass)
+        mass, sum_of_both = (_checked(problem, matrix) for matrix in pair)
+        stiffness = _combined(sum_of_both, -1.0, mass)
         if not (_finite(mass) and _finite(stiffness)):
             # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
             mass, stiffness = _differences(problem, u, du, t)
@@ -131,7 +131,11 @@ def _same_pattern(first: Any, second: Any) -> bool:
 
 def _checked(problem: ProblemDAE, matrix: Any) -> Any:
     try:
-        matrix = matrix.tocsc() if sparse.issparse(matrix) else np.asarray(matrix)
+        if sparse.issparse(matrix):
+            require_indices(matrix, f"{type(problem).__name__}.jacobian")
+            matrix = matrix.tocsc()
+        else:
+            matrix = np.asarray(matrix)
         if matrix.dtype.kind not in "biuf":
             raise TypeError(f"entries of type {matrix.dtype}")
         matrix = matrix.astype(np.float64, copy=False)
@@ -145,7 +149,36 @@ def _checked(problem: ProblemDAE, matrix: Any) -> Any:
             f"{type(problem).__name__}.jacobian must return shape ({problem.n}, {problem.n}); "
             f"got {matrix.shape}"
         )
+    # Solvers keep the kind of matrix they have begun with.
+    kept_sparse = problem.__dict__.setdefault("_jacobian_is_sparse", sparse.issparse(matrix))
+    if kept_sparse != sparse.issparse(matrix):
+        matrix = sparse.csc_matrix(matrix) if kept_sparse else matrix.toarray()
     return matrix
+
+
+def require_indices(matrix: Any, name: str) -> None:
+    """Refuse a compressed sparse matrix whose indices point outside of it, where compiled code would read.
+
+    Parameters
+    ----------
+    matrix : SciPy sparse matrix or array
+        Of any format; those that are not compressed check themselves.
+    name : str
+        Where it comes from, for the message.
+    """
+    if matrix.format not in ("csc", "csr"):
+        return
+    long, wide = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
+    pointers, indices = matrix.indptr, matrix.indices
+    bad = len(pointers) != wide + 1 or pointers[0] != 0 or bool((np.diff(pointers) < 0).any())
+    bad = bad or pointers[-1] > min(len(indices), len(matrix.data))
+    if not bad and indices.size:
+        bad = bool(indices.min() < 0 or indices.max() >= long)
+    if bad:
+        raise InputError(
+            f"{name} is a {matrix.format.upper()} matrix of shape {matrix.shape} with indices outside of it; "
+            f"check indices and indptr, matrix.check_format() tells more"
+        )
 
 
 class _Colouring(NamedTuple):
@@ -165,6 +198,8 @@ def _colouring(problem: ProblemDAE) -> _Colouring:
     if known is not None and known.given is problem.sparsity:
         return known
     n = problem.n
+    if sparse.issparse(problem.sparsity):
+        require_indices(problem.sparsity, f"{type(problem).__name__}.sparsity")
     # A copy, because its indices are put in order.
     pattern = sparse.csc_matrix(problem.sparsity, dtype=np.float64, copy=True)
     if pattern.shape != (n, n):

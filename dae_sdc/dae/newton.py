@@ -72,6 +72,10 @@ class ImplicitSystem(Protocol):
         """
         ...
 
+    def rescale(self) -> None:
+        """Measure corrections from here on by the current iterate where that is the larger one."""
+        ...
+
     def save(self) -> None:
         """Remember the current iterate."""
         ...
@@ -410,6 +414,9 @@ class ModifiedNewton:
                     return False
             if fraction == 1.0 and next_size <= self._goal:
                 return self._is_small(system)
+            if fraction * size > 1.0:
+                # From a guess much smaller than the solution, round-off alone looks like a large correction.
+                system.rescale()
         return False
 
     def verify(self, system: ImplicitSystem) -> None:
@@ -534,10 +541,8 @@ class NodeSystem:
         self._own = c if c > 0.0 else 1.0
         self.key = c
         self._step, self._node = step, node
-        split = self._split
-        self._weight = 1.0 / (1.0 + largest(plain[1][:split]))
-        if split < self.problem.n:
-            self._algebraic_weight = self._own / (1.0 + largest(plain[0][split:]))
+        self._weight = self._algebraic_weight = np.inf
+        self.rescale()
 
     @property
     def split(self) -> int:
@@ -611,6 +616,14 @@ class NodeSystem:
         algebraic = self._algebraic_weight * largest(correction[split:])
         both = differential + algebraic
         return max(differential, algebraic) if both < np.inf else both
+
+    def rescale(self) -> None:
+        """See :class:`ImplicitSystem`."""
+        split = self._split
+        self._weight = min(self._weight, 1.0 / (1.0 + largest(self._du[:split])))
+        if split < self.problem.n:
+            weight = self._own / (1.0 + largest(self._u[split:]))
+            self._algebraic_weight = min(self._algebraic_weight, weight)
 
     def save(self) -> None:
         """See :class:`ImplicitSystem`."""

@@ -6,7 +6,7 @@ Example: dae-sdc convergence simple --sweeper fully-implicit --nodes 3 --qdelta 
 from __future__ import annotations
 
 import argparse
-import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.errors import InputError
+from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone, is_root, on_root
@@ -59,6 +60,7 @@ STAGNATED = 0.9
 """An error that did not fall below this part of the one before is round-off, and ends the fit."""
 
 
+@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "qdelta"))
 def convergence(
     problems: ProblemLike | Sequence[ProblemLike],
     *,
@@ -173,9 +175,12 @@ class Study:
     parameters: dict[str, Any] = field(default_factory=lambda: {"failures": [], "complete": False})
 
     def note(self, what: str, solution: Solution) -> None:
-        """Remember why a run failed; its errors are NaN in the table."""
+        """Remember why a run failed, and warn of it; its errors are NaN in the table."""
         if not solution.success:
-            self.parameters["failures"].append(f"{what}: {solution.message}")
+            failure = f"{what}: {solution.message}"
+            self.parameters["failures"].append(failure)
+            # Behind the study and the check of its arguments stands the caller.
+            warnings.warn(failure, DAEWarning, stacklevel=4)
 
     def add(self, rows: list[tuple[Any, ...]], last: bool) -> None:
         """Take the rows of a combination as far as they are known, and save: a killed study leaves them.
@@ -210,7 +215,9 @@ class Study:
 
 def several(given: Any) -> list[Any]:
     """What was given, one thing or a sequence, as a list; a name counts as one thing."""
-    if isinstance(given, str | type) or not isinstance(given, Iterable):
+    if isinstance(given, str | type | np.generic) or not isinstance(given, Iterable):
+        return [given]
+    if isinstance(given, np.ndarray) and given.ndim == 0:
         return [given]
     return list(given)
 
@@ -323,10 +330,7 @@ def main(args: argparse.Namespace) -> int:
     print_table(result)
     if args.out:
         print(f"written to {args.out}")
-    failures = result.parameters["failures"]
-    for failure in failures:
-        print(f"dae-sdc: {failure}", file=sys.stderr)
-    return 1 if failures else 0
+    return 1 if result.parameters["failures"] else 0
 
 
 def print_table(result: Result) -> None:

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dae_sdc.arguments import checked
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
@@ -233,6 +234,7 @@ def problem_name(problem: ProblemLike) -> str:
     return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
 
 
+@checked()
 def describe(
     problem: ProblemLike,
     *,

@@ -23,6 +23,7 @@ from pySDC.implementations.controller_classes.controller_MPI import controller_M
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.control.blocks import ShareBlock
 from dae_sdc.control.events import LocateEvents, as_events
 from dae_sdc.control.hooks import (
@@ -105,6 +106,7 @@ From index 2 on they need it: Jacobi iterations pass on values that no consisten
 steps need it too."""
 
 
+@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "parallel"))
 def solve(
     problem: ProblemLike,
     *,

@@ -45,9 +45,8 @@ class CoupledStages:
         self.times = t0 + dt * self.c
         self.time, self.dt = t0, dt
         self.key = dt
-        n_diff = self.problem.n_diff
-        self._weights[:] = 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0))
-        self._weights[:, n_diff:] = dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0))
+        self._weights[:] = np.inf
+        self.rescale()
 
     def march(self, u0: MeshDAE, t0: float, dt: float) -> Vector:
         """A guess for the stage derivatives, shape (s, n), by implicit Euler from node to node.
@@ -148,6 +147,13 @@ class CoupledStages:
         """See :class:`ImplicitSystem`."""
         np.multiply(self._weights, correction.reshape(self.du.shape), out=self._scaled)
         return largest(self._scaled.ravel())
+
+    def rescale(self) -> None:
+        """See :class:`ImplicitSystem`."""
+        n_diff = self.problem.n_diff
+        differential, algebraic = self._weights[:, :n_diff], self._weights[:, n_diff:]
+        np.minimum(differential, 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0)), out=differential)
+        np.minimum(algebraic, self.dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0)), out=algebraic)
 
     def save(self) -> None:
         """See :class:`ImplicitSystem`."""

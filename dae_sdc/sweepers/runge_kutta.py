@@ -15,6 +15,7 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
     RungeKutta,
 )
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
@@ -22,7 +23,8 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.coupled import CoupledStages
-from dae_sdc.sweepers.direct import DirectMethod
+from dae_sdc.sweepers.direct import DirectMethod, require_problem
+from dae_sdc.sweepers.nodes import differing, rows_of
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
@@ -149,8 +151,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         return cls.method.embedded_order + 1
 
     def _bind(self, problem: ProblemDAE) -> None:
-        if not isinstance(problem, ProblemDAE):
-            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        require_problem(self, problem)
+        self._require_one_level()
         tableau = self.method
         self._watch = JacobianWatch(problem, self.tolerance is not None)
         if self.tolerance is not None:
@@ -164,24 +166,24 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def predict(self) -> None:
         """Begin a step: new stage arrays, and u' at its start where the tableau needs it."""
-        L = self.level
-        P = L.prob
-        if self._problem is not P:
-            self._bind(P)
-        P.start_step(L.u[0], L.time)
-        self._watch.begin(L.u[0], L.time, L.dt)
+        if self._problem is not self.level.prob:
+            self._bind(self.level.prob)
+        self._open()
         if self.tolerance is not None:
             if self.method.diagonally_implicit:
                 self._step_one_by_one()
             else:
                 self._step_together()
-            return
-        self._begin()
+            self._solved = True
+            self.level.status.residual = 0.0
 
-    def _begin(self) -> None:
-        """Stage arrays and what the stages start from."""
+    def _begin_step(self) -> None:
+        """Stage arrays and what the stages start from; coupled stages of a given accuracy bring their own."""
         L = self.level
         P = L.prob
+        self._watch.begin(L.u[0], L.time, L.dt)
+        if self.tolerance is not None and not self.method.diagonally_implicit:
+            return
         self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
         self._u[:] = L.u[0]
         L.f[0] = P.dtype_f(P.init)
@@ -189,9 +191,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             L.f[0][:] = starting_derivative(P, L.u[0], L.time, L.dt, self.method.order)
         elif L.u[0].polynomial is not None:
             L.f[0][:] = L.u[0].polynomial.derivative_at_end()
-        self._solved = False
-        L.status.unlocked = True
-        L.status.updated = True
 
     @classmethod
     def check_adaptive(cls) -> None:
@@ -288,10 +287,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         )
         self._take(stages.u, stages.du)
         L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
-        self._solved = True
-        L.status.residual = 0.0
-        L.status.unlocked = True
-        L.status.updated = True
 
     def _step_one_by_one(self) -> None:
         r"""The whole step of an embedded pair: stages and error estimate.
@@ -305,7 +300,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         c = float(L.dt * tableau.A[-1, -1])
         newton.tolerance = steps.newton_tolerance(L.u[0].view(np.ndarray), c)
         try:
-            self._begin()
             self._solve_one_by_one()
             difference = L.dt * ((tableau.b - tableau.b_embedded) @ self._du)
             made = kept_operators(newton, c)
@@ -316,10 +310,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             # What matrices met in a step too large is no guide for a smaller one.
             newton.forget()
             self.outcome = steps.unsolved(str(failure), 0, 0.0)
-        self._solved = True
-        L.status.residual = 0.0
-        L.status.unlocked = True
-        L.status.updated = True
 
     def _solve_with_own_jacobians(self, stages: Simultaneous) -> bool:
         """Solve with a Jacobian of every stage, damped: at a kink nothing less does."""
@@ -337,31 +327,34 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         L = self.level
         self._u, self._du = u, du
         if self.shows_stages:
-            L.u[1:] = [attach(row, L.prob.n_diff) for row in u]
-            L.f[1:] = [attach(row, L.prob.n_diff) for row in du]
-
-    def update_nodes(self) -> None:
-        """Solve all stages of the step.
-
-        Raises
-        ------
-        InputError
-            If a second sweep is asked for: the first one solves the step.
-        NewtonError, SingularMatrixError, EvaluationError
-            If a stage cannot be solved.
-        """
-        L = self.level
-        if self._solved:
-            raise InputError(
-                f"'{self.method.name}' solves a step in one sweep; set step_params maxiter and level_params "
-                f"nsweeps to 1, and one step at a time"
+            self._shown = L.u[1:], L.f[1:] = (
+                [attach(row, L.prob.n_diff) for row in u],
+                [attach(row, L.prob.n_diff) for row in du],
             )
+
+    def _adopt(self) -> None:
+        """Take over what others have assigned to stages of the level."""
+        if not self.shows_stages:
+            return
+        L, tableau = self.level, self.method
+        values, slopes = (differing(rows, shown) for rows, shown in zip((L.u, L.f), self._shown, strict=True))
+        if not (values or slopes):
+            return
+        self._u[:], self._du[:] = rows_of(L.u, "u", L.prob.n), rows_of(L.f, "f", L.prob.n)
+        start, first = L.u[0].view(np.ndarray), int(tableau.explicit_first_stage)
+        if not slopes:
+            change = (self._u - start) / L.dt - tableau.A[:, :first] @ self._du[:first]
+            self._du[first:] = np.linalg.solve(tableau.A[first:, first:], change[first:])
+        elif not values:
+            self._u[:] = start + L.dt * (tableau.A @ self._du)
+        self._take(self._u, self._du)
+
+    def _step(self) -> None:
+        """Solve all stages of the step."""
         if self.method.diagonally_implicit:
             self._solve_one_by_one()
         else:
             self._solve_together()
-        self._solved = True
-        L.status.updated = True
 
     def _solve_together(self) -> None:
         """All stages at once, from the last polynomial if that leads anywhere, else from small steps."""
@@ -410,15 +403,18 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F) over the stages; pySDC skips it for direct methods unless told otherwise."""
         L = self.level
+        self._solve_late()
         if stage in self.params.skip_residual_computation:
             L.status.residual = 0.0 if L.status.residual is None else L.status.residual
             return
+        self._adopt()
         times = L.time + L.dt * self.method.c
         L.status.residual = float(np.abs(L.prob.evaluate_nodes(self._u, self._du, times)).max())
         L.status.updated = False
 
-    def compute_end_point(self) -> None:
+    def _end_step(self) -> None:
         """u at the end of the step, and the embedded solution where there is one."""
+        self._adopt()
         L, tableau = self.level, self.method
         P = L.prob
         start = L.u[0].view(np.ndarray)
@@ -465,6 +461,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j a_ij U_j at the stages."""
+        self._require_one_level()
+        self._adopt()
         rows = self.level.dt * (self.method.A @ self._du)
         return [attach(row, self.level.prob.n_diff) for row in rows]
 
@@ -477,6 +475,7 @@ def _is_collocation(tableau: Tableau) -> bool:
     return not tableau.diagonally_implicit and bool(defect.max() <= TOLERANCE)
 
 
+@checked()
 def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
     """The sweeper class of a tableau, for instance one of your own.
 

@@ -22,13 +22,17 @@ from dae_sdc.sweepers.collocation import (
     qdelta_matrix,
     transient_growth,
 )
+from dae_sdc.sweepers.direct import require_problem
 from dae_sdc.sweepers.nodes import (
     OK,
     RESIDUAL_FAILED,
     SWEEP_FAILED,
     NodeCommunicator,
+    NodeList,
     SerialNodes,
     Stages,
+    differing,
+    rows_of,
 )
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.solvers import Place, PythonNodes
@@ -182,6 +186,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._unseen = False
         self.defers = self.provisional = self.together = self.coupled = False
         self._integral_tau: Vector | None = None
+        self._shown: tuple[Any, Any] = (None, None)
         self.failure: Exception | None = None
         self._ahead = self._misled = False
         self._may_run_ahead = self.nodes.size > 1
@@ -222,13 +227,17 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _bind(self, problem: ProblemDAE) -> None:
         """Look at the problem once: what is integrated, and whether this sweep can solve it."""
-        if not isinstance(problem, ProblemDAE):
-            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        require_problem(self, problem)
         name = type(self).__name__
         for option in ("restol", "e_tol"):
             given = self.level.params.get(option)
             if given is not None:
                 require_tolerance(option, given)
+        if self.level.level_index > 0 and not self.coupled:
+            raise InputError(
+                f"{name} stands on a coarse level, whose equations only TransferDAE knows how to make; set "
+                f"base_transfer_class to dae_sdc.TransferDAE"
+            )
         self._n_integrated = problem.n if self.integrates_algebraic else problem.n_diff
         if self._n_integrated < problem.n and _depends_on_algebraic_derivative(problem, self.level):
             raise InputError(
@@ -300,8 +309,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """Make these the values of the level."""
         L = self.level
         self._now, self._norms_known = stages, False
+        if type(L.u) is not NodeList:
+            L.u, L.f = NodeList(L.u), NodeList(L.f)
         L.u[1:], L.f[1:] = stages.values, stages.derivatives
-        self._rows = (L.u[1], L.f[1])
+        self._shown = L.u, L.f
+        L.u.assigned = L.f.assigned = False
 
     def _scale(self) -> None:
         """Matrices times the step size, remade when that changes."""
@@ -520,26 +532,61 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         return Place(stages, arrays, L.time, self._dt, times, coefficients, L.tau, self._guide, limits)
 
     def _adopt(self) -> None:
-        """Take over values that a convergence controller put in place of the stage arrays."""
+        """Take over values that others put at the nodes in place of the stage arrays.
+
+        Where only values of u were given, U is what integrates to them; where only values of U, the nodes
+        keep what those integrate to.
+        """
         L = self.level
         P = L.prob
+        u, f = L.u, L.f
         if self._problem is not P:
             self._bind(P)
-        elif L.u[1] is self._rows[0] and L.f[1] is self._rows[1]:
+        elif u is self._shown[0] and f is self._shown[1]:
+            if not (u.assigned or f.assigned):
+                return
+            u.assigned = f.assigned = False
+            values, derivatives = differing(u, self._now.values), differing(f, self._now.derivatives)
+            if values or derivatives:
+                self._adopt_at_nodes(not derivatives, not values)
             return
-        values, derivatives = np.array(L.u[1:]), np.array(L.f[1:])
+        at_nodes, slopes = rows_of(u, "u", P.n), rows_of(f, "f", P.n)
         self._forget_ahead()
         self._allocate()
         self._scale()
-        k = self._n_integrated
-        if not derivatives.any():
-            change = values[:, :k] - L.u[0].view(np.ndarray)[:k]
-            first = self._first_solved
-            if first:
-                start = starting_derivative(P, L.u[0], L.time, L.dt, self.coll.num_nodes, True)[:k]
-                change -= np.outer(self._dt_q[:, 0], start)
-            derivatives[first:, :k] = np.linalg.solve(self._dt_q[first:, first:], change[first:])
-        self._now.u[:], self._now.du[:] = values, derivatives
+        self._now.u[:], self._now.du[:] = at_nodes, slopes
+        if not slopes.any():
+            self._differentiate()
+
+    def _adopt_at_nodes(self, only_values: bool, only_derivatives: bool) -> None:
+        """Take over what was assigned within the step that is being swept."""
+        L, now, n = self.level, self._now, self.level.prob.n
+        at_nodes, slopes = rows_of(L.u, "u", n), rows_of(L.f, "f", n)
+        self._forget_ahead()
+        now.u[:], now.du[:] = at_nodes, slopes
+        now.du[:, self._n_integrated :] = 0.0
+        self._show(now)
+        now.integral_known = self._residuals_known = self._residuals_shared = False
+        self._scale()
+        if not slopes.any():
+            self._place_start()
+        if only_values or not slopes.any():
+            self._differentiate()
+        elif only_derivatives and not self._keeps:
+            self._finish(now)
+        self._end = (self, 0, 0)
+        L.status.updated = True
+
+    def _differentiate(self) -> None:
+        """Give the nodes the derivatives that integrate to their values."""
+        L, now, k, first = self.level, self._now, self._n_integrated, self._first_solved
+        change = now.u[:, :k] - L.u[0].view(np.ndarray)[:k]
+        if self._integral_tau is not None:
+            change -= self._integral_tau
+        if first:
+            start = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes, True)[:k]
+            change -= np.outer(self._dt_q[:, 0], start)
+        now.du[first:, :k] = np.linalg.solve(self._dt_q[first:, first:], change[first:])
 
     def update_nodes(self) -> None:
         """One sweep: solve at every owned node, exchange, integrate once, keep the values of the variant.
@@ -1072,7 +1119,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L.u[0] = u0
         if self._problem is not L.prob:
             self._bind(L.prob)
-        if L.u[1] is None or L.u[1] is not self._rows[0]:
+        if L.u is not self._shown[0] or L.u[1] is not self._now.values[0]:
             L.prob.start_step(u0, L.time)
             self._allocate()
             self._scale()
