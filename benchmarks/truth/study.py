@@ -9,12 +9,14 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm import tqdm
 
 from benchmarks.truth import solves
 from benchmarks.truth.generated import FAMILIES
@@ -144,7 +146,7 @@ def truth(
     out : str or Path, optional
         File to save the result to.
     progress : bool
-        Show a counter on standard error.
+        Show a progress bar on standard error, and what is bad when it is found.
 
     Returns
     -------
@@ -176,15 +178,14 @@ def truth(
         lines = [line for line in lines if line == only or line.startswith(f"{only}:")] or [only]
     rows: list[tuple[Any, ...]] = []
     began = perf_counter()
-    for line, found in carry_out(
-        repeat, lines, min(workers, len(lines)) if len(lines) > 1 else 0, time_limit
-    ):
-        rows.append(_row(line, found))
-        if progress:
-            bad = sum(row[5] in BAD for row in rows)
-            print(f"\r{len(rows)} of {len(lines)}, {bad} bad", end="", file=sys.stderr, flush=True)
-    if progress:
-        print(file=sys.stderr)
+    runs = carry_out(repeat, lines, min(workers, len(lines)) if len(lines) > 1 else 0, time_limit)
+    with suppress(KeyboardInterrupt), tqdm(total=len(lines), unit="run", disable=not progress) as bar:
+        for line, found in runs:
+            rows.append(_row(line, found))
+            if progress and found.outcome in BAD:
+                bar.write(f"{found.outcome:8s} {line}\n         {found.message[:200]}", file=sys.stderr)
+            bar.update()
+    runs.close()
     place = {line: i for i, line in enumerate(lines)}
     rows.sort(key=lambda row: place.get(row[0], 0))
     data = np.array(rows, dtype=COLUMNS)
@@ -338,7 +339,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             workers=args.workers,
             time_limit=args.time_limit,
             out=args.out,
-            progress=sys.stderr.isatty(),
+            progress=True,
         )
     except InputError as error:
         print(error, file=sys.stderr)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection, wait
@@ -85,7 +85,7 @@ def grouped(lines: Sequence[str]) -> deque[deque[str]]:
 
 def carry_out(
     run: Runner, lines: Sequence[str], workers: int, seconds: float
-) -> Iterator[tuple[str, Finding]]:
+) -> Generator[tuple[str, Finding], None, None]:
     """Do runs and give what came of them, in the order in which they end.
 
     Parameters

@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.truth.generated import FAMILIES, Generated
+from benchmarks.truth.generated import FAMILIES, NUMBERS, Generated
 from benchmarks.truth.random_parts import Generator, damped, decimal, rotation, signals
-from benchmarks.truth.signals import Exact, Signals
+from benchmarks.truth.signals import Exact, Signals, product
 
 
 def small(rng: Generator, rows: int, columns: int, size: float = 0.15) -> Exact:
@@ -46,6 +46,15 @@ def derivative(function: Any, v: Any) -> Any:
     return np.array(columns).T
 
 
+def differences(function: Any, v: Any) -> Any:
+    """Jacobian of a function of an array by central differences of order 6."""
+    step, columns = 5e-3, []
+    for direction in np.eye(len(v)):
+        odd = [function(v + k * step * direction) - function(v - k * step * direction) for k in (1, 2, 3)]
+        columns.append((45.0 * odd[0] - 9.0 * odd[1] + odd[2]) / (60.0 * step))
+    return np.array(columns).T
+
+
 def _index_1(seed: int) -> Generated:
     rng = np.random.default_rng([seed, 1, 3])
     p, m = int(rng.integers(1, 4)), int(rng.integers(1, 3))
@@ -68,16 +77,12 @@ def _index_1(seed: int) -> Generated:
 
 def _rows(terms: Any, solution: Signals, u: Any, t: float, first: int) -> Any:
     """The rows from ``first`` on, in which no derivatives are."""
-    from benchmarks.truth.generated import NUMBERS
-
     nothing = np.zeros(len(solution.entries))
     u = np.asarray(u)
     return (terms(u, nothing, t, NUMBERS) - terms(solution(t), nothing, t, NUMBERS))[first:]
 
 
 def _index_2(seed: int) -> Generated:
-    from benchmarks.truth.generated import NUMBERS
-
     rng = np.random.default_rng([seed, 2, 3])
     m = int(rng.integers(1, 3))
     p = m + int(rng.integers(0, 3))
@@ -116,8 +121,6 @@ def _index_3(seed: int) -> Generated:
     J, L = damped(rng, p), damped(rng, p)
     f, k, g = nonlinear(rng, p, p), nonlinear(rng, p, 2 * p), nonlinear(rng, m, p)
     G = U[:m]
-    from benchmarks.truth.signals import product
-
     K = np.asarray(product(V.T, U[:m].T) * Fraction(3, 2), dtype=object)  # g_x f_y k_z is near 3/2 I
     solution = signals(rng, 2 * p + m)
 
@@ -132,8 +135,33 @@ def _index_3(seed: int) -> Generated:
             ]
         )
 
+    slope = solution.derivative()
+
+    def bound(x: Any) -> Any:
+        return np.asarray(G, dtype=float) @ x + g(x, NUMBERS)
+
+    def motion(u: Any, t: float) -> Any:
+        """(x', y') at a point."""
+        nothing = np.zeros(u.size)
+        own = terms(u, nothing, t, NUMBERS) - terms(solution(t), slope(t), t, NUMBERS)
+        return -own[: 2 * p]
+
+    def rate(point: Any) -> Any:
+        """d/dt of the constraint at (x, y, t)."""
+        x, t = point[:p], float(point[-1])
+        u = np.concatenate([point[:-1], np.zeros(m)])
+        return derivative(bound, x) @ motion(u, t)[:p] - derivative(bound, solution(t)[:p]) @ slope(t)[:p]
+
+    def constraints(u: Any, t: float) -> Any:
+        u = np.asarray(u)
+        point = np.append(u[: 2 * p], t)
+        hidden = differences(rate, point) @ np.append(motion(u, t), 1.0)
+        return np.concatenate([bound(u[:p]) - bound(solution(t)[:p]), rate(point), hidden])
+
     indices = (1,) * p + (2,) * p + (3,) * m
-    return Generated("hessenberg-3", seed, terms, solution, 2 * p, 3, indices, 2 * (p - m))
+    return Generated(
+        "hessenberg-3", seed, terms, solution, 2 * p, 3, indices, 2 * (p - m), constraints=constraints
+    )
 
 
 FAMILIES.add("hessenberg-1", _index_1)
