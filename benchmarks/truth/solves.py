@@ -27,7 +27,7 @@ STEPS_OF_TAU = 8.0
 NONLINEAR_TOLERANCE = 1e-10
 """Of Newton iterations and sweeps in runs with fixed steps: the default of the package."""
 
-PATIENCE = 8.0
+PATIENCE = 30.0
 """Time limit of runs to a tolerance, in seconds; all others have that of the process."""
 
 TOLERANCES = tuple(10.0**-k for k in range(3, 11))

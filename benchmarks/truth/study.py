@@ -50,8 +50,8 @@ GROUPS = (
 )
 """Classes of methods by how their names begin; what is left is on manifolds."""
 
-TIME_LIMIT = 30.0
-"""Seconds that one run may take."""
+TIME_LIMIT = 15.0
+"""Seconds that one run may take on a processor."""
 
 WORKERS = 2
 

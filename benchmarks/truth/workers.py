@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import multiprocessing
 import os
+import signal
 from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
@@ -17,8 +19,8 @@ from benchmarks.truth.outcomes import CRASHED, FAILED, Finding
 GRACE = 2.0
 """Seconds that a process gets to end."""
 
-STARTING = 120.0
-"""Seconds that a new process gets to import the package, besides."""
+SLOWER = 20.0
+"""How much longer than its time on a processor a run may take on a busy machine."""
 
 Runner = Callable[[str], Finding]
 
@@ -30,13 +32,26 @@ def timed(run: Runner, line: str) -> Finding:
     return replace(found, seconds=perf_counter() - began)
 
 
-def _serve(pipe: Connection, run: Runner) -> None:
+def allow(seconds: float) -> None:
+    """Let this process end itself when it has worked for some seconds more, where the system can do that."""
+    with suppress(ImportError):
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF)
+        most = resource.getrlimit(resource.RLIMIT_CPU)[1]
+        until = math.ceil(used.ru_utime + used.ru_stime + seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (until, most))
+
+
+def _serve(pipe: Connection, run: Runner, seconds: float) -> None:
     """Answer lines with findings until there are no more."""
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
         os.environ[f"{name}_NUM_THREADS"] = "1"
     with suppress(EOFError, OSError, KeyboardInterrupt):
         while True:
-            pipe.send(timed(run, pipe.recv()))
+            line = pipe.recv()
+            allow(seconds)
+            pipe.send(timed(run, line))
 
 
 @dataclass
@@ -48,19 +63,19 @@ class _Worker:
     group: deque[str] = field(default_factory=deque)
 
     @classmethod
-    def started(cls, run: Runner) -> _Worker:
+    def started(cls, run: Runner, seconds: float) -> _Worker:
         context = multiprocessing.get_context("spawn")
         here, there = context.Pipe()
-        process = context.Process(target=_serve, args=(there, run), daemon=True)
+        process = context.Process(target=_serve, args=(there, run, seconds), daemon=True)
         process.start()
         there.close()
         return cls(process, here)
 
-    def give(self, seconds: float, fresh: bool) -> None:
+    def give(self, seconds: float) -> None:
         """Send the next line of the group."""
         self.line = self.group.popleft()
         self.pipe.send(self.line)
-        self.deadline = monotonic() + seconds + (STARTING if fresh else 0.0)
+        self.deadline = monotonic() + SLOWER * seconds
 
     def end(self) -> None:
         """End the process."""
@@ -97,7 +112,7 @@ def carry_out(
     workers : int
         Number of processes; with 0 this one does all, and nothing limits their time.
     seconds : float
-        Time limit of a run.
+        Time limit of a run, on the processor.
     """
     if workers < 1:
         yield from ((line, timed(run, line)) for line in lines)
@@ -108,10 +123,9 @@ def carry_out(
     try:
         while waiting or busy:
             while waiting and len(busy) < workers:
-                fresh = not idle
-                worker = idle.pop() if idle else _Worker.started(run)
+                worker = idle.pop() if idle else _Worker.started(run, seconds)
                 worker.group = waiting.popleft()
-                worker.give(seconds, fresh)
+                worker.give(seconds)
                 busy.append(worker)
             timeout = max(0.0, min(worker.deadline for worker in busy) - monotonic())
             ready = wait([worker.pipe for worker in busy], timeout)
@@ -124,16 +138,19 @@ def carry_out(
                     except (EOFError, OSError):
                         worker.process.join(GRACE)
                         code = worker.process.exitcode
-                        found = Finding(CRASHED, f"the process ended with code {code}", solves=1)
-                        worker = _renewed(worker, busy, run)
+                        if code == -getattr(signal, "SIGXCPU", 0):
+                            found = Finding(FAILED, "time limit", seconds=seconds, solves=1)
+                        else:
+                            found = Finding(CRASHED, f"the process ended with code {code}", solves=1)
+                        worker = _renewed(worker, busy, run, seconds)
                     yield line, found
                 elif monotonic() > worker.deadline:
                     yield line, Finding(FAILED, "time limit", seconds=seconds, solves=1)
-                    worker = _renewed(worker, busy, run)
+                    worker = _renewed(worker, busy, run, seconds)
                 else:
                     continue
                 if worker.group:
-                    worker.give(seconds, not worker.process.is_alive() or worker.line is None)
+                    worker.give(seconds)
                 else:
                     busy.remove(worker)
                     idle.append(worker)
@@ -142,10 +159,10 @@ def carry_out(
             worker.end()
 
 
-def _renewed(worker: _Worker, busy: list[_Worker], run: Runner) -> _Worker:
+def _renewed(worker: _Worker, busy: list[_Worker], run: Runner, seconds: float) -> _Worker:
     """A new process in the place of one that is of no more use."""
     worker.end()
-    other = _Worker.started(run)
+    other = _Worker.started(run, seconds)
     other.group = worker.group
     busy[busy.index(worker)] = other
     return other
