@@ -1,1 +1,1 @@
-"""Measurements against peers, against ourselves and against exact solutions: ``python -m benchmarks NAME``."""
+"""Measurements: against peers, ourselves and exact solutions; ``python -m benchmarks NAME``."""

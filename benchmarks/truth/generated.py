@@ -65,10 +65,12 @@ class Generated:
     constraints : callable, optional
         c(u, t), all constraints and hidden constraints of u at time t, shape (n - dof,).
     orders : str
-        What theory says of fixed steps: "table" (orders of the records hold), "one" (order 1 at index 1, nothing
-        above) or "none".
-    exact_rank : bool
-        Whether the equations as symbols have their index everywhere, not on the constraints alone.
+        What theory says of fixed steps: "table" (the orders of the records hold) or "one" (order 1 at index 1,
+        nothing above).
+    interval : tuple of float
+        Start and end.
+    problem_class : callable, optional
+        problem_class(generated, declared) makes a problem of another type of the same unknowns.
     """
 
     family: str

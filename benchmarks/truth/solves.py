@@ -80,7 +80,7 @@ def _reduce(given: Generated) -> Attempt:
     return Attempt(model_of(given), {"reduce": True})
 
 
-@WAYS.register("initial")
+@WAYS.register("started")
 def _initial(given: Generated) -> Attempt:
     model = model_of(given)
     start = ds.initial(model)
@@ -132,7 +132,7 @@ MODEL_WAYS = (
     "model",
     "simplify",
     "reduce",
-    "initial",
+    "started",
     "repair",
     "stages",
     "ode",
@@ -222,7 +222,7 @@ def judge(given: Generated, solution: Any, rtol: float) -> Finding:
 def orders_of(given: Generated, method: str) -> tuple[float, ...]:
     """Order that theory gives an unknown of index 1, 2, ... of the DAE; NaN where it gives none."""
     cls: Any = SWEEPERS[method]
-    if given.orders == "none" or (given.orders == "one" and given.index > 1):
+    if given.orders == "one" and given.index > 1:
         return (float("nan"),) * max(given.index, 1)
     if issubclass(cls, DirectMethod):
         known = tuple(cls.method.orders.get(given.index, ()))
@@ -279,7 +279,7 @@ def _fixed(given: Generated, way: str, options: dict[str, Any]) -> Finding:
         return Finding(DONE, said, float(ratio[worst]), steps, 2)
     said = (
         f"{given.names[int(places[worst])]} of index {index[worst]}, order {p[worst]:g} expected: errors "
-        f"{errors[0][worst]:.2g} and {errors[1][worst]:.2g} with h = tau / {given.tau / h / 2:.1f} and half of it"
+        f"{errors[0][worst]:.2g} and {errors[1][worst]:.2g} with h = tau / {given.tau / h / 2:.1f}, h / 2"
     )
     return Finding(WRONG, said, float(ratio[worst]), steps, 2)
 

@@ -120,6 +120,7 @@ def truth(
     families: Sequence[str] | None = None,
     kinds: Sequence[str] | None = None,
     only: str | None = None,
+    chosen: Sequence[str] | None = None,
     workers: int = WORKERS,
     time_limit: float = TIME_LIMIT,
     out: str | Path | None = None,
@@ -139,6 +140,8 @@ def truth(
         Of these alone.
     only : str, optional
         The run with this line, or the planned ones whose lines begin so.
+    chosen : sequence of str, optional
+        The runs with these lines.
     workers : int
         Number of processes; 0 for this one.
     time_limit : float
@@ -167,13 +170,16 @@ def truth(
     for name in kinds or ():
         if name not in every:
             raise InputError(f"unknown kind of run '{name}'; there are {', '.join(every)}")
-    if only is not None and only.count(":") >= 2 and families is None:
+    if only is not None and families is None and only.count(":") >= 2:
         head = only.split(":")
         families = [head[0]] if head[0] in FAMILIES else None
         if head[1].isdigit():
             seed, seeds = int(head[1]), 1
     count = seeds if seeds is not None else 1 if quick else 2
-    lines = planned(families or known, range(seed, seed + count), kinds or every, quick)
+    if chosen is None:
+        lines = planned(families or known, range(seed, seed + count), kinds or every, quick)
+    else:
+        lines = list(chosen)
     if only is not None:
         lines = [line for line in lines if line == only or line.startswith(f"{only}:")] or [only]
     rows: list[tuple[Any, ...]] = []
@@ -314,6 +320,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--time-limit", type=float, default=TIME_LIMIT, help=f"seconds of a run ({TIME_LIMIT:g})"
     )
     parser.add_argument("--out", type=Path, help=".npy file, with a .json beside it")
+    parser.add_argument("--lines", type=Path, metavar="FILE", help="the runs whose lines are in a file")
     parser.add_argument("--list", action="store_true", help="print the lines of the runs, and run nothing")
     args = parser.parse_args(arguments)
     families = args.family.split(",") if args.family else None
@@ -336,6 +343,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             families=families,
             kinds=kinds,
             only=args.only,
+            chosen=args.lines.read_text(encoding="utf-8").split() if args.lines else None,
             workers=args.workers,
             time_limit=args.time_limit,
             out=args.out,

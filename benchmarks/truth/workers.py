@@ -86,7 +86,7 @@ class _Worker:
 
 
 def grouped(lines: Sequence[str]) -> deque[deque[str]]:
-    """Lines that follow one another and are about one DAE, in which a process can use what it has compiled."""
+    """Lines that follow one another and are about one DAE, of which a process can keep what it compiled."""
     groups: deque[deque[str]] = deque()
     key = None
     for line in lines:

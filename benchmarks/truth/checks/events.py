@@ -1,11 +1,11 @@
 """Events: zeros of functions along solutions that are known, against the times that runs find.
 
-Functions are u_j(t) - a for unknowns of index 1, whose zeros on the exact solution are found by bisection between
-its extrema, and functions of time. A time is right within 100 rtol (1 + |u|) / |g'|: what the tolerance allows of
-u moves the zero by that much. What is counted: all zeros and no others, the direction, an end at a terminal event
-or at that of a given number, none at the start where the run begins at a zero, pairs of zeros around an extremum
-that lie in one step, and several functions with zeros in one step. A function that touches zero may have an event
-there or none, and nothing else.
+Functions are u_j(t) - a for unknowns of index 1, whose zeros on the exact solution are found by bisection
+between its extrema, and functions of time. A time is right within 100 rtol (1 + |u|) / |g'|: what the
+tolerance allows of u moves the zero by that much. What is counted: all zeros and no others, the direction, an
+end at a terminal event or at that of a given number, none at the start where the run begins at a zero, pairs
+of zeros around an extremum that lie in one step, and several functions with zeros in one step. A function
+that touches zero may have an event there or none, and nothing else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 import dae_sdc as ds
-from benchmarks.truth.generated import Generated, Vector
+from benchmarks.truth.generated import Vector
 from benchmarks.truth.kinds import KINDS, Kind
 from benchmarks.truth.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.truth.solves import DEFAULT, MARGIN, PATIENCE, generate
@@ -57,7 +57,7 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
     if method != DEFAULT:
         options["sweeper"] = method
     levels = [low + float(rng.uniform(0.15, 0.85)) * (high - low)]
-    inner = np.flatnonzero((np.diff(path)[1:] * np.diff(path)[:-1] < 0.0)) + 1
+    inner = np.flatnonzero(np.diff(path)[1:] * np.diff(path)[:-1] < 0.0) + 1
     if variant in ("pair", "tangent"):
         if not inner.size:
             return Finding(DONE, "no extremum")

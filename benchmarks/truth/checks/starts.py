@@ -1,8 +1,8 @@
-"""Consistent initial values: fixed values kept, hidden constraints met, the branch kept, the impossible refused.
+"""Consistent starts: fixed values kept, hidden constraints met, the branch kept, the impossible refused.
 
 Families know all constraints c(u, t) = 0, hidden ones too. Whether a fixed value can be had is known from the
-rank of dc/du: it can where the other columns alone have full row rank, and it cannot, near the solution, where
-the unknown is bound by constraints alone.
+rank of dc/du: it can where the other columns alone have full row rank, and it cannot, near the solution,
+where the unknown is bound by constraints alone.
 """
 
 from __future__ import annotations

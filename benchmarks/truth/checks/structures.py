@@ -1,9 +1,10 @@
 """Index, degrees of freedom and dependent equations of models, against what they were made with.
 
-``ds.structure`` tells a differentiation index and degrees of freedom; ``ds.repair`` gives a model whose structure
-is regular and which has the same degrees of freedom. Models come from the families as they are, and in a
-disguise: rows of F are replaced by F_i + c(u) F_j, which changes no solution, but is another matrix of
-derivatives everywhere but on the solutions. In "dependent" models one equation is a combination of the others.
+``ds.structure`` tells a differentiation index and degrees of freedom; ``ds.repair`` gives a model whose
+structure is regular and which has the same degrees of freedom. Models come from the families as they are, and
+in a disguise: rows of F are replaced by F_i + c(u) F_j, which changes no solution, but is another matrix of
+derivatives everywhere but on the solutions. In "dependent" models one equation is a combination of the
+others.
 
 A number is wrong where it differs from the truth and no warning says that it cannot be trusted.
 """
@@ -39,7 +40,9 @@ def disguised(given: Generated, salt: int) -> Generated:
     changes = []
     for _ in range(int(rng.integers(1, 3))):
         i, j = rng.choice(n, 2, replace=False)
-        changes.append((int(i), int(j), int(rng.integers(n)), int(rng.integers(3)), decimal(rng, 0.3, 1.0, 1)))
+        changes.append(
+            (int(i), int(j), int(rng.integers(n)), int(rng.integers(3)), decimal(rng, 0.3, 1.0, 1))
+        )
     factors = [np.array([change[4]], dtype=object) for change in changes]
 
     def mix(rows: Any, u: Any, t: Any, functions: Any) -> Any:
@@ -114,7 +117,9 @@ def _dependent(given: Generated) -> Finding:
         return Finding(DONE, f"told: {error}")
     if found.warnings and found.differentiation_index is None:
         return Finding(DONE)
-    text = f"an equation follows from two others; told: index {found.differentiation_index}, {found.true_dof} free"
+    text = (
+        f"an equation follows from others; told: index {found.differentiation_index}, {found.true_dof} free"
+    )
     return Finding(REFUSED if found.warnings else WRONG, f"{text}; warnings: {found.warnings[:1]}")
 
 

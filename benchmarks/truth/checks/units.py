@@ -1,11 +1,11 @@
 """The same DAE in other units: it takes the same steps, and has the same relative errors.
 
-Unknowns are multiplied by 1e-9 to 1e9, all by one number or each by its own, and time by 1e-6 to 1e6. The run is
-compared with that of the DAE as it was generated, with the same tolerance and nothing else given: the number of
-steps within 15 %, relative errors (largest error of each unknown in units of its largest value) within a factor of
-3, where they are not both below a thousandth of the tolerance. Each run is held against its contract besides, which
-makes it WRONG where it is. The catalogue takes part without its ``nominal`` values (family ``catalogue``, the
-seed counts units).
+Unknowns are multiplied by 1e-9 to 1e9, all by one number or each by its own, and time by 1e-6 to 1e6. The run
+is compared with that of the DAE as it was generated, with the same tolerance and nothing else given: the
+number of steps within 15 %, relative errors (largest error of each unknown in units of its largest value)
+within a factor of 3, where they are not both below a thousandth of the tolerance. Each run is held against
+its contract besides, which makes it WRONG where it is. The catalogue takes part without its ``nominal``
+values (family ``catalogue``, the seed counts units).
 """
 
 from __future__ import annotations
@@ -36,7 +36,15 @@ VARIANTS = ("one", "each", "time", "all")
 
 CATALOGUE = "catalogue"
 
-SLOW = ("two-bit-adder", "water-tube", "slider-crank", "wheelset", "ring-modulator", "navier-stokes", "nand-gate")
+SLOW = (
+    "two-bit-adder",
+    "water-tube",
+    "slider-crank",
+    "wheelset",
+    "ring-modulator",
+    "navier-stokes",
+    "nand-gate",
+)
 """Problems of the catalogue that take too long without compiled code."""
 
 PER_SEED = 2
@@ -119,7 +127,9 @@ def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str =
     if family == CATALOGUE:
         return _of_catalogue(variant, seed, rtol)
     given = generate(family, seed)
-    units = units_of(given.n, variant, np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()]))
+    units = units_of(
+        given.n, variant, np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
+    )
     start = given.solution(given.interval[0])
     base = _base(family, seed, method, rtol)
     other = _solved(given.problem(True, units), start * units.unknowns, method, rtol)

@@ -1,7 +1,7 @@
 """Nonlinear DAEs in Hessenberg form of index 1 to 3 with manufactured solutions.
 
-Index 1: y' = f(y, z), 0 = g(y, z). Index 2: y' = f(y, z), 0 = g(y). Index 3: x' = f(x, y), y' = k(x, y, z),
-0 = g(x). f, k and g are random linear maps with bounded nonlinear terms small enough that solutions do not grow
+Index 1: y' = f(y, z), 0 = g(y, z). Index 2: y' = f(y, z), 0 = g(y). Index 3: x' = f(x, y), y' = k(x, y, z), 0
+= g(x). f, k and g are random linear maps with bounded nonlinear terms small enough that solutions do not grow
 and g_z, g_y f_z, g_x f_y k_z stay far from singular.
 """
 

@@ -1,8 +1,8 @@
 """Linear DAEs E u' + A u = f with constant matrices: scrambled Weierstrass forms of index 1 to 4.
 
-With regular P and Q, E = P diag(I, N) Q and A = P diag(-J, I) Q. w = Q u has the parts w_J with w_J' = J w_J + g
-and, in each block of the nilpotent matrix N, a chain w_1 = h_1 - w_2', w_2 = h_2 - w_3', ..., w_k = h_k, in which
-w_i has index k - i + 1: all of w_N is bound by constraints and hidden constraints.
+With regular P and Q, E = P diag(I, N) Q and A = P diag(-J, I) Q. w = Q u has the parts w_J with w_J' = J w_J
++ g and, in each block of the nilpotent matrix N, a chain w_1 = h_1 - w_2', w_2 = h_2 - w_3', ..., w_k = h_k,
+in which w_i has index k - i + 1: all of w_N is bound by constraints and hidden constraints.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from benchmarks.truth.signals import Exact, Signals, product
 
 
 def weierstrass(rng: Generator, index: int) -> tuple[Exact, Exact, tuple[int, ...], int]:
-    """E and A in Weierstrass form, the index of each w, and how many of these have a differential equation."""
+    """E and A in Weierstrass form, the index of each w, and the number of differential equations."""
     free = int(rng.integers(0, 3)) if index > 1 else int(rng.integers(1, 4))
     chains = [index] + ([int(rng.integers(1, index + 1))] if rng.random() < 0.5 else [])
     n = free + sum(chains)

@@ -1,6 +1,7 @@
 """Equations in the six quasilinear types, for the methods that keep to the manifold of their constraints.
 
-Their parts A, B, h and g are read off the residuals of other families, which are linear in u' and multipliers.
+Their parts A, B, h and g are read off the residuals of other families, which are linear in u' and
+multipliers.
 """
 
 from __future__ import annotations
@@ -177,7 +178,7 @@ def _daen1(seed: int) -> Generated:
 
 @FAMILIES.register("quasi-eulag")
 def _eulag(seed: int) -> Generated:
-    """A particle on a sphere (q, q) = 1 that moves on a great circle, under a force that depends on q alone."""
+    """A particle on the sphere that moves on a great circle, under a force that depends on q alone."""
     rng = np.random.default_rng([seed, 3, 8])
     p = int(rng.integers(2, 4))
     U, mass = rotation(rng, p), identity(p)
