@@ -311,21 +311,25 @@ def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
             adaptive = [method for method in methods if takes_tolerance(method)]
             if quick:
                 yield from (f"{head}:declared:{DEFAULT}:{size}" for size in some(2))
-                yield f"{head}:undeclared:{DEFAULT}:{some(1)[0]}"
+                if given.problem_class is None:
+                    yield f"{head}:undeclared:{DEFAULT}:{some(1)[0]}"
                 for method in rng.choice(adaptive[1:], 2, replace=False):
                     yield f"{head}:declared:{method}:{some(1)[0]}"
                 for method in rng.choice(methods[1:], 3, replace=False):
                     yield f"{head}:declared:{method}:fixed"
-                for way in rng.choice(MODEL_WAYS, 1):
-                    yield f"{head}:{way}:{DEFAULT}:{some(1)[0]}"
+                if given.problem_class is None:
+                    yield f"{head}:{rng.choice(MODEL_WAYS)}:{DEFAULT}:{some(1)[0]}"
                 continue
             yield from (f"{head}:declared:{DEFAULT}:rtol={rtol:g}" for rtol in TOLERANCES)
-            yield from (f"{head}:undeclared:{DEFAULT}:{size}" for size in some(4))
+            own = given.problem_class is not None  # such a class always knows its index
+            if not own:
+                yield from (f"{head}:undeclared:{DEFAULT}:{size}" for size in some(4))
             for method in adaptive[1:]:
                 yield from (f"{head}:declared:{method}:{size}" for size in some(2))
-                yield f"{head}:undeclared:{method}:{some(1)[0]}"
+                if not own:
+                    yield f"{head}:undeclared:{method}:{some(1)[0]}"
             yield from (f"{head}:declared:{method}:fixed" for method in methods[1:])
             yield from (f"{head}:between:{DEFAULT}:{size}" for size in some(2))
-            if given.problem_class is None:
+            if not own:
                 for way in MODEL_WAYS:
                     yield from (f"{head}:{way}:{DEFAULT}:{size}" for size in some(2))

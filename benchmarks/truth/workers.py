@@ -22,6 +22,11 @@ GRACE = 2.0
 SLOWER = 20.0
 """How much longer than its time on a processor a run may take on a busy machine."""
 
+STARTING = 600.0
+"""Seconds that a new process gets to import what it needs."""
+
+READY = "ready"
+
 Runner = Callable[[str], Finding]
 
 
@@ -48,6 +53,7 @@ def _serve(pipe: Connection, run: Runner, seconds: float) -> None:
     for name in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
         os.environ[f"{name}_NUM_THREADS"] = "1"
     with suppress(EOFError, OSError, KeyboardInterrupt):
+        pipe.send(READY)
         while True:
             line = pipe.recv()
             allow(seconds)
@@ -60,6 +66,7 @@ class _Worker:
     pipe: Connection
     line: str | None = None
     deadline: float = 0.0
+    fresh: bool = True
     group: deque[str] = field(default_factory=deque)
 
     @classmethod
@@ -75,7 +82,7 @@ class _Worker:
         """Send the next line of the group."""
         self.line = self.group.popleft()
         self.pipe.send(self.line)
-        self.deadline = monotonic() + SLOWER * seconds
+        self.deadline = monotonic() + (STARTING if self.fresh else SLOWER * seconds)
 
     def end(self) -> None:
         """End the process."""
@@ -143,6 +150,10 @@ def carry_out(
                         else:
                             found = Finding(CRASHED, f"the process ended with code {code}", solves=1)
                         worker = _renewed(worker, busy, run, seconds)
+                    if found == READY:
+                        worker.fresh = False
+                        worker.deadline = monotonic() + SLOWER * seconds
+                        continue
                     yield line, found
                 elif monotonic() > worker.deadline:
                     yield line, Finding(FAILED, "time limit", seconds=seconds, solves=1)
