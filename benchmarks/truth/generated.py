@@ -65,8 +65,8 @@ class Generated:
     constraints : callable, optional
         c(u, t), all constraints and hidden constraints of u at time t, shape (n - dof,).
     orders : str
-        What theory says of fixed steps: "table" (the orders of the records hold) or "one" (order 1 at index 1,
-        nothing above).
+        What theory says of fixed steps: "table" (the orders of the records hold) or "one" (order 1 at
+        index 1, nothing above).
     interval : tuple of float
         Start and end.
     problem_class : callable, optional

@@ -39,7 +39,7 @@ class Finding:
     solves : int
         Integrations that the run consists of.
     seconds : float
-        Time it took.
+        Time that it took on the processor.
     warned : str
         Warnings that are none of dae_sdc.
     """

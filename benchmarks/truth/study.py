@@ -239,7 +239,8 @@ def report(result: Result, refused: bool = False) -> str:
     totals = Counter(str(row["kind"]) for row in data)
     integrations = int(data["solves"].sum())
     lines = [
-        f"{len(data)} runs with {integrations} integrations in {about['elapsed']:.0f} s: "
+        f"{len(data)} runs with {integrations} integrations in {about['elapsed']:.0f} s, "
+        f"{data['seconds'].sum():.0f} s on processors: "
         + ", ".join(f"{number} {name}" for name, number in totals.items())
     ]
     solved = data[data["kind"] == "solve"]
