@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+import dae_sdc
 from benchmarks.truth import solves
 from benchmarks.truth.generated import FAMILIES
 from benchmarks.truth.kinds import KINDS
@@ -205,6 +206,7 @@ def truth(
         "workers": workers,
         "time_limit": time_limit,
         "elapsed": perf_counter() - began,
+        "package": str(Path(dae_sdc.__file__).parent),
         "complete": len(rows) == len(lines),
     }
     result = Result("bench", data, {"seconds": "s"}, about, command_line())
@@ -240,7 +242,7 @@ def report(result: Result, refused: bool = False) -> str:
     integrations = int(data["solves"].sum())
     lines = [
         f"{len(data)} runs with {integrations} integrations in {about['elapsed']:.0f} s, "
-        f"{data['seconds'].sum():.0f} s on processors: "
+        f"{data['seconds'].sum():.0f} s on processors, with {about['package']}: "
         + ", ".join(f"{number} {name}" for name, number in totals.items())
     ]
     solved = data[data["kind"] == "solve"]
