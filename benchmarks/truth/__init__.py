@@ -19,7 +19,9 @@ Runs to a tolerance
 With h the smallest regular accepted step (the first one and the last, which the end cuts short, do not
 count) and tau the time scale of the solution, an unknown of index k is right where at all times given
 
-.. math:: |u_h(t) - u(t)| \le 100\, r\, (1 + |u(t)|) \max(1, \tau / h)^{k - 1}, \qquad r = \mathrm{rtol}.
+.. math:: |u_h(t) - u(t)| \le 100\, r\, (1 + |u(t)|) \max(1, \tau / h)^{k - 1}, \qquad r = \mathrm{rtol},
+
+and not more than 1 + abs(u) in any case.
 
 Runs with fixed steps
 ---------------------

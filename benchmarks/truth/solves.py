@@ -203,7 +203,8 @@ def judge(given: Generated, solution: Any, rtol: float) -> Finding:
     ends = solution.t if solution.dense is None else np.append(solution.dense.t0, solution.dense.ends)
     h = smallest_step(ends, start, end)
     amplified = max(1.0, given.tau / h) ** (np.array(given.variable_index)[places] - 1)
-    ratio = np.abs(values - exact) / (MARGIN * rtol * (1.0 + np.abs(exact)) * amplified)
+    # An answer that is off by the whole of it is wrong, however short the steps are.
+    ratio = np.abs(values - exact) / (np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact)))
     ratio = np.where(np.isfinite(ratio), ratio, np.inf)
     worst = float(ratio.max(initial=0.0))
     if worst <= 1.0:
