@@ -22,6 +22,7 @@ from pySDC.implementations.controller_classes.controller_MPI import controller_M
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
 
+from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
 from dae_sdc.control.events import LocateEvents, as_events
 from dae_sdc.control.hooks import (
@@ -500,6 +501,8 @@ class _Run:
             own_hooks.append(MarkProvisionalStarts)
         else:
             own_hooks[:0] = self.watching()
+            if setup.problem.index not in (0, 1) and not isinstance(description["sweeper_class"], list):
+                own_hooks.append(WatchAmplification)
         params = {**CONTROLLER, **controller_params, "hook_class": own_hooks}
         with _logging_kept():
             with warnings.catch_warnings():

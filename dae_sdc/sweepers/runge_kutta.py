@@ -203,6 +203,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             lines.insert(1, f"embedded weights of order {cls.method.embedded_order}")
         return lines
 
+    @property
+    def step_coefficients(self) -> tuple[Any, Any] | None:
+        """A and c of a method that ends in its last stage, of shapes (s, s) and (s,); None for others."""
+        return (self.method.A, self.method.c) if self.method.stiffly_accurate else None
+
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
     def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:

@@ -827,6 +827,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         norms = self._norms_of_nodes[self._owned].tolist()
         return norms
 
+    @property
+    def step_coefficients(self) -> tuple[Vector, Vector] | None:
+        """A and c of the collocation method, of shapes (M, M) and (M,), where it ends in its last node."""
+        known = self.coll.right_is_node and not self.params.do_coll_update
+        return (self.coll.Qmat[1:, 1:], self.coll.nodes) if known else None
+
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
     def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
