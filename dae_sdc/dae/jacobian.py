@@ -18,6 +18,9 @@ from dae_sdc.errors import EvaluationError, InputError
 
 ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
 
+NOISE_LIMIT = 6.0
+"""Change of F, in standard deviations of its noise, below which a difference is taken to be zero."""
+
 
 @dataclass(frozen=True)
 class Linearization:
@@ -176,7 +179,7 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
     halves = []
     for varied, fixed, first in ((du, u, False), (u, du, True)):
         values = varied.view(np.ndarray)
-        steps = ROOT_EPS * np.maximum(1.0, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)
+        steps = float(np.sqrt(problem.round_off)) * np.maximum(1.0, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)
         # The step that is really taken, after rounding, is what the difference must be divided by.
         steps = (values + steps) - values
         point = values.copy()
@@ -187,6 +190,8 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
             shifted = problem.evaluate(state, fixed, t) if first else problem.evaluate(fixed, state, t)
             point[group] = values[group]
             np.subtract(shifted, base, out=changes[k])
+        if problem.noise is not None:
+            changes[np.abs(changes) <= NOISE_LIMIT * problem.noise.absolute] = 0.0
         halves.append(
             np.ascontiguousarray((changes / steps[:, None]).T)
             if colouring is None

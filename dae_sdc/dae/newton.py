@@ -19,6 +19,9 @@ from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 FORCING = 1e-2
 """Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it."""
 
+NOISE_SHARE = 10.0
+"""Correction, in units of the relative noise of F, that no iteration gets below for certain."""
+
 MOST_PRODUCTS = 30
 """Products with the matrix after which GMRES gives up."""
 
@@ -143,7 +146,9 @@ class ModifiedNewton:
 
     @property
     def _goal(self) -> float:
-        return self.problem.newton_tol if self.tolerance is None else self.tolerance
+        wanted = self.problem.newton_tol if self.tolerance is None else self.tolerance
+        noise = self.problem.noise
+        return wanted if noise is None else max(wanted, NOISE_SHARE * noise.relative)
 
     @property
     def last_linearization(self) -> Any:

@@ -23,6 +23,7 @@ from dae_sdc.dae.kernels import (
     machine,
 )
 from dae_sdc.dae.linear import SOLVERS
+from dae_sdc.dae.noise import EPS, Noise
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import Registry, unknown
@@ -102,6 +103,9 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         Start and end time used where the user gives none, in ``time_unit``.
     dt : float
         Step size used where the user gives none.
+    noise : Noise or None
+        What F has of noise besides round-off, None for nothing that is known; runs to a tolerance measure it
+        at their start, see :func:`dae_sdc.dae.noise.measured_noise`.
     work_counters : dict of str to WorkCounter
         Residual evaluations (``rhs``), Newton iterations (``newton``), Jacobian evaluations (``jacobian``),
         factorisations (``factorization``) and solves (``solve``). They are counted by the solvers;
@@ -124,6 +128,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     nominal: npt.ArrayLike = 1.0
     switch_names: tuple[str, ...] = ()
     sparsity: Any = None
+    noise: Noise | None = None
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
 
@@ -291,6 +296,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             way there, or ends with an error that gives the time. Any other exception ends the run as it is.
         """
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
+
+    @property
+    def round_off(self) -> float:
+        """Relative round-off of F, or its noise where that is known to be more."""
+        return EPS if self.noise is None else max(EPS, self.noise.relative)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The numbers p that the kernels of this problem take, shape (any,).

@@ -224,7 +224,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._weights = tolerance.weights_of(problem, factor)
         # At index 3 what steps leave of the constraints looks like kinks to those after them.
         self._slack = max(1.0, factor) if index < 3 else 1.0
-        stages.share = newton_share(tolerance.rtol, factor, index)
+        stages.share = newton_share(tolerance.rtol, factor, index, problem.round_off)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``."""
