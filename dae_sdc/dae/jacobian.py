@@ -18,7 +18,7 @@ from dae_sdc.errors import EvaluationError, InputError
 
 ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
 
-NOISE_LIMIT = 6.0
+NOISE_LIMIT = 10.0
 """Change of F, in standard deviations of its noise, below which a difference is taken to be zero."""
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from dae_sdc.dae.iteration import HERE, NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
-from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
+from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, linearize
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -332,7 +332,10 @@ class ModifiedNewton:
         """Whether the residual at the iterate is nothing but round-off."""
         system = self._system
         scale = system.magnitude(self._matrix.linearization)
-        return bool((np.abs(system.residual()) <= ROUND_OFF * scale).all())
+        allowed = ROUND_OFF * scale
+        if self.problem.noise is not None:
+            allowed = allowed + NOISE_LIMIT * np.resize(self.problem.noise.absolute, len(scale))
+        return bool((np.abs(system.residual()) <= allowed).all())
 
     def restore(self) -> None:
         """Return to the iterate at which the solve began."""
