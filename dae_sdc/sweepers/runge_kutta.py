@@ -20,6 +20,7 @@ from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
+from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -83,8 +84,7 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
 
 def estimates_error(tableau: Tableau) -> bool:
     """Whether runs to a tolerance can use a method: embedded pairs, and collocation without a node at 0."""
-    collocation = not tableau.diagonally_implicit and tableau.stiffly_accurate and tableau.c.min() > 0.0
-    return tableau.embedded or collocation
+    return tableau.estimate_index > 0
 
 
 class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
@@ -124,6 +124,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self.shows_stages = True
         self._nodes = tuple(self.method.c.tolist())
         self._tried_at, self._repeated = np.nan, 0
+        self._turns: bool | None = None
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
@@ -143,12 +144,12 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             )
         return cls.method.embedded_order + 1
 
-    def _bind(self, problem: ProblemDAE) -> None:
+    def _bind(self, problem: ProblemDAE, u0: MeshDAE | None = None, t0: float = 0.0) -> None:
         if not isinstance(problem, ProblemDAE):
             raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
         tableau = self.method
         if self.tolerance is not None:
-            self._bind_adaptive(problem, self.tolerance)
+            self._bind_adaptive(problem, self.tolerance, u0, t0)
         if tableau.diagonally_implicit:
             self._system = NodeSystem(problem, problem.n)
             self._newton = ModifiedNewton(problem, trust=False)
@@ -161,7 +162,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         L = self.level
         P = L.prob
         if self._problem is not P:
-            self._bind(P)
+            self._bind(P, L.u[0], L.time)
         P.start_step(L.u[0], L.time)
         if self.tolerance is not None:
             if self.method.diagonally_implicit:
@@ -187,6 +188,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         L.status.updated = True
 
     @classmethod
+    def estimate_index(cls, nodes: int) -> int:
+        """Largest index at which the error estimate holds."""
+        return cls.method.estimate_index
+
+    @classmethod
     def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
         if not estimates_error(cls.method):
@@ -210,11 +216,15 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
-    def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
+    def _bind_adaptive(
+        self, problem: ProblemDAE, tolerance: Tolerance, u0: MeshDAE | None, t0: float
+    ) -> None:
         tableau = self.method
         if tableau.embedded_order is not None:
-            # From index 2 on stages are of a lower order than the estimate takes them for.
-            factor = 1.0 if max(problem.variable_index, default=1) <= 1 else 0.1
+            index = max(problem.variable_index, default=1)
+            if self._turns is None:
+                self._turns = index <= 1 and u0 is not None and kernel_turns(problem, u0, t0)
+            factor = tableau.estimate_factor(tolerance.rtol, index, self._turns)
             self._steps = StepError(problem, tolerance, tableau.embedded_order + 1, factor)
             return
         self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c)
@@ -230,7 +240,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """A size for the first step from a state, at most a hundredth of ``span``."""
         P, longest = self.level.prob, 0.01 * span
         if self._problem is not P:
-            self._bind(P)
+            self._bind(P, u0, t0)
         P.start_step(u0, t0)
         if self.method.diagonally_implicit:
             return self._steps.starting_step(u0, t0, span, float(self.method.A[-1, -1]))
@@ -432,12 +442,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if not self.keeps_memory:
             return {}
         split = self._system.split if self.method.diagonally_implicit else 0
-        return {"matrices": self._remembering().memory(), "split": split}
+        return {"matrices": self._remembering().memory(), "split": split, "turns": self._turns}
 
     def take_up(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`memory` gave, to the last bit."""
         if not kept:
             return
+        self._turns = kept["turns"]
         self._bind(self.level.prob)
         self._remembering().take_up(kept["matrices"])
         if self.method.diagonally_implicit:

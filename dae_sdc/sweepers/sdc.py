@@ -837,6 +837,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
+    @classmethod
+    def estimate_index(cls, nodes: int) -> int:
+        """Largest index at which the error estimate of a run to a tolerance holds, with a number of nodes."""
+        return nodes + 1
+
     def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
         M, n = self.coll.num_nodes, problem.n
         if not self._delta[-1, -1] > 0.0:
