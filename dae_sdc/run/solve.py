@@ -338,7 +338,7 @@ def solve(
         adapt(setup, tolerance, limits, start, end, stops_of(own, start, end))
     fixed: dict[str, Any] | None = None
     if count is not None:
-        fixed = {"dt": (end - start) / count, "count": count, "stops": stops_of(own, start, end)}
+        fixed = {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops_of(own, start, end)}
     slopes, together = _number_of_slopes(setup), steps not in (None, 1)
     watched = as_events(events)
     locates = locate(setup, watched, end - start, slopes, fixed, together)
@@ -476,6 +476,7 @@ class _Run:
         run, team, setup = self, self.team, self.setup
 
         class Record(StepRecord):
+            interval = None if run.count is None else (run.t0, run.t_end, run.count)
             collects = team.steps is not None
             dense = run.keeps or run.t_eval is not None
             n_slopes = _number_of_slopes(setup)
