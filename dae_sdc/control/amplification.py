@@ -21,7 +21,7 @@ from dae_sdc.sweepers.amplification import (
 
 
 class WatchAmplification(Hooks):  # type: ignore[misc]
-    """Ends a run whose method lets errors grow in every step, however short, as no estimate of one step can see.
+    """Ends a run whose method lets errors grow in every step, which no estimate of one step can see.
 
     Where the kernel of dF/du' is the same at all times, Runge-Kutta methods forget errors of algebraic
     unknowns within some steps. Where it turns, at index 2 and higher, the step map has an eigenvalue that
@@ -71,10 +71,13 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             if self._accepted == 1 and _fixed(piece, self.options):
                 self._next = 0
                 return
-            growth = self._growth(piece, *coefficients, h)
+            A, c = coefficients
+            growth = self._growth(piece, A, c, h)
         except EvaluationError:
             return
-        if growth > self.options.least_growth and 2 * self._accepted * log(growth) > log(self.options.most_growth):
+        if growth > self.options.least_growth and 2 * self._accepted * log(growth) > log(
+            self.options.most_growth
+        ):
             raise StepSizeError(
                 f"errors grow by a factor of {growth:.2g} in every step at t={L.time:.6g}, however short it "
                 f"is: the kernel of dF/du' turns with time, and the index is at least 2; reduce the index, or "
@@ -95,7 +98,9 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         long = amplification(piece, A, c, h, options)
         short = amplification(piece, A, c, options.shorter * h, options)
         # Growth of the solution itself is that much smaller in a step that is so much shorter.
-        grows = long > options.least_growth and log(short) > 0.5 * log(min(long, 1e100)) if short > 1.0 else False
+        grows = (
+            long > options.least_growth and log(short) > 0.5 * log(min(long, 1e100)) if short > 1.0 else False
+        )
         return min(long, short) if grows else 1.0
 
 

@@ -179,7 +179,11 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
     halves = []
     for varied, fixed, first in ((du, u, False), (u, du, True)):
         values = varied.view(np.ndarray)
-        steps = float(np.sqrt(problem.round_off)) * np.maximum(1.0, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)
+        steps = (
+            float(np.sqrt(problem.round_off))
+            * np.maximum(1.0, np.abs(values))
+            * np.where(values < 0.0, -1.0, 1.0)
+        )
         # The step that is really taken, after rounding, is what the difference must be divided by.
         steps = (values + steps) - values
         point = values.copy()

@@ -1,4 +1,4 @@
-"""The noise of a residual: what a table, an inner iteration or a random number leaves in F besides round-off."""
+"""The noise of a residual: what tables, inner iterations or random numbers leave in F besides round-off."""
 
 from __future__ import annotations
 

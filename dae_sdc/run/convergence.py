@@ -250,7 +250,9 @@ def errors(problem: ProblemDAE, solution: Solution) -> dict[str, float]:
     return {name: float(difference[:, part].max()) for name, part in problem.groups.items()}
 
 
-def fitted_points(dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0) -> NDArray[np.intp]:
+def fitted_points(
+    dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0
+) -> NDArray[np.intp]:
     """Numbers of the points that an order is fitted to, from the largest step size down.
 
     They end where the error is round-off: at or below ``floor``; where it stops falling; and within

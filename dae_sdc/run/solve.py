@@ -338,7 +338,12 @@ def solve(
         adapt(setup, tolerance, limits, start, end, stops_of(own, start, end))
     fixed: dict[str, Any] | None = None
     if count is not None:
-        fixed = {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops_of(own, start, end)}
+        fixed = {
+            "dt": (end - start) / count,
+            "count": count,
+            "t_end": end,
+            "stops": stops_of(own, start, end),
+        }
     slopes, together = _number_of_slopes(setup), steps not in (None, 1)
     watched = as_events(events)
     locates = locate(setup, watched, end - start, slopes, fixed, together)

@@ -84,7 +84,7 @@ class Piece(NamedTuple):
                 values = []
                 for sign in (1.0, -1.0):
                     varied[j] = middle + sign * step
-                    values.append(problem.evaluate(*(attach(x, split) for x in point), t).copy())
+                    values.append(problem.evaluate(attach(point[0], split), attach(point[1], split), t).copy())
                 varied[j] = middle
                 matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
         if not np.isfinite(matrix).all():
@@ -186,7 +186,9 @@ def turns(before: Vector, after: Vector, options: AmplificationOptions) -> bool:
     return bool(np.abs(second - first @ (first.T @ second)).max(initial=0.0) > options.turned)
 
 
-def kernel_turns(problem: ProblemDAE, u0: MeshDAE, t0: float, options: AmplificationOptions | None = None) -> bool:
+def kernel_turns(
+    problem: ProblemDAE, u0: MeshDAE, t0: float, options: AmplificationOptions | None = None
+) -> bool:
     """Whether the kernel of dF/du' at a state is another one than beside it.
 
     Parameters

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
-from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.jacobian import NOISE_LIMIT
 from dae_sdc.dae.noise import measured_noise
+from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError, SolveError

@@ -59,7 +59,7 @@ class Tableau(MethodRecord):
         Order in h of the error that the embedded method shows of one step at the indices at which its
         estimate holds, that of an unknown of index k times h^(k - 1). The end of the embedded method is no
         stage and meets no constraint: from index 2 on the difference of both ends is what stages of order q
-        leave of the algebraic components, of order q + 1 with the factor of h, and not ``embedded_order`` + 1.
+        leave of the algebraic components, of order q + 1 with the factor of h, not ``embedded_order`` + 1.
         At index 2 that is the order of y, which it bounds. At index 3 positions are of order q only (Hairer,
         Lubich, Roche, LNM 1409 (1989), ch. 6): errors exceed what an estimate of order q + 1 lets through the
         more, the smaller the tolerance is, so that a pair with q = 2 has none.
@@ -147,7 +147,7 @@ class Tableau(MethodRecord):
     def estimate_factor(self, rtol: float, index: int, turns: bool = False) -> float:
         r"""How much larger than a tolerance the estimate of an embedded pair may be.
 
-        An estimate of order q, held to :math:`\varepsilon`, gives steps :math:`h \sim \varepsilon^{1/q}` and a
+        An estimate of order q, held to :math:`\varepsilon`, gives :math:`h \sim \varepsilon^{1/q}` and a
         global error :math:`h^p \sim \varepsilon^{p/q}`, p the order of the unknowns of index 1. That is the
         tolerance for :math:`\varepsilon \sim rtol^{q/p}`.
 

@@ -207,7 +207,7 @@ class Tolerance:
         return cls(relative, absolute, tuple(left_out))
 
     def above_noise(self, problem: ProblemDAE) -> Tolerance:
-        """This tolerance, or the least that the noise of the equations allows, with a warning then."""
+        """The same tolerance, or the least that the noise of the equations allows, with a warning then."""
         least = 0.0 if problem.noise is None else NOISE_MARGIN * problem.noise.relative
         if self.rtol >= least:
             return self
