@@ -1,4 +1,4 @@
-"""Error estimates hold for the index and the noise of the equations, or are not used; runs end where they must."""
+"""Error estimates hold for the index and the noise of the equations, or are not used; runs end in time."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def turning(size: int, rate: float, declared: bool) -> type[ds.ProblemDAE]:
 
 
 class Rotated(ds.ProblemDAE):
-    """N (R (u - x))' + R (u - x) = 0 with a nilpotent N of index 3 and a rotation R of three radians a second."""
+    """N (R (u - x))' + R (u - x) = 0 with a nilpotent N of index 3 and a rotation R."""
 
     index: int | None = 3
     interval = (0.0, 2.0)

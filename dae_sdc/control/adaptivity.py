@@ -233,8 +233,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         point = self._approach.point(L.time, L.dt)
         if point is not None:
             raise StepSizeError(
-                f"the steps shrink in proportion to the time left to t={point:.10g}, down to dt={L.dt:.2g} at "
-                f"t={L.time:.10g}, and do not get there: the error is largest in "
+                f"the steps shrink in proportion to the time left to t={point:.10g}, down to "
+                f"dt={L.dt:.2g} at t={L.time:.10g}, and do not get there: the error is largest in "
                 f"'{L.prob.names[outcome.worst]}'; look there for a singularity of the solution or of the "
                 f"equations, and end the run before it"
             )

@@ -37,7 +37,7 @@ class ApproachOptions:
     least_steps: int = 3
     least_ratio: float = 0.02
     most_ratio: float = 0.5
-    nearness: float = 1e-7
+    nearness: float = 3e-8
     unresolved_nearness: float = 1e-5
     recovery: float = 3.0
 

@@ -84,7 +84,9 @@ class Piece(NamedTuple):
                 values = []
                 for sign in (1.0, -1.0):
                     varied[j] = middle + sign * step
-                    values.append(problem.evaluate(attach(point[0], split), attach(point[1], split), t).copy())
+                    values.append(
+                        problem.evaluate(attach(point[0], split), attach(point[1], split), t).copy()
+                    )
                 varied[j] = middle
                 matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
         if not np.isfinite(matrix).all():
