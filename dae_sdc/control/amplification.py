@@ -79,9 +79,9 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             self.options.most_growth
         ):
             raise StepSizeError(
-                f"errors grow by a factor of {growth:.2g} in every step at t={L.time:.6g}, however "
-                f"short it is: the kernel of dF/du' turns with time, and the index is at least 2; reduce the index, or "
-                f"take unknowns of which dF/du' has the same kernel at all times"
+                f"errors grow by a factor of {growth:.2g} in every step at t={L.time:.6g}, however short: the "
+                f"kernel of dF/du' turns with time, and the index is at least 2; reduce the index, or take "
+                f"unknowns of which dF/du' has the same kernel at all times"
             )
 
     def _growth(self, piece: Piece, A: Vector, c: Vector, h: float) -> float:
