@@ -79,8 +79,8 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             self.options.most_growth
         ):
             raise StepSizeError(
-                f"errors grow by a factor of {growth:.2g} in every step at t={L.time:.6g}, however short: the "
-                f"kernel of dF/du' turns with time, and the index is at least 2; reduce the index, or take "
+                f"errors grow by a factor of {growth:.2g} in every step at t={L.time:.6g}, however short: "
+                f"the kernel of dF/du' turns with time, and the index is at least 2; reduce the index, or take "
                 f"unknowns of which dF/du' has the same kernel at all times"
             )
 
