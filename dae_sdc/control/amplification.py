@@ -80,7 +80,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         ):
             raise StepSizeError(
                 f"errors grow by a factor of {growth:.2g} in every step at t={L.time:.6g}, however short: "
-                f"the kernel of dF/du' turns with time, and the index is at least 2; reduce the index, or take "
+                f"the kernel of dF/du' turns with time, the index is at least 2; reduce the index, or take "
                 f"unknowns of which dF/du' has the same kernel at all times"
             )
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import factorial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from dae_sdc.dae.state import Vector, attach
-
-if TYPE_CHECKING:
-    from dae_sdc.dae.problem import ProblemDAE
 
 EPS = float(np.finfo(float).eps)
 
@@ -58,7 +55,7 @@ class Noise(NamedTuple):
 
 
 def measured_noise(
-    problem: ProblemDAE, u: Vector, du: Vector, t: float, options: NoiseOptions | None = None
+    problem: Any, u: Vector, du: Vector, t: float, options: NoiseOptions | None = None
 ) -> Noise | None:
     """The noise of F at a point, from differences of high order along a line.
 
