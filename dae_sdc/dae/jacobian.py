@@ -18,6 +18,9 @@ from dae_sdc.errors import EvaluationError, InputError
 
 ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
 
+NOISE_LIMIT = 10.0
+"""Change of F, in standard deviations of its noise, below which a difference is taken to be zero."""
+
 
 @dataclass(frozen=True)
 class Linearization:
@@ -271,12 +274,17 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
         slopes = np.exp2(np.ceil(np.log2(np.maximum(slopes, 0.1 * slopes.max()))))
         linear = _is_linear_in_slope(problem, u, du, t, base, slopes)
         order = 1 if linear else 6 if improved else 2
-        steps = slopes if linear else slopes * (SETTINGS.sixth if improved else SETTINGS.central)
+        steps = slopes if linear else slopes * _increment(problem, order)
         mass = _difference(problem, u, du, t, base, steps, order, False)
         order = 2 if improved else 1
-        steps = sizes * (SETTINGS.central if improved else SETTINGS.forward)
-        stiffness = _difference(problem, u, du, t, base, steps, order, True)
+        stiffness = _difference(problem, u, du, t, base, sizes * _increment(problem, order), order, True)
     return mass, stiffness
+
+
+def _increment(problem: ProblemDAE, order: int) -> float:
+    """Relative increment of a formula: where noise and its own error are alike, as those for round-off."""
+    exact = {1: SETTINGS.forward, 2: SETTINGS.central, 6: SETTINGS.sixth}[order]
+    return max(exact, float(problem.round_off ** (1.0 / (order + 1.0))) if problem.noise is not None else 0.0)
 
 
 def _is_linear_in_slope(
@@ -290,7 +298,10 @@ def _is_linear_in_slope(
         for k in (1.0, 2.0)
     )
     scale = np.abs(base) + np.abs(once) + np.abs(twice) + np.abs(once - base).max(initial=0.0)
-    return bool((np.abs(twice - 2.0 * once + base) <= SETTINGS.linear * scale).all())
+    allowed = SETTINGS.linear * scale
+    if problem.noise is not None:
+        allowed += 4.0 * NOISE_LIMIT * problem.noise.absolute
+    return bool((np.abs(twice - 2.0 * once + base) <= allowed).all())
 
 
 def _difference(
@@ -323,6 +334,8 @@ def _difference(
             else:
                 changes[k] += weight * shifted
         point[group] = values[group]
+    if problem.noise is not None:
+        changes[np.abs(changes) <= NOISE_LIMIT * problem.noise.absolute] = 0.0
     if colouring is None:
         return np.ascontiguousarray((changes / steps[:, None]).T)
     return _scatter(colouring, changes, steps)

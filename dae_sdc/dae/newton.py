@@ -10,16 +10,19 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from dae_sdc.dae.iteration import HERE, NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
-from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, improve_differences, linearize
+from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_differences, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import is_small
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
 FORCING = 1e-2
 """Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it."""
+
+NOISE_SHARE = 10.0
+"""Correction, in units of the relative noise of F, that no iteration gets below for certain."""
 
 MOST_PRODUCTS = 30
 """Products with the matrix after which GMRES gives up."""
@@ -165,7 +168,9 @@ class ModifiedNewton:
 
     @property
     def _goal(self) -> float:
-        return self.problem.newton_tol if self.tolerance is None else self.tolerance
+        wanted = self.problem.newton_tol if self.tolerance is None else self.tolerance
+        noise = self.problem.noise
+        return wanted if noise is None else max(wanted, NOISE_SHARE * noise.relative)
 
     @property
     def last_linearization(self) -> Any:
@@ -355,7 +360,10 @@ class ModifiedNewton:
         """Whether the residual at the iterate is nothing but round-off."""
         system = self._system
         scale = system.magnitude(self._matrix.linearization)
-        return bool((np.abs(system.residual()) <= ROUND_OFF * scale).all())
+        allowed = ROUND_OFF * scale
+        if self.problem.noise is not None:
+            allowed = allowed + NOISE_LIMIT * np.resize(self.problem.noise.absolute, len(scale))
+        return bool((np.abs(system.residual()) <= allowed).all())
 
     def restore(self) -> None:
         """Return to the iterate at which the solve began."""
@@ -435,7 +443,7 @@ class ModifiedNewton:
         def changed(factor: float, direction: Vector) -> Vector:
             return system.changed(direction * tolerated, factor)
 
-        return is_small(np.abs(residual), residual, tolerance, changed)
+        return is_small(above_noise(np.abs(residual), self.problem), residual, tolerance, changed)
 
     def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
         """Blame the equation that is not finite; a step too far is another matter and left to damping."""

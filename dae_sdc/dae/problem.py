@@ -25,6 +25,7 @@ from dae_sdc.dae.kernels import (
     machine,
 )
 from dae_sdc.dae.linear import SOLVERS
+from dae_sdc.dae.noise import EPS, Noise
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
 from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import Registry, unknown
@@ -115,6 +116,9 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         Start and end time used where the user gives none, in ``time_unit``.
     dt : float
         Step size used where the user gives none.
+    noise : Noise or None
+        What F has of noise besides round-off, None for nothing that is known; runs to a tolerance measure it
+        at their start, see :func:`dae_sdc.dae.noise.measured_noise`.
     work_counters : dict of str to WorkCounter
         Residual evaluations (``rhs``), Newton iterations (``newton``), Jacobian evaluations (``jacobian``),
         factorisations (``factorization``) and solves (``solve``). They are counted by the solvers;
@@ -137,6 +141,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     nominal: npt.ArrayLike = 1.0
     switch_names: tuple[str, ...] = ()
     sparsity: Any = None
+    noise: Noise | None = None
     _guarded: ClassVar[tuple[str, ...]] = (
         "eval_f",
         "jacobian",
@@ -339,6 +344,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     def solve_system(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: pySDC's sweepers call it, and they do not solve F(t, u, u') = 0 of this kind."""
         raise InputError(_foreign(self, "solve_system"))
+
+    @property
+    def round_off(self) -> float:
+        """Relative round-off of F, or its noise where that is known to be more."""
+        return EPS if self.noise is None else max(EPS, self.noise.relative)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The numbers p that the kernels of this problem take, shape (any,).

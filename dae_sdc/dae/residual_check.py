@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dae_sdc.dae.jacobian import NOISE_LIMIT
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 
 
@@ -48,6 +50,21 @@ def directions(size: int) -> Vector:
     found: Vector = np.where(generator.random(sizes.shape) < 0.5, -sizes, sizes)
     found.setflags(write=False)
     return found
+
+
+def above_noise(left: Vector, problem: ProblemDAE) -> Vector:
+    """What is left of equations besides their noise, where that is known; of several nodes one after another.
+
+    Parameters
+    ----------
+    left : ndarray, shape (n,) or (M n,)
+        Absolute values of the residual.
+    problem : ProblemDAE
+        The equations.
+    """
+    if problem.noise is None:
+        return left
+    return np.maximum(left - NOISE_LIMIT * np.resize(problem.noise.absolute, len(left)), 0.0)
 
 
 def is_small(

@@ -24,6 +24,7 @@ from pySDC.implementations.controller_classes.controller_nonMPI import controlle
 from tqdm import tqdm
 
 from dae_sdc.arguments import checked
+from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
 from dae_sdc.control.events import LocateEvents, as_events
 from dae_sdc.control.hooks import (
@@ -347,7 +348,12 @@ def solve(
         adapt(setup, tolerance, limits, start, end, stops_of(own, start, end))
     fixed: dict[str, Any] | None = None
     if count is not None:
-        fixed = {"dt": (end - start) / count, "count": count, "stops": stops_of(own, start, end)}
+        fixed = {
+            "dt": (end - start) / count,
+            "count": count,
+            "t_end": end,
+            "stops": stops_of(own, start, end),
+        }
     slopes, together = _number_of_slopes(setup), steps not in (None, 1)
     watched = as_events(events)
     locates = locate(setup, watched, end - start, slopes, fixed, together)
@@ -494,6 +500,7 @@ class _Run:
         run, team, setup = self, self.team, self.setup
 
         class Record(StepRecord):
+            interval = None if run.count is None else (run.t0, run.t_end, run.count)
             collects = team.steps is not None
             dense = run.keeps or run.t_eval is not None
             n_slopes = _number_of_slopes(setup)
@@ -519,6 +526,8 @@ class _Run:
             own_hooks.append(MarkProvisionalStarts)
         else:
             own_hooks[:0] = self.watching()
+            if setup.problem.index not in (0, 1) and not isinstance(description["sweeper_class"], list):
+                own_hooks.append(WatchAmplification)
         params = {**CONTROLLER, **controller_params, "hook_class": own_hooks}
         with _logging_kept():
             with warnings.catch_warnings():

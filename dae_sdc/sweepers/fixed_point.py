@@ -13,7 +13,7 @@ from dae_sdc.dae.jacobian import Linearization
 from dae_sdc.dae.linear import DenseLU, Factorization, factorize
 from dae_sdc.dae.newton import NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import is_small
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.errors import SingularMatrixError, SolveError
 
 MAXITER = 100
@@ -120,9 +120,8 @@ class FixedPoint:
         """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.residual_check`."""
         goal = self.problem.newton_tol
         tolerated, residual = system.tolerated(goal), np.array(system.residual())
-        return is_small(
-            np.abs(residual), residual, goal, lambda factor, v: system.changed(v * tolerated, factor)
-        )
+        left = above_noise(np.abs(residual), self.problem)
+        return is_small(left, residual, goal, lambda factor, v: system.changed(v * tolerated, factor))
 
     def _renew(self, system: NodeSystem) -> None:
         """Evaluate and factorise dF/du' at the iterate."""

@@ -22,6 +22,7 @@ from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
+from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.nodes import differing, rows_of
@@ -90,8 +91,7 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
 
 def estimates_error(tableau: Tableau) -> bool:
     """Whether runs to a tolerance can use a method: embedded pairs, and collocation without a node at 0."""
-    collocation = not tableau.diagonally_implicit and tableau.stiffly_accurate and tableau.c.min() > 0.0
-    return tableau.embedded or collocation
+    return tableau.estimate_index > 0
 
 
 class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
@@ -131,6 +131,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self.shows_stages = True
         self._nodes = tuple(self.method.c.tolist())
         self._tried_at, self._repeated = np.nan, 0
+        self._turns: bool | None = None
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
@@ -150,13 +151,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             )
         return cls.method.embedded_order + 1
 
-    def _bind(self, problem: ProblemDAE) -> None:
+    def _bind(self, problem: ProblemDAE, u0: MeshDAE | None = None, t0: float = 0.0) -> None:
         require_problem(self, problem)
         self._require_one_level()
         tableau = self.method
         self._watch = JacobianWatch(problem, self.tolerance is not None)
         if self.tolerance is not None:
-            self._bind_adaptive(problem, self.tolerance)
+            self._bind_adaptive(problem, self.tolerance, u0, t0)
         if tableau.diagonally_implicit:
             self._system = NodeSystem(problem, problem.n)
             self._newton = ModifiedNewton(problem, trust=False)
@@ -166,8 +167,9 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def predict(self) -> None:
         """Begin a step: new stage arrays, and u' at its start where the tableau needs it."""
-        if self._problem is not self.level.prob:
-            self._bind(self.level.prob)
+        L = self.level
+        if self._problem is not L.prob:
+            self._bind(L.prob, L.u[0], L.time)
         self._open()
         if self.tolerance is not None:
             if self.method.diagonally_implicit:
@@ -193,6 +195,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             L.f[0][:] = L.u[0].polynomial.derivative_at_end()
 
     @classmethod
+    def estimate_index(cls, nodes: int) -> int:
+        """Largest index at which the error estimate holds."""
+        return cls.method.estimate_index
+
+    @classmethod
     def check_adaptive(cls) -> None:
         """Raise InputError for a method whose error cannot be estimated."""
         if not estimates_error(cls.method):
@@ -209,13 +216,22 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             lines.insert(1, f"embedded weights of order {cls.method.embedded_order}")
         return lines
 
+    @property
+    def step_coefficients(self) -> tuple[Any, Any] | None:
+        """A and c of a method that ends in its last stage, of shapes (s, s) and (s,); None for others."""
+        return (self.method.A, self.method.c) if self.method.stiffly_accurate else None
+
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
-    def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
+    def _bind_adaptive(
+        self, problem: ProblemDAE, tolerance: Tolerance, u0: MeshDAE | None, t0: float
+    ) -> None:
         tableau = self.method
         if tableau.embedded_order is not None:
-            # From index 2 on stages are of a lower order than the estimate takes them for.
-            factor = 1.0 if max(problem.variable_index, default=1) <= 1 else 0.1
+            index = max(problem.variable_index, default=1)
+            if self._turns is None:
+                self._turns = index <= 1 and u0 is not None and kernel_turns(problem, u0, t0)
+            factor = tableau.estimate_factor(tolerance.rtol, index, self._turns)
             self._steps = StepError(problem, tolerance, tableau.embedded_order + 1, factor)
             return
         self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c)
@@ -225,13 +241,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._weights = tolerance.weights_of(problem, factor)
         # At index 3 what steps leave of the constraints looks like kinks to those after them.
         self._slack = max(1.0, factor) if index < 3 else 1.0
-        stages.set_tolerance(newton_share(tolerance.rtol, factor, index), self._weights.rtol)
+        share = newton_share(tolerance.rtol, factor, index, problem.round_off)
+        stages.set_tolerance(share, self._weights.rtol)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``."""
         P, longest = self.level.prob, 0.01 * span
         if self._problem is not P:
-            self._bind(P)
+            self._bind(P, u0, t0)
         P.start_step(u0, t0)
         if self.method.diagonally_implicit:
             return self._steps.starting_step(u0, t0, span, float(self.method.A[-1, -1]))
@@ -438,12 +455,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if not self.keeps_memory:
             return {}
         split = self._system.split if self.method.diagonally_implicit else 0
-        return {"matrices": self._remembering().memory(), "split": split}
+        return {"matrices": self._remembering().memory(), "split": split, "turns": self._turns}
 
     def take_up(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`memory` gave, to the last bit."""
         if not kept:
             return
+        self._turns = kept["turns"]
         self._bind(self.level.prob)
         self._remembering().take_up(kept["matrices"])
         if self.method.diagonally_implicit:

@@ -19,7 +19,7 @@ from scipy.sparse.linalg import splu
 from dae_sdc.dae.jacobian import improve_differences, linearize
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import is_small
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
 
@@ -581,7 +581,7 @@ class Simultaneous:
             at = attach(u, problem.n_diff), attach(du, problem.n_diff)
             return np.array(problem.evaluate(*at, float(self.times[-1])))
 
-        return is_small(left, last, relative, changed)
+        return is_small(above_noise(left, problem), last, relative, changed)
 
     def at_round_off(self) -> bool:
         """See :func:`at_round_off`."""

@@ -11,7 +11,7 @@ from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import is_small
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.step_error import Operators, kept_operators, operators_at
@@ -215,7 +215,8 @@ class PythonNodes:
             value = problem.evaluate(attach(u + step, problem.n_diff), attach(slope, problem.n_diff), time)
             return np.array(value) if tau is None else value - tau
 
-        return is_small(np.abs(left).max(axis=0), base, relative, changed, allowed)
+        left = above_noise(np.abs(left).max(axis=0), self.problem)
+        return is_small(left, base, relative, changed, allowed)
 
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""

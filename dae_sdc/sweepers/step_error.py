@@ -29,8 +29,8 @@ NODE_SHARE = 0.01
 SMALLEST_NEWTON, LARGEST_NEWTON = 1e-14, 1e-3
 """Bounds of the tolerance of the solve at a node."""
 
-ROUND_OFF = 10.0 * float(np.finfo(float).eps)
-"""Relative change of u by rounding."""
+ROUND_OFF = 10.0
+"""Relative change of u by rounding, in units of the round-off of the equations."""
 
 
 class Operators(NamedTuple):
@@ -107,7 +107,7 @@ class StepError:
     ) -> None:
         self.problem, self.order, self.slack = problem, order, slack
         self.index = max(problem.variable_index, default=1)
-        self.share = newton_share(tolerance.rtol, factor, self.index)
+        self.share = newton_share(tolerance.rtol, factor, self.index, problem.round_off)
         self._rule = tolerance.weights_of(problem, factor)
         self.weights, self.du0 = np.ones(problem.n), np.zeros(problem.n)
         self.first = True
@@ -139,7 +139,7 @@ class StepError:
 
         Each differentiation that a constraint hides divides it by that, and by the step size, as weights do.
         """
-        return ROUND_OFF * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
+        return ROUND_OFF * self.problem.round_off * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
 
     def newton_tolerance(self, u0: Vector, c: float) -> float:
         """Tolerance of a solve at a node of coefficient c, in the measure of :class:`NodeSystem`.
