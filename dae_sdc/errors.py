@@ -7,17 +7,43 @@ from numbers import Integral, Real
 
 
 class DAEError(Exception):
-    """Base of every error that dae_sdc raises itself."""
+    """Base of every error that dae_sdc raises itself; its text is one line, whatever values it shows."""
+
+    def __str__(self) -> str:
+        return " ".join(super().__str__().split())
 
 
 class InputError(DAEError, ValueError):
     """Something the user gave cannot be used; the command line exits with code 2."""
 
 
-def require_count(name: str, value: object) -> None:
-    """Raise :class:`InputError` unless ``value`` is an integer of at least 1."""
+LARGEST_TOLERANCE = 1.0
+"""Largest tolerance of residuals and corrections: beyond it anything would be a solution."""
+
+LARGEST_COUNT = 10**9
+"""Largest count where there is no reason for a smaller one: no run ends with more."""
+
+
+def require_count(name: str, value: object, most: int = LARGEST_COUNT) -> None:
+    """Raise :class:`InputError` unless ``value`` is an integer from 1 to ``most``."""
     if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
         raise InputError(f"{name} must be an integer, at least 1; got {value!r}")
+    if int(value) > most:
+        raise InputError(f"{name} must be at most {most}; got {_short(value)}")
+
+
+def require_tolerance(name: str, value: object, largest: float = LARGEST_TOLERANCE) -> float:
+    """``value`` as a float; raises :class:`InputError` unless it is a finite number up to ``largest``."""
+    tolerance = require_number(name, value)
+    if not -float("inf") < tolerance <= largest:
+        raise InputError(f"{name} must be a finite number, at most {largest:g}; got {value!r}")
+    return tolerance
+
+
+def _short(value: object) -> str:
+    """A number in a few characters."""
+    text = str(value)
+    return text if len(text) <= 12 else f"a number of {len(text)} digits"
 
 
 def require_number(name: str, value: object) -> float:
@@ -25,6 +51,10 @@ def require_number(name: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name} must be a number; got {value!r}")
     return float(value)
+
+
+class MissingPartError(InputError, AttributeError):
+    """A part was asked of a state that states of DAEs do not have."""
 
 
 class InconsistentStateError(InputError):
@@ -57,6 +87,10 @@ class EvaluationError(SolveError):
 
 class SingularMatrixError(SolveError):
     """An iteration matrix has no inverse."""
+
+
+class JacobianError(SolveError):
+    """A Jacobian that a problem gives is wrong, and no solution is found with it."""
 
 
 class StepSizeError(SolveError):

@@ -12,6 +12,12 @@ from hypothesis import settings
 sys.path += [str(Path(__file__).parent / "mpi"), str(Path(__file__).parent)]  # tests are no package
 from launcher import Launcher, missing
 
+# Benchmarks are a package of the source tree, which is missing beside an installed one.
+if (Path(__file__).resolve().parents[1] / "benchmarks").is_dir():
+    sys.path.append(str(Path(__file__).resolve().parents[1]))
+else:
+    collect_ignore = ["test_truth.py"]
+
 # One thread a process: the test processes already share the cores, and sums come out the same everywhere.
 for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
     os.environ[f"{library}_NUM_THREADS"] = "1"

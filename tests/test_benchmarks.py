@@ -645,12 +645,17 @@ def test_polynomial_systems_are_held_against_what_is_known(
 
 
 def test_the_scripts_name_studies_and_a_directory_for_results(checkout: Path) -> None:
+    from benchmarks.__main__ import STUDIES as BENCHMARKS, main as benchmark
+
     folder = checkout / "benchmarks"
     text = (folder / "README.md").read_text(encoding="utf-8")
-    scripts = sorted(folder.glob("*.py"))
+    scripts = [path for path in sorted(folder.glob("*.py")) if path.stem[0] != "_"]
     assert [path.stem for path in scripts] == ["polynomials", "size", "start", "upstream", "work"]
+    assert set(BENCHMARKS) == {*(path.stem for path in scripts), "truth"}
     for path in scripts:
         code = path.read_text(encoding="utf-8")
         compile(code, str(path), "exec")
-        assert path.stem in STUDIES and f'"{path.stem}"' in code
-        assert f"`{path.name}`" in text
+        assert path.stem in STUDIES and f'"{path.stem}"' in code and "def main(" in code
+    for name in BENCHMARKS:
+        assert f"`{name}`" in text
+    assert benchmark([]) == benchmark(["word"]) == 2

@@ -357,7 +357,7 @@ def test_a_switch_acts_in_both_directions_and_algebraic_unknowns_jump(settings: 
 def test_a_solution_that_slides_along_a_switch_is_reported(
     settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert events.MOST_WITHOUT_PROGRESS == 1000
+    assert events.MOST_WITHOUT_PROGRESS == 100
     monkeypatch.setattr(events, "MOST_WITHOUT_PROGRESS", 30)
     solution = ds.solve(Sliding(), **settings)
     assert not solution.success

@@ -18,6 +18,7 @@ PACKAGE = Path(dae_sdc.__file__).parent
 FLOORS = {
     "errors": 0,
     "registry": 0,
+    "arguments": 0,
     "dae": 1,
     "symbolic": 2,
     "sweepers": 2,
@@ -32,7 +33,7 @@ FLOORS = {
     "__main__": 9,
     "__init__": 9,
 }
-ONE_ROOM = {"errors": "ground", "registry": "ground"}
+ONE_ROOM = {"errors": "ground", "registry": "ground", "arguments": "ground"}
 
 # Calls at the top of a module that would do something when it is imported.
 ACTS = {"print", "open", "write_text", "write_bytes", "mkdir", "save", "savez", "savez_compressed", "savetxt"}

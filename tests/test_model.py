@@ -384,6 +384,7 @@ def test_a_model_in_a_file_is_solved_after_reduction(
         "def swing():\n"
         "    m = ds.Model('swing')\n"
         "    x, y, lam = m.variables('x y lam', start=[1.0, 0.0, 0.0])\n"
+        "    m.start('der(x)', 0.0); m.start('der(y)', 0.0)\n"
         "    m.equations(m.der(x, 2) + lam * x, m.der(y, 2) + lam * y + 9.81, x**2 + y**2 - 1)\n"
         "    return m\n"
     )

@@ -330,17 +330,6 @@ def test_every_method_has_an_importable_sweeper(name: str) -> None:
     assert np.array_equal(np.atleast_2d(coll.weights)[0], tableau.b)
 
 
-@pytest.mark.parametrize("params", [{"step_params": {"maxiter": 2}}, {"level_params": {"nsweeps": 2}}])
-@pytest.mark.parametrize("name", METHODS)
-def test_a_second_iteration_is_refused(name: str, params: dict[str, dict[str, int]]) -> None:
-    description = describe("hessenberg-1", sweeper=name).with_step(0.1)
-    for key, values in params.items():
-        description[key].update(values)
-    own = controller_nonMPI(num_procs=1, controller_params=QUIET, description=description)
-    with pytest.raises(InputError, match="one sweep"):
-        own.run(u0=own.MS[0].levels[0].prob.u_exact(0.0), t0=0.0, Tend=0.05)
-
-
 @pytest.mark.parametrize("options", [{"nodes": 3}, {"qdelta": "LU"}, {"maxiter": 3}, {"restol": 1e-8}])
 def test_options_without_effect_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(InputError, match="no effect"):

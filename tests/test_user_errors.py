@@ -146,9 +146,7 @@ MISTAKES: dict[str, Mistake] = {
     "sweeper class of another library": Mistake(
         SIMPLE, {"sweeper": Plain}, ("a sweeper is a name or a class of dae_sdc", "Plain")
     ),
-    "sweeper that is a number": Mistake(
-        SIMPLE, {"sweeper": 3}, ("a sweeper is a name or a class of dae_sdc", "3")
-    ),
+    "sweeper that is a number": Mistake(SIMPLE, {"sweeper": 3}, ("sweeper must be a text or a class", "3")),
     # options without effect
     "options of sweeps for a Runge-Kutta method": Mistake(
         SIMPLE,
@@ -198,7 +196,7 @@ MISTAKES: dict[str, Mistake] = {
         type("Lettered", (Sphere,), {"names": "yz"}), {}, ("Lettered.names must be a tuple", "'yz'")
     ),
     "Newton tolerance that is no number": Mistake(
-        SIMPLE, {"newton_tol": "a"}, ("newton_tol must be a positive number", "'a'")
+        SIMPLE, {"newton_tol": "a"}, ("newton_tol must be a number", "'a'")
     ),
     "initial value with a NaN": Mistake(SIMPLE, {"u0": [1.0, math.nan, -0.5]}, ("u0", "'u2'", "nan", "t=0")),
     "initial value that is infinite": Mistake(SIMPLE, {"u0": [math.inf, 1.0, -0.5]}, ("u0", "'u1'", "inf")),
@@ -272,14 +270,12 @@ MISTAKES: dict[str, Mistake] = {
         "problematic-f", {"problem_params": {"eta": -1.0}}, ("ProblematicF", "eta=-1", "eta > -0.5")
     ),
     # numbers
-    "nodes that are no integer": Mistake(SIMPLE, {"nodes": 2.5}, ("num_nodes must be an integer", "got 2.5")),
+    "nodes that are no integer": Mistake(SIMPLE, {"nodes": 2.5}, ("nodes must be an integer", "got 2.5")),
     "no nodes": Mistake(SIMPLE, {"nodes": 0}, ("num_nodes must be an integer of at least 1", "got 0")),
     "one LOBATTO node": Mistake(
         SIMPLE, {"nodes": 1, "quad": "LOBATTO"}, ("num_nodes", "at least 2 for LOBATTO", "got 1")
     ),
-    "nodes that are a truth value": Mistake(
-        SIMPLE, {"nodes": True}, ("num_nodes must be an integer", "True")
-    ),
+    "nodes that are a truth value": Mistake(SIMPLE, {"nodes": True}, ("nodes must be an integer", "True")),
     "no iterations": Mistake(SIMPLE, {"maxiter": 0}, ("maxiter must be", "at least 1", "got 0")),
     "iterations that are no integer": Mistake(SIMPLE, {"maxiter": 2.5}, ("maxiter", "integer", "2.5")),
     "no sweeps": Mistake(SIMPLE, {"nsweeps": 0}, ("nsweeps must be", "at least 1", "got 0")),
@@ -503,16 +499,6 @@ class Described:
 
 
 DESCRIBED: dict[str, Described] = {
-    "two iterations of a Runge-Kutta method": Described(
-        lambda: ds.BackwardEulerDAE,
-        {"sweeper_params": {}, "step_params": {"maxiter": 2}},
-        ("'backward-euler'", "maxiter", "1"),
-    ),
-    "two sweeps of a Runge-Kutta method": Described(
-        lambda: ds.BackwardEulerDAE,
-        {"level_params": {"nsweeps": 2, "restol": -1.0}, "step_params": {"maxiter": 1}},
-        ("'backward-euler'", "nsweeps", "1"),
-    ),
     "unknown Q_Delta": Described(
         lambda: ds.FullyImplicitDAE, {"sweeper_params": {"QI": "LUU"}}, ("unknown Q_Delta 'LUU'", "'LU'")
     ),
@@ -594,11 +580,11 @@ class Decay(ds.ProblemDAE):
         ({"t0": 1e17, "t_end": 1e17 + 64, "dt": 1.0, "u0": [1.0]}, "lost in the rounding"),
         ({"hooks": [3]}, "hooks must be"),
         ({"hooks": ds.LogWork}, "hooks must be"),
-        ({"controller_params": [1]}, "controller_params must map"),
-        ({"problem_params": "alpha=1"}, "problem_params must map"),
-        ({"convergence_controllers": {1: {}}}, "maps classes"),
+        ({"controller_params": [1]}, "controller_params must be a mapping"),
+        ({"problem_params": "alpha=1"}, "problem_params must be a mapping"),
+        ({"convergence_controllers": {1: {}}}, "mapping of classes"),
         ({"restol": "a"}, "restol must be a number"),
-        ({"out": 3}, "written to a file"),
+        ({"out": 3}, "out must be a text or a path"),
     ],
 )
 def test_settings_of_a_wrong_type_are_refused_in_one_line(settings: dict[str, Any], says: str) -> None:

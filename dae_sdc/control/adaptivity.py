@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from pySDC.core.convergence_controller import ConvergenceController
 
+from dae_sdc.control.approach import Approach
+from dae_sdc.dae.noise import Noise, measured_noise
 from dae_sdc.dae.starting_scales import begin_scales
 from dae_sdc.errors import StepSizeError, TimeLimitError
 from dae_sdc.sweepers.tolerance import Outcome
@@ -124,6 +126,16 @@ class StepSize:
         return True, dt if dt <= wanted <= KEEP_UP_TO * dt else wanted
 
 
+def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
+    """The noise of equations in Python; compiled ones have none."""
+    if problem.kernels is not None:
+        return None
+    problem.start_step(u0, t0)
+    known = u0.polynomial
+    slope = np.zeros(problem.n) if known is None else known.derivative_at_end()
+    return measured_noise(problem, u0.view(np.ndarray), slope, t0)
+
+
 class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
     """Accepts or repeats every step by the error that its sweeper estimates, and sets the next step size.
 
@@ -194,6 +206,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         if not accepted and self.second_opinion is not None:
             accepted = self.second_opinion(self, L, outcome.solved)
         S.status.restart = not accepted
+        if accepted:
+            self._check_approach(L, outcome)
         if not accepted or controller.events is None:  # switches that follow each other are told from here
             self._check_progress(L, outcome, accepted)
         if self._is_late(L):
@@ -226,16 +240,30 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
             f"the state there for a jump, a singularity or a hidden constraint that is violated"
         )
 
+    def _check_approach(self, L: Any, outcome: Outcome) -> None:
+        point = self._approach.point(L.time, L.dt)
+        if point is not None:
+            raise StepSizeError(
+                f"the steps shrink in proportion to the time left to t={point:.10g}, down to "
+                f"dt={L.dt:.2g} at t={L.time:.10g}, and do not get there: the error is largest in "
+                f"'{L.prob.names[outcome.worst]}'; look there for a singularity of the solution or of the "
+                f"equations, and end the run before it"
+            )
+
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Choose the first step of a run."""
+        L = step.levels[0]
+        tolerance = L.sweep.tolerance
+        self._approach = Approach(tolerance.rtol)
         self.sizes = StepSize()
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self._began = perf_counter()
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
-        L = step.levels[0]
-        begin_scales(L.prob, u0, t0, self.params.t_end - t0, L.sweep.tolerance.rtol)
+        L.prob.noise = _noise(L.prob, u0, t0)
+        tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
+        begin_scales(L.prob, u0, t0, self.params.t_end - t0, tolerance.rtol)
         given = self.params.dt_first
         self._wanted = L.sweep.starting_step(u0, t0, self._target - t0) if given is None else given
         L.params.dt = self._clipped(t0)
@@ -303,11 +331,15 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
 
     def memory(self) -> dict[str, Any]:
         """What the steps to come depend on, for a checkpoint between two steps."""
-        return {name: getattr(self, name) for name in KEPT} | {"sizes": dict(vars(self.sizes))}
+        return {name: getattr(self, name) for name in KEPT} | {
+            "sizes": dict(vars(self.sizes)),
+            "approach": self._approach.memory(),
+        }
 
     def take_up(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`memory` gave."""
         vars(self.sizes).update(kept["sizes"])
+        self._approach.take_up(kept["approach"])
         for name in KEPT:
             setattr(self, name, kept[name])
 
@@ -325,6 +357,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
             L.params.dt, self._meets_target = given, False
             return
         if stops or restarts:
+            self._approach.forget()
             # The equations change here: what the last steps were like says nothing of the next.
             if not restarts:
                 L.uend.polynomial = None

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from itertools import pairwise
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -17,6 +19,7 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.sparse.linalg import splu
 
 from dae_sdc.control.hooks import unconverged
+from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
@@ -49,7 +52,7 @@ STEADY = 0.5
 ATTEMPTS = 4
 """Repetitions of a step before the demand on its end is lowered."""
 
-MOST_WITHOUT_PROGRESS = 1000
+MOST_WITHOUT_PROGRESS = 100
 """Switches after which a run is given up that gets no further."""
 
 PROGRESS = 1e-9
@@ -130,8 +133,15 @@ def _event(given: Any, place: int) -> Event:
         }
         event = Event(given, **about)
     label = f"events[{place}]"
-    if not callable(event.function):
+    if not callable(event.function) or isinstance(event.function, type):
         raise InputError(f"{label} must be a function f(u, t), or ds.Event of one; got {given!r}")
+    try:
+        inspect.signature(event.function).bind(None, 0.0)
+    except TypeError:
+        takes = inspect.signature(event.function)
+        raise InputError(f"{label} must take the state and the time, f(u, t); it takes {takes}") from None
+    except ValueError:  # a function of another language, which does not tell
+        pass
     terminal, direction = event.terminal, event.direction
     if not isinstance(terminal, int | np.bool_ | np.integer) or terminal < 0:
         raise InputError(f"terminal of {label} must be a bool or a number of events; got {terminal!r}")
@@ -658,11 +668,12 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
 
     @staticmethod
     def _switch_value(P: ProblemDAE, i: int, u: MeshDAE, t: float) -> float:
-        return float(P.switches(u, t)[i])
+        return continuous(P.switches(u, t)[i], f"switch {i} of {type(P).__name__}", t)
 
     @staticmethod
     def _switch_values(P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
-        values = [float(value) for value in P.switches(u, t)]
+        name = type(P).__name__
+        values = [continuous(value, f"switch {i} of {name}", t) for i, value in enumerate(P.switches(u, t))]
         if not np.isfinite(values).all():
             raise SolveError(
                 f"switches of {type(P).__name__} returned {values} at t={t:.10g}; check them there"
@@ -672,20 +683,44 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
 
 def _checked(event: Event) -> Callable[[MeshDAE, float], float]:
     """The function of an event, which must return a number."""
+    own = read_only(event.function, f"event '{event.name}'")
 
     def function(u: MeshDAE, t: float) -> float:
-        given = event.function(u, t)
-        try:
-            value = float(given)
-        except (TypeError, ValueError):
-            raise InputError(
-                f"event '{event.name}' must return a number f(u, t); got {given!r} at t={t:.6g}"
-            ) from None
+        value = continuous(own(u, t), f"event '{event.name}'", t)
         if not np.isfinite(value):
             raise SolveError(f"event '{event.name}' returned {value} at t={t:.10g}; check the function there")
         return value
 
     return function
+
+
+def continuous(given: Any, who: str, t: float) -> float:
+    """A value of a function whose zeros are looked for, as a float.
+
+    Parameters
+    ----------
+    given : object
+        What the function has returned.
+    who : str
+        The function, for messages.
+    t : float
+        When.
+
+    Raises
+    ------
+    InputError
+        For what is no real number, and for truth values and the integer 0: a zero is where a continuous
+        function changes its sign, and a comparison changes none.
+    """
+    value = given.item() if isinstance(given, np.ndarray) and given.size == 1 else given
+    if isinstance(value, bool | np.bool_) or (isinstance(value, Integral) and value == 0):
+        raise InputError(
+            f"{who} returned {value!r} at t={t:.6g}, but its zeros are where a continuous function changes "
+            f"its sign; return the difference, u[0] - 1.0 in place of u[0] > 1.0"
+        )
+    if not isinstance(value, Real):
+        raise InputError(f"{who} must return a number f(u, t); got {given!r} at t={t:.6g}")
+    return float(value)
 
 
 def switch_names(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[str, ...]:

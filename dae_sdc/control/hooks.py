@@ -17,6 +17,9 @@ from dae_sdc.errors import ConvergenceError
 ROUND_OFF = 64.0 * float(np.finfo(float).eps)
 """Residual, relative to the terms an equation adds up, that no further sweep can lower."""
 
+CLOSE = 1e-10
+"""Distance, in steps, up to which two times are one."""
+
 
 def _at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
     """Add a value to the statistics at the time of the end of the step."""
@@ -130,8 +133,12 @@ class StepRecord(Hooks):  # type: ignore[misc]
         Whether rows have ``dense`` too, what dense output needs of the step.
     n_slopes : int
         Number of unknowns whose u' dense output may rely on.
+    interval : tuple of float, float and int, or None
+        Start, end and number of the steps of a fixed size: the ends of steps are the times of that grid
+        then, and not sums of step sizes with the round-off of as many.
     """
 
+    interval: ClassVar[tuple[float, float, int] | None] = None
     collects: ClassVar[bool] = False
     dense: ClassVar[bool] = False
     n_slopes: ClassVar[int] = 0
@@ -170,7 +177,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         before = self._before[step.status.slot]
         time, dt, end, polynomial = L.time, L.dt, L.uend.view(np.ndarray), L.uend.polynomial
         row = {
-            "t": time + dt,
+            "t": self._end(time + dt),
             "u": end,
             "du": polynomial.derivative_at_end(),
             "residual": L.status.residual,
@@ -184,6 +191,18 @@ class StepRecord(Hooks):  # type: ignore[misc]
         self.new.append(row)
         if not self.collects:
             self.keep(self.take())
+
+    def _end(self, time: float) -> float:
+        """The time of the grid that a step has come to, or the time itself where an event has ended it."""
+        if self.interval is None:
+            return time
+        start, end, count = self.interval
+        dt = (end - start) / count
+        number = round((time - start) / dt)
+        # As numpy.linspace has it.
+        on_grid = end if number == count else start + number * dt
+        rounding = count * float(np.finfo(float).eps) * max(abs(start), abs(end))
+        return on_grid if abs(on_grid - time) <= CLOSE * dt + rounding else time
 
     def take(self) -> list[dict[str, Any]]:
         """The steps that are not yet in ``rows``; from then on they are the caller's."""

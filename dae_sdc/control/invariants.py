@@ -10,15 +10,13 @@ import numpy as np
 from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.core.hooks import Hooks
 
+from dae_sdc.dae.consistency import CONSISTENT, ROUND_OFF
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
 from dae_sdc.initial.completion import complete
 from dae_sdc.initial.projection import Projection, project
-
-CONSISTENT = 1e-8
-"""Largest invariant, relative to 1 + the size of its terms, at the start of a run."""
 
 
 @runtime_checkable
@@ -81,8 +79,9 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
             return
         problem, u, t = L.prob, L.u[0], L.time
         values = np.asarray(problem.invariants(u, t), dtype=np.float64)
-        scale = 1.0 + np.asarray(abs(problem.invariants_jacobian(u, t)) @ np.abs(u.view(np.ndarray))).ravel()
-        relative = np.abs(values) / scale
+        size = np.abs(u.view(np.ndarray)) + ROUND_OFF / CONSISTENT * np.asarray(problem.nominal)
+        scale = np.asarray(abs(problem.invariants_jacobian(u, t)) @ size).ravel()
+        relative = np.divide(np.abs(values), scale, out=np.abs(values) / 1e-300, where=scale > 0.0)
         worst = int(relative.argmax()) if relative.size else 0
         if relative.size and not relative[worst] <= CONSISTENT:
             raise InconsistentStateError(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
@@ -376,6 +376,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         self._problem: Any = None
         self._watched: Watched | None = None
         self._recent: deque[_Made] = deque(maxlen=RECENT)
+        self._history: list[_Made] = []
         self._seen = 0
         self._leap: _Leap | None = None
         self._tried = np.inf
@@ -432,6 +433,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         recent = self._recent
         if not recent or not (start is recent[-1].end or np.array_equal(start, recent[-1].end)):
             recent.clear()
+            self._history.clear()
             found.begin(_end(start, time, found))
         end = _end(last, time + dt, found)
         if self.refuses and isinstance(found, _OfSaddle):
@@ -440,8 +442,21 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if marks:
             self._look(found, made, marks)
         recent.append(made)
-        if len(recent) >= FEW and dt < recent[-FEW].dt and dt < COLLAPSED * self._longest():
-            self._creep()
+        self._remember(made)
+        if len(recent) >= FEW and dt < recent[-FEW].dt and dt < COLLAPSED * _longest(self._history):
+            self._creep(self._recent if dt < COLLAPSED * self._longest() else self._history)
+
+    def _remember(self, made: _Made) -> None:
+        """Add a step to those that tell how far a run has slowed down, spaced by the logarithm of their age.
+
+        Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
+        """
+        history = self._history
+        history.append(made)
+        if len(history) > RECENT:
+            ages = made.time + made.dt - np.array([one.time for one in history])
+            spacing = ages[:-2] / ages[2:]
+            del history[1 + int(np.argmin(spacing[: len(history) - FEW]))]
 
     # Zeros of determinants
 
@@ -526,15 +541,15 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if deficiency is not None and self._is_credible(last, ahead, s, at):
             self._report(Passage(last.t + s, deficiency))
 
-    def _creep(self) -> None:
+    def _creep(self, steps: Sequence[_Made]) -> None:
         """Look ahead where accepted steps become ever smaller: a solution turns aside before such a point."""
         sizes = [made.dt for made in self._recent][-FEW:]
         last = self._tip()
-        if last is None or not all(one > other for one, other in pairwise(sizes)):
+        if last is None or not all(one >= other for one, other in pairwise(sizes)):
             return
-        near = self._ahead(last)
+        near = self._ahead(last, steps)
         point = None if near is None else self._passage(last, *near)
-        if point is not None and point.t - last.t < self._longest():
+        if point is not None and point.t - last.t < _longest(steps):
             self._report(point)
 
     # What is said
@@ -665,12 +680,13 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _longest(self) -> float:
         """Size of the longest of the last steps."""
-        return max((made.dt for made in self._recent), default=0.0)
+        return _longest(self._recent)
 
-    def _parabola(self, last: Place) -> Callable[[float], Place]:
+    def _parabola(self, last: Place, steps: Sequence[_Made] | None = None) -> Callable[[float], Place]:
         """The places ahead of the last one, and behind, if the solution were a parabola."""
-        began = last.t - 0.25 * self._longest()
-        early = next(made for made in reversed(self._recent) if made.time < began)
+        steps = self._recent if steps is None else steps
+        began = last.t - 0.25 * _longest(steps)
+        early = next(made for made in reversed(steps) if made.time < began)
         slopes, since = np.nan_to_num(early.end.polynomial.derivative_at_end()), early.time + early.dt
         if since >= last.t:
             slopes, since = last.du, last.t - 1.0
@@ -681,24 +697,32 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
         return place
 
-    def _is_credible(self, last: Place, path: Callable[[float], Place], s: float, at: int) -> bool:
+    def _is_credible(
+        self,
+        last: Place,
+        path: Callable[[float], Place],
+        s: float,
+        at: int,
+        steps: Sequence[_Made] | None = None,
+    ) -> bool:
         """Whether a path ahead passes through what was as far behind."""
         found = self._watched
         assert found is not None
-        for made in reversed(self._recent):
+        for made in reversed(self._recent if steps is None else steps):
             if made.time <= last.t - s:
                 theta = min(1.0, (last.t - s - made.time) / made.dt)
                 known = float(found.values(_Step(made, found, self.straight).at(theta))[at])
                 return abs(float(found.values(path(-s))[at]) - known) <= CREDIBLE * abs(known)
         return False
 
-    def _ahead(self, last: Place) -> tuple[Place, int, float] | None:
+    def _ahead(self, last: Place, steps: Sequence[_Made] | None = None) -> tuple[Place, int, float] | None:
         """Where a determinant vanishes a little ahead, on the parabola that the last steps lie on."""
-        found, longest = self._watched, self._longest()
+        steps = self._recent if steps is None else steps
+        found, longest = self._watched, _longest(steps)
         assert found is not None
         if len(found) > MOST_AHEAD:
             return None
-        reach, place = 2.0 * longest, self._parabola(last)
+        reach, place = 2.0 * longest, self._parabola(last, steps)
 
         def value(s: float, at: int) -> float:
             return float(found.values(place(s))[at])
@@ -710,15 +734,19 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             a, b, c = distances[k - 1 : k + 2].tolist()
             for at in np.flatnonzero(before * here < 0.0).tolist():
                 root = float(brentq(value, a, b, args=(at,), xtol=1e-15 * b, rtol=1e-14, maxiter=200))
-                if self._is_credible(last, place, root, at):
+                if self._is_credible(last, place, root, at, steps):
                     return place(root), at, TINY
             size = np.abs(here)
             low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
             for at in np.flatnonzero(low).tolist():
                 bottom = _touched(partial(value, at=at), a, c)
-                if bottom is not None and self._is_credible(last, place, bottom, at):
+                if bottom is not None and self._is_credible(last, place, bottom, at, steps):
                     return place(bottom), at, TOUCHED
         return None
+
+
+def _longest(steps: Sequence[_Made]) -> float:
+    return max((made.dt for made in steps), default=0.0)
 
 
 def _aside(u: Vector) -> Vector:

@@ -9,12 +9,19 @@ from scipy import sparse
 
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.scales import balanced
 from dae_sdc.dae.starting_scales import balance_at
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
 
 CONSISTENT = 1e-8
 """Largest violation, relative to the size of the terms of the equation, of a consistent value."""
+
+ROUND_OFF = 1e-13
+"""Change of a value, in units of its size, that is a rounding error."""
+
+UNREACHED = 1e-10
+"""Part of an equation in what no derivative reaches, below which it is a rounding error."""
 
 
 def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
@@ -35,7 +42,8 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     Returns
     -------
     violation, scale : ndarray, shape (n,)
-        What remains of every equation, and the size of the terms it adds up.
+        What remains of every equation, and the size of the terms it adds up. Terms smaller than what rounding
+        errors of unknowns of the sizes that their equations give them change are no measure.
     """
     du = problem.dtype_f(problem.init)
     residual = problem.evaluate(u, du, t)
@@ -48,21 +56,20 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     halves = linearize(problem, u, du, t)
     span = float(problem.interval[1] - problem.interval[0])
     balance = balance_at(problem, u, t, halves, span if span > 0.0 else 1.0)
-    # Where a state has nothing but zeros, the sizes that the equations give its unknowns.
-    scale: Vector = abs(halves.stiffness) @ np.maximum(balance.sizes, np.abs(u.view(np.ndarray)))
-    scale = np.maximum(scale, np.finfo(float).tiny)
+    size = np.abs(u.view(np.ndarray)) + ROUND_OFF / CONSISTENT * balance.sizes
+    scale: Vector = np.asarray(abs(halves.stiffness) @ size).ravel()
     if sparse.issparse(halves.mass):
         without_derivative = np.asarray(abs(halves.mass).sum(axis=1)).ravel() == 0.0
         return np.where(without_derivative, residual, 0.0), scale
-    # Equations differ by orders of magnitude (amperes beside volts); the projection must not see that.
-    weights = np.abs(halves.mass).max(axis=1)
-    weights[weights == 0.0] = 1.0
-    mass = halves.mass / weights[:, None]
+    # Unknowns and equations differ by orders of magnitude (amperes beside volts); ranks must not see that.
+    weights, columns = balanced(halves.mass)
+    mass = halves.mass / weights[:, None] / columns
     left, values, _ = np.linalg.svd(mass)
     rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
-    null = left[:, rank:]
-    remains: Vector = null @ (null.T @ (residual / weights)) * weights
-    return remains, scale
+    null = left[:, rank:] @ left[:, rank:].T
+    null[np.abs(null) < UNREACHED] = 0.0
+    remains: Vector = null @ (residual / weights) * weights
+    return remains, np.abs(null) @ (scale / weights) * weights
 
 
 def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENT) -> None:
@@ -88,8 +95,9 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
     own_check: Callable[[MeshDAE, float], None] | None = getattr(problem, "check_start", None)
     if own_check is not None:
         own_check(u, t)
+    problem.start_step(u, t)
     remains, scale = violation(problem, u, t)
-    relative = np.abs(remains) / scale
+    relative = np.divide(np.abs(remains), scale, out=np.abs(remains) / 1e-300, where=scale > 0.0)
     worst = int(relative.argmax())
     if relative[worst] > tolerance:
         others = int((relative > tolerance).sum()) - 1

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.polynomial.chebyshev import chebder, chebvander
+from numpy.typing import NDArray
 
 from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector
 from dae_sdc.errors import InputError
@@ -234,6 +235,32 @@ class DenseOutput:
         if not len(self.ends):
             found[:] = self.du0
         return found[0] if times.ndim == 0 else found
+
+    def within(self, times: Vector) -> tuple[NDArray[np.intp], Vector]:
+        """Which of several times are no ends of steps, and the sizes of the steps that they lie in.
+
+        Parameters
+        ----------
+        times : ndarray, shape (K,)
+            Times within the range.
+
+        Returns
+        -------
+        rows : ndarray of int, shape (J,)
+            Numbers of the times that lie within a step.
+        sizes : ndarray, shape (J,)
+            Sizes of their steps.
+        """
+        if not len(self.ends):
+            return np.zeros(0, dtype=np.intp), np.zeros(0)
+        at = np.minimum(np.searchsorted(self.ends, times), len(self.ends) - 1)
+        # The last end may differ by round-off from the time that was meant.
+        rows = np.flatnonzero((times != self.ends[at]) & (times > self.t0) & (times < self.t_end))
+        return rows, self._sizes[at[rows]]
+
+    def largest(self) -> Vector:
+        """Largest absolute value of every unknown at the ends of steps, shape (n,)."""
+        return np.asarray(np.abs(np.vstack([self.u0, self.values])).max(axis=0))
 
     def _evaluate(self, times: Vector, order: int) -> Vector:
         """u or u' from the polynomials; at the end of a step from the step that ends there."""

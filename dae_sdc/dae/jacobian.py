@@ -18,6 +18,9 @@ from dae_sdc.errors import EvaluationError, InputError
 
 ROOT_EPS = float(np.sqrt(np.finfo(float).eps))
 
+NOISE_LIMIT = 10.0
+"""Change of F, in standard deviations of its noise, below which a difference is taken to be zero."""
+
 
 @dataclass(frozen=True)
 class Linearization:
@@ -91,20 +94,27 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
                 f"jacobian of {type(problem).__name__} is not defined at t={t:.6g} ({error}); "
                 f"check the state there, or reduce dt"
             ) from None
-        mass = _checked(problem, pair[0])
-        stiffness = _combined(_checked(problem, pair[1]), -1.0, mass)
+        mass, sum_of_both = (_checked(problem, matrix) for matrix in pair)
+        stiffness = _combined(sum_of_both, -1.0, mass)
         if c != 1.0:
             stiffness = stiffness / c
+        if not (_finite(mass) and _finite(stiffness)):
+            # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
+            mass, stiffness = _differences(problem, u, du, t)
     else:
         mass, stiffness = _differences(problem, u, du, t)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
-        entries = half.data if sparse.issparse(half) else half
-        if not largest(entries.ravel()) < np.inf:
+        if not _finite(half):
             raise EvaluationError(
                 f"{symbol} of {type(problem).__name__} has a NaN or infinite entry at t={t:.6g}; "
                 f"check the state there, or reduce dt"
             )
     return Linearization(mass, stiffness)
+
+
+def _finite(half: Matrix) -> bool:
+    entries: Any = half.data if sparse.issparse(half) else half
+    return largest(entries.ravel()) < np.inf
 
 
 def _combined(first: Any, factor: float, second: Any) -> Any:
@@ -128,7 +138,11 @@ def _same_pattern(first: Any, second: Any) -> bool:
 
 def _checked(problem: ProblemDAE, matrix: Any) -> Any:
     try:
-        matrix = matrix.tocsc() if sparse.issparse(matrix) else np.asarray(matrix)
+        if sparse.issparse(matrix):
+            require_indices(matrix, f"{type(problem).__name__}.jacobian")
+            matrix = matrix.tocsc()
+        else:
+            matrix = np.asarray(matrix)
         if matrix.dtype.kind not in "biuf":
             raise TypeError(f"entries of type {matrix.dtype}")
         matrix = matrix.astype(np.float64, copy=False)
@@ -142,7 +156,36 @@ def _checked(problem: ProblemDAE, matrix: Any) -> Any:
             f"{type(problem).__name__}.jacobian must return shape ({problem.n}, {problem.n}); "
             f"got {matrix.shape}"
         )
+    # Solvers keep the kind of matrix they have begun with.
+    kept_sparse = problem.__dict__.setdefault("_jacobian_is_sparse", sparse.issparse(matrix))
+    if kept_sparse != sparse.issparse(matrix):
+        matrix = sparse.csc_matrix(matrix) if kept_sparse else matrix.toarray()
     return matrix
+
+
+def require_indices(matrix: Any, name: str) -> None:
+    """Refuse a compressed sparse matrix whose indices point outside of it, where compiled code would read.
+
+    Parameters
+    ----------
+    matrix : SciPy sparse matrix or array
+        Of any format; those that are not compressed check themselves.
+    name : str
+        Where it comes from, for the message.
+    """
+    if matrix.format not in ("csc", "csr"):
+        return
+    long, wide = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
+    pointers, indices = matrix.indptr, matrix.indices
+    bad = len(pointers) != wide + 1 or pointers[0] != 0 or bool((np.diff(pointers) < 0).any())
+    bad = bad or pointers[-1] > min(len(indices), len(matrix.data))
+    if not bad and indices.size:
+        bad = bool(indices.min() < 0 or indices.max() >= long)
+    if bad:
+        raise InputError(
+            f"{name} is a {matrix.format.upper()} matrix of shape {matrix.shape} with indices outside of it; "
+            f"check indices and indptr, matrix.check_format() tells more"
+        )
 
 
 class _Colouring(NamedTuple):
@@ -162,6 +205,8 @@ def _colouring(problem: ProblemDAE) -> _Colouring:
     if known is not None and known.given is problem.sparsity:
         return known
     n = problem.n
+    if sparse.issparse(problem.sparsity):
+        require_indices(problem.sparsity, f"{type(problem).__name__}.sparsity")
     # A copy, because its indices are put in order.
     pattern = sparse.csc_matrix(problem.sparsity, dtype=np.float64, copy=True)
     if pattern.shape != (n, n):
@@ -171,33 +216,136 @@ def _colouring(problem: ProblemDAE) -> _Colouring:
     return made
 
 
+@dataclass(frozen=True)
+class DifferenceSettings:
+    """Increments of differences relative to the sizes of the unknowns, and formulas.
+
+    An error of dF/du' counts as itself, while dF/du is multiplied by the step size: where dF/du' is singular,
+    as in every DAE, short steps need all its digits.
+
+    Parameters
+    ----------
+    forward, central, sixth : float
+        Increments of formulas of order 1, 2 and 6.
+    linear : float
+        Departure of F from a linear function of u', relative to what it adds up, that is round-off.
+    """
+
+    forward: float = ROOT_EPS
+    central: float = 2.0**-17
+    sixth: float = 2.0**-9
+    linear: float = 2.0**-46
+
+
+SETTINGS = DifferenceSettings()
+
+_FORMULAS = {
+    1: ((1.0, 1.0),),
+    2: ((1.0, 0.5), (-1.0, -0.5)),
+    6: tuple((k, w / 60.0) for k, w in ((1, 45), (-1, -45), (2, -9), (-2, 9), (3, 1), (-3, -1))),
+}
+"""Points, in increments, and weights of differences by their order; the weight of the base is left out."""
+
+_IMPROVED: weakref.WeakSet[ProblemDAE] = weakref.WeakSet()
+
+
+def improve_differences(problem: ProblemDAE) -> bool:
+    """Let the Jacobians of a problem be differenced by formulas of a higher order from here on.
+
+    To be called where Newton's method fails, before the step is made shorter: short steps need more digits.
+
+    Returns
+    -------
+    bool
+        Whether this changes anything: False for a given Jacobian, and from the second call on.
+    """
+    if getattr(problem, "jacobian", None) is not None or problem in _IMPROVED:
+        return False
+    _IMPROVED.add(problem)
+    return True
+
+
 def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tuple[Any, Any]:
-    """Forward differences of F in u' and in u, one evaluation for each group of columns."""
+    """Differences of F in u' and in u, by groups of columns.
+
+    Where F is linear in u', which two evaluations tell, large increments lose no digits.
+    """
+    base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
+    improved = problem in _IMPROVED
+    with np.errstate(all="ignore"):
+        scales = problem.run_scales
+        sizes = np.maximum(scales.unknowns, np.abs(u.view(np.ndarray)))
+        # All in units of the largest, where derivatives are much larger than what the start let expect.
+        slopes = np.maximum(1.0, np.abs(du.view(np.ndarray)) / scales.rates)
+        slopes = scales.rates * np.maximum(slopes, 0.1 * slopes.max())
+        slopes = np.exp2(np.ceil(np.log2(slopes)))
+        linear = _is_linear_in_slope(problem, u, du, t, base, slopes)
+        order = 1 if linear else 6 if improved else 2
+        steps = slopes if linear else slopes * _increment(problem, order)
+        mass = _difference(problem, u, du, t, base, steps, order, False)
+        order = 2 if improved else 1
+        stiffness = _difference(problem, u, du, t, base, sizes * _increment(problem, order), order, True)
+    return mass, stiffness
+
+
+def _increment(problem: ProblemDAE, order: int) -> float:
+    """Relative increment of a formula: where noise and its own error are alike, as those for round-off."""
+    exact = {1: SETTINGS.forward, 2: SETTINGS.central, 6: SETTINGS.sixth}[order]
+    return max(exact, float(problem.round_off ** (1.0 / (order + 1.0))) if problem.noise is not None else 0.0)
+
+
+def _is_linear_in_slope(
+    problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, base: Vector, sizes: Vector
+) -> bool:
+    """Whether F changes along a direction in u' as a linear function, to round-off."""
+    # No two entries are alike, so that nothing cancels.
+    direction = sizes * np.cos(1.0 + np.arange(len(sizes)))
+    once, twice = (
+        np.array(problem.evaluate(u, attach(du.view(np.ndarray) + k * direction, problem.n_diff), t))
+        for k in (1.0, 2.0)
+    )
+    scale = np.abs(base) + np.abs(once) + np.abs(twice) + np.abs(once - base).max(initial=0.0)
+    allowed = SETTINGS.linear * scale
+    if problem.noise is not None:
+        allowed += 4.0 * NOISE_LIMIT * problem.noise.absolute
+    return bool((np.abs(twice - 2.0 * once + base) <= allowed).all())
+
+
+def _difference(
+    problem: ProblemDAE,
+    u: MeshDAE,
+    du: MeshDAE,
+    t: float,
+    base: Vector,
+    steps: Vector,
+    order: int,
+    of_u: bool,
+) -> Any:
+    """dF/du or dF/du' by a formula of an order, with one increment for each unknown."""
     n = problem.n
     colouring = None if problem.sparsity is None else _colouring(problem)
     groups = [np.array([j]) for j in range(n)] if colouring is None else colouring.groups
-    base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
-    halves = []
-    scales = problem.run_scales
-    for varied, fixed, first, sizes in ((du, u, False, scales.rates), (u, du, True, scales.unknowns)):
-        values = varied.view(np.ndarray)
-        steps = ROOT_EPS * np.maximum(sizes, np.abs(values)) * np.where(values < 0.0, -1.0, 1.0)
-        # The step that is really taken, after rounding, is what the difference must be divided by.
-        steps = (values + steps) - values
-        point = values.copy()
-        state = attach(point, problem.n_diff)
-        changes = np.empty((len(groups), n))
-        for k, group in enumerate(groups):
-            point[group] += steps[group]
-            shifted = problem.evaluate(state, fixed, t) if first else problem.evaluate(fixed, state, t)
-            point[group] = values[group]
-            np.subtract(shifted, base, out=changes[k])
-        halves.append(
-            np.ascontiguousarray((changes / steps[:, None]).T)
-            if colouring is None
-            else _scatter(colouring, changes, steps)
-        )
-    return halves[0], halves[1]
+    values, fixed = (u.view(np.ndarray), du) if of_u else (du.view(np.ndarray), u)
+    steps = steps * np.where(values < 0.0, -1.0, 1.0)
+    # The step that is really taken, after rounding, is what the difference must be divided by.
+    steps = (values + steps) - values
+    point = values.copy()
+    state = attach(point, problem.n_diff)
+    changes = np.zeros((len(groups), n))
+    for k, group in enumerate(groups):
+        for distance, weight in _FORMULAS[order]:
+            point[group] = values[group] + distance * steps[group]
+            shifted = problem.evaluate(state, fixed, t) if of_u else problem.evaluate(fixed, state, t)
+            if order == 1:
+                np.subtract(shifted, base, out=changes[k])
+            else:
+                changes[k] += weight * shifted
+        point[group] = values[group]
+    if problem.noise is not None:
+        changes[np.abs(changes) <= NOISE_LIMIT * problem.noise.absolute] = 0.0
+    if colouring is None:
+        return np.ascontiguousarray((changes / steps[:, None]).T)
+    return _scatter(colouring, changes, steps)
 
 
 def _scatter(colouring: _Colouring, changes: Vector, steps: Vector) -> Any:

@@ -10,14 +10,19 @@ import numpy as np
 from scipy.linalg.blas import daxpy
 
 from dae_sdc.dae.iteration import HERE, NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
-from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
+from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_differences, linearize
+from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
 FORCING = 1e-2
 """Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it."""
+
+NOISE_SHARE = 10.0
+"""Correction, in units of the relative noise of F, that no iteration gets below for certain."""
 
 MOST_PRODUCTS = 30
 """Products with the matrix after which GMRES gives up."""
@@ -46,8 +51,16 @@ class ImplicitSystem(Protocol):
         """The iteration matrix, shape (N, N)."""
         ...
 
-    def product(self, direction: Vector, residual: Vector) -> Vector:
-        """The iteration matrix at the iterate, where F is ``residual``, times a vector; by a difference."""
+    def changed(self, correction: Vector, fraction: float) -> Vector:
+        """F where ``fraction`` times the correction has been subtracted; the iterate stays where it is."""
+        ...
+
+    def difference_step(self, direction: Vector) -> float:
+        """Multiple of ``direction`` by which the iterate moves in a directional difference."""
+        ...
+
+    def tolerated(self, tolerance: float) -> Vector:
+        """The correction of every unknown whose :meth:`size` is the tolerance, shape (N,)."""
         ...
 
     def move(self, correction: Vector, fraction: float) -> None:
@@ -62,6 +75,10 @@ class ImplicitSystem(Protocol):
         """
         ...
 
+    def rescale(self) -> None:
+        """Measure corrections from here on by the current iterate where that is the larger one."""
+        ...
+
     def save(self) -> None:
         """Remember the current iterate."""
         ...
@@ -72,6 +89,10 @@ class ImplicitSystem(Protocol):
 
     def magnitude(self, linearization: Any) -> Vector:
         """What each equation adds up, in absolute values; the scale of its round-off. Shape (N,)."""
+        ...
+
+    def remark(self) -> str:
+        """What else there is to say where no solution is found: what is wrong with a given Jacobian."""
         ...
 
     def equation(self, i: int) -> str:
@@ -116,6 +137,9 @@ class ModifiedNewton:
         Largest abs(F) to be left besides: sweeps cannot reach a residual below what the solves leave.
     forcing : float
         Part of the first correction that a solve may leave, see :func:`dae_sdc.dae.iteration.iterate`.
+    verifies : bool
+        Whether the residual is looked at once more when the corrections are small: with a wrong Jacobian they
+        say nothing. Sweeps, which measure the residual of the whole step, do without.
     guide : callable, optional
         Gives the Jacobian to begin with in each solve, where one serves several systems. Without it the last
         one evaluated is taken, whatever system that was for.
@@ -132,6 +156,7 @@ class ModifiedNewton:
     residual_tolerance: float = float("inf")
     guide: Callable[[], Any] | None = None
     forcing: float = 0.0
+    verifies: bool = True
     _kept: dict[Any, KeptMatrix] = field(default_factory=dict)
     _remembered: dict[Any, KeptMatrix] = field(default_factory=dict)
     _linearization: Any = None
@@ -143,7 +168,9 @@ class ModifiedNewton:
 
     @property
     def _goal(self) -> float:
-        return self.problem.newton_tol if self.tolerance is None else self.tolerance
+        wanted = self.problem.newton_tol if self.tolerance is None else self.tolerance
+        noise = self.problem.noise
+        return wanted if noise is None else max(wanted, NOISE_SHARE * noise.relative)
 
     @property
     def last_linearization(self) -> Any:
@@ -263,11 +290,12 @@ class ModifiedNewton:
                 raise
             how = None
         counters["newton"].niter += len(history)
-        if how == SOLVED:
+        if how == SOLVED and (not self.verifies or self._is_small(system)):
             return
         if len(history) == 1 and not history[0] < np.inf:
             self._check_finite(system, self._residual)
         system.restore()
+        improve_differences(self.problem)
         try:
             solved = self._damped(system, history)
         except SingularMatrixError:  # met on the way, at a point that is no solution
@@ -310,7 +338,12 @@ class ModifiedNewton:
         if self.problem.linear_solver != "gmres":
             self.problem.work_counters["solve"].niter += 1
             return factors.solve(residual)
-        found = krylov(lambda v: system.product(v, residual), residual, factors, FORCING, MOST_PRODUCTS)
+
+        def product(v: Vector) -> Vector:
+            step = system.difference_step(v)
+            return (system.changed(v, -step) - residual) / step
+
+        found = krylov(product, residual, factors, FORCING, MOST_PRODUCTS)
         self.problem.work_counters["solve"].niter += found.products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
         return found.x
@@ -327,7 +360,10 @@ class ModifiedNewton:
         """Whether the residual at the iterate is nothing but round-off."""
         system = self._system
         scale = system.magnitude(self._matrix.linearization)
-        return bool((np.abs(system.residual()) <= ROUND_OFF * scale).all())
+        allowed = ROUND_OFF * scale
+        if self.problem.noise is not None:
+            allowed = allowed + NOISE_LIMIT * np.resize(self.problem.noise.absolute, len(scale))
+        return bool((np.abs(system.residual()) <= allowed).all())
 
     def restore(self) -> None:
         """Return to the iterate at which the solve began."""
@@ -379,14 +415,35 @@ class ModifiedNewton:
                 if next_size <= (1.0 - 0.25 * fraction) * size:
                     break
                 if next_size < NEAR and self.at_round_off():
-                    return True
+                    return self._is_small(system)
                 system.move(delta, -fraction)
                 fraction *= 0.5
                 if fraction < 1e-3:
                     return False
             if fraction == 1.0 and next_size <= self._goal:
-                return True
+                return self._is_small(system)
+            if fraction * size > 1.0:
+                # From a guess much smaller than the solution, round-off alone looks like a large correction.
+                system.rescale()
         return False
+
+    def verify(self, system: ImplicitSystem) -> None:
+        """Raise NewtonError where the residual of a solved system is not as small as the corrections said."""
+        if not self._is_small(system):
+            self._fail(system, self._history)
+
+    def _is_small(self, system: ImplicitSystem) -> bool:
+        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.residual_check`."""
+        tolerance = self._goal
+        if self.forcing > 0.0 and self._history:
+            tolerance = max(tolerance, self.forcing * self._history[0])
+        tolerated = system.tolerated(tolerance)
+        residual = np.array(system.residual())
+
+        def changed(factor: float, direction: Vector) -> Vector:
+            return system.changed(direction * tolerated, factor)
+
+        return is_small(above_noise(np.abs(residual), self.problem), residual, tolerance, changed)
 
     def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
         """Blame the equation that is not finite; a step too far is another matter and left to damping."""
@@ -414,13 +471,15 @@ class ModifiedNewton:
     def _fail(self, system: ImplicitSystem, history: list[float]) -> None:
         residual = system.residual()
         self._check_finite(system, residual)
-        scaled = np.abs(residual) / np.maximum(system.magnitude(self._used), 1e-300)
+        scaled = np.abs(residual)
+        if self._used is not None:
+            scaled /= np.maximum(system.magnitude(self._used), 1e-300)
         worst = system.equation(int(np.nanargmax(scaled)))
         tail = ", ".join(f"{size:.1e}" for size in history[-4:])
         raise NewtonError(
             f"Newton did not converge at t={system.time:.6g}, {system.where}: "
             f"last corrections {tail} (tolerance {self._goal:.1e}), worst equation '{worst}'; "
-            f"reduce dt, or check the initial value and the Jacobian",
+            f"reduce dt, or check the initial value and the Jacobian{system.remark()}",
             time=system.time,
             history=history,
             equation=worst,
@@ -463,7 +522,7 @@ class NodeSystem:
         self.key: Any = None
         self.tau: Vector | None = None
         self.weights: Vector | None = None
-        self.unit = 1.0
+        self.unit = self._grown = 1.0
 
     def place(
         self,
@@ -495,10 +554,10 @@ class NodeSystem:
         self._own = c if c > 0.0 else 1.0
         self.key = c
         self._step, self._node = step, node
-        split = self._split
-        self._weight = 1.0 / (1.0 + largest(plain[1][:split]))
-        if split < self.problem.n:
-            self._algebraic_weight = self._own / (1.0 + largest(plain[0][split:]))
+        self._weight = self._algebraic_weight = np.inf
+        self._grown = 1.0
+        if self.weights is None:
+            self.rescale()
 
     @property
     def split(self) -> int:
@@ -529,20 +588,40 @@ class NodeSystem:
             self._split = self.problem.n
         return linearization.iteration_matrix(self.c, self.n_integrated)
 
-    def product(self, direction: Vector, residual: Vector) -> Vector:
+    def changed(self, correction: Vector, fraction: float) -> Vector:
         """See :class:`ImplicitSystem`."""
         u, du = self._u.copy(), self._du.copy()
-        step = difference_step(direction, u, du)
-        self.move(direction, -step)
-        value = (self.residual() - residual) / step
+        self.move(correction, fraction)
+        value = np.array(self.residual())
         self._u[:], self._du[:] = u, du
         return value
 
+    def difference_step(self, direction: Vector) -> float:
+        """See :class:`ImplicitSystem`."""
+        return difference_step(direction, self._u, self._du)
+
+    def tolerated(self, tolerance: float) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        if self.weights is not None:
+            # Unknowns that are left out have no weight.
+            whole = self.problem.run_scales.unknowns + np.abs(self._u)
+            least = tolerance / np.maximum(whole, np.finfo(float).tiny)
+            return tolerance / (self._own * np.maximum(self._grown * self.unit * self.weights, least))
+        found = np.full(self.problem.n, tolerance / self._weight)
+        if self._split < self.problem.n:
+            found[self._split :] = tolerance / self._algebraic_weight
+        return found
+
+    def remark(self) -> str:
+        """See :class:`ImplicitSystem`."""
+        return jacobian_note(self.problem, self._u, self._du, self.time)
+
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""
-        # daxpy works in place, at a third of the time of NumPy's product and difference.
+        # daxpy works in place, at a third of the time of NumPy's product and difference; not on nothing.
         k, n = self.n_integrated, correction.size
-        daxpy(correction, self._du, n=k, a=-fraction)
+        if k > 0:
+            daxpy(correction, self._du, n=k, a=-fraction)
         if self.c > 0.0 or k == n:
             daxpy(correction, self._u, a=-fraction * self.c)
         else:
@@ -551,7 +630,7 @@ class NodeSystem:
     def size(self, correction: Vector) -> float:
         """See :class:`ImplicitSystem`."""
         if self.weights is not None:
-            return self._own * self.unit * largest(correction * self.weights)
+            return self._own * self._grown * self.unit * largest(correction * self.weights)
         split = self._split
         if split == correction.size:
             return self._weight * largest(correction)
@@ -559,6 +638,17 @@ class NodeSystem:
         algebraic = self._algebraic_weight * largest(correction[split:])
         both = differential + algebraic
         return max(differential, algebraic) if both < np.inf else both
+
+    def rescale(self) -> None:
+        """See :class:`ImplicitSystem`."""
+        if self.weights is not None:
+            self._grown = min(1.0, 1.0 / (self.unit * largest(self._u * self.weights) or 1.0))
+            return
+        split = self._split
+        self._weight = min(self._weight, 1.0 / (1.0 + largest(self._du[:split])))
+        if split < self.problem.n:
+            weight = self._own / (1.0 + largest(self._u[split:]))
+            self._algebraic_weight = min(self._algebraic_weight, weight)
 
     def save(self) -> None:
         """See :class:`ImplicitSystem`."""

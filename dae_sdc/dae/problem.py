@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 from pySDC.core.problem import Problem
 
 from dae_sdc.dae.counters import new_counters
+from dae_sdc.dae.guard import guard_methods, unguarded
 from dae_sdc.dae.kernels import (
     COMPLEX_STEP,
     Kernels,
@@ -23,16 +25,28 @@ from dae_sdc.dae.kernels import (
     machine,
 )
 from dae_sdc.dae.linear import SOLVERS
+from dae_sdc.dae.noise import EPS, Noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.errors import InputError, require_count
+from dae_sdc.errors import InputError, require_count, require_tolerance
 from dae_sdc.registry import Registry, unknown
+
+S = TypeVar("S", bound=Callable[..., Any])
 
 PER_UNKNOWN = ("names", "units", "equation_names")
 """Attributes that hold one text for every unknown or equation."""
 
+DEFAULTS = ("index", "interval", "dt", "nominal", "sparsity")
+"""Attributes whose values are checked besides."""
+
+TEXTS = ("title", "reference", "time_unit")
+"""Attributes of a class that hold one text."""
+
 SIDE_SLACK = 1e-10
 """Value of a switch that counts as 0, and so as being past it, at a start that nobody has located."""
+
+MOST_ITERATIONS = 10_000
+"""Largest number of Newton iterations that may be allowed in a solve."""
 
 LINEAR_SOLVERS = (*SOLVERS, "gmres")
 """How the linear systems of Newton iterations may be solved."""
@@ -104,6 +118,9 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         Start and end time used where the user gives none, in ``time_unit``.
     dt : float
         Step size used where the user gives none.
+    noise : Noise or None
+        What F has of noise besides round-off, None for nothing that is known; runs to a tolerance measure it
+        at their start, see :func:`dae_sdc.dae.noise.measured_noise`.
     work_counters : dict of str to WorkCounter
         Residual evaluations (``rhs``), Newton iterations (``newton``), Jacobian evaluations (``jacobian``),
         factorisations (``factorization``) and solves (``solve``). They are counted by the solvers;
@@ -126,12 +143,31 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     nominal: npt.ArrayLike = 1.0
     switch_names: tuple[str, ...] = ()
     sparsity: Any = None
+    noise: Noise | None = None
+    _guarded: ClassVar[tuple[str, ...]] = (
+        "eval_f",
+        "jacobian",
+        "residual_nodes",
+        "switches",
+        "sides",
+        "start_step",
+        "invariants",
+        "invariants_jacobian",
+    )
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         own: Any = cls.__dict__
+        for name in TEXTS:
+            if name in own and not isinstance(own[name], str | property):
+                raise InputError(f"{cls.__qualname__}.{name} must be a text; got {_shortened(own[name])}")
+        if "parameter_units" in own and not isinstance(own["parameter_units"], Mapping):
+            raise InputError(
+                f"{cls.__qualname__}.parameter_units must map names of parameters to units; got "
+                f"{_shortened(own['parameter_units'])}"
+            )
         if "residual_kernel" in own:
             if "eval_f" in own:
                 raise InputError(
@@ -158,6 +194,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             if cls.jacobian_kernel is COMPLEX_STEP and "jacobian" not in own:
                 cls.jacobian = None  # that of equations which are no longer those of the class
             cls.jacobian_kernel = None
+        guard_methods(cls, cls._guarded)
         if "eval_f" in cls.__dict__:
             cls.eval_f = _with_controller_call(cls.__dict__["eval_f"])  # type: ignore[method-assign]
 
@@ -193,7 +230,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             "units": ("",) * self.n,
             "equation_names": tuple(f"equation {i}" for i in range(self.n)),
         }
-        for name in (*PER_UNKNOWN, "index", "interval", "dt"):
+        for name in (*PER_UNKNOWN, *DEFAULTS):
             if isinstance(getattr(type(self), name, None), property):
                 continue  # it may need what the constructor of the subclass is yet to set
             given = getattr(self, name)
@@ -211,7 +248,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 value = self._texts(name, value)
             elif name == "variable_index":
                 value = self._indices(value)
-            elif name in ("index", "interval", "dt"):
+            elif name in DEFAULTS:
                 self._check_default(name, value)
         super().__setattr__(name, value)
 
@@ -251,6 +288,11 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             fine, wanted = value is None or (_is_integer(value) and value >= 0), "an integer or None"
         elif name == "dt":
             fine, wanted = _is_number(value), "a number"
+        elif name == "nominal":
+            fine, wanted = _is_number_or_row(value, self.n), f"a number or {self.n} of them, one an unknown"
+        elif name == "sparsity":
+            fine = value is None or _shape(value) == (self.n, self.n)
+            wanted = f"None or a matrix of shape ({self.n}, {self.n}), the pattern of the Jacobian"
         else:
             fine = isinstance(value, list | tuple | np.ndarray) and len(value) == 2
             fine, wanted = fine and all(map(_is_number, value)), "a pair of numbers, start and end time"
@@ -308,6 +350,22 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             way there, or ends with an error that gives the time. Any other exception ends the run as it is.
         """
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
+
+    def begin_steps(self) -> None:
+        """Called by the sweepers of this package, which take the state of a DAE for what it is.
+
+        pySDC's controllers then may call ``eval_f(u, t)``, whose values these sweepers do not use.
+        """
+        self.__dict__["_has_sweeper"] = True
+
+    def solve_system(self, *args: Any, **kwargs: Any) -> Any:
+        """Refused: pySDC's sweepers call it, and they do not solve F(t, u, u') = 0 of this kind."""
+        raise InputError(_foreign(self, "solve_system"))
+
+    @property
+    def round_off(self) -> float:
+        """Relative round-off of F, or its noise where that is known to be more."""
+        return EPS if self.noise is None else max(EPS, self.noise.relative)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The numbers p that the kernels of this problem take, shape (any,).
@@ -515,6 +573,12 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             ) from None
 
 
+def follows_from_residual(method: S) -> S:
+    """Mark a ``jacobian`` that is made from the residual by itself, and need not be compared with it."""
+    vars(method)["follows_from_residual"] = True
+    return unguarded(method)
+
+
 def undefined(error: Exception) -> bool:
     """Whether what an equation raised means that it has no value there, rather than a mistake in it.
 
@@ -571,6 +635,22 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
 
 
+def _shape(value: Any) -> Any:
+    """Shape of a matrix of any kind; None of what is none."""
+    try:
+        return getattr(value, "shape", None) or np.shape(value)
+    except ValueError:
+        return None
+
+
+def _is_number_or_row(value: Any, n: int) -> bool:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return False
+    return array.dtype.kind in "fiu" and array.shape in ((), (n,))
+
+
 def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> None:
     """Refuse settings with which no Newton iteration can end well."""
     if linear_solver not in LINEAR_SOLVERS:
@@ -579,7 +659,8 @@ def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> 
         raise InputError(f"newton_tol must be a positive number; got {newton_tol!r}")
     if not newton_tol > 0.0:
         raise InputError(f"newton_tol must be positive; got {newton_tol}")
-    require_count("newton_maxiter", newton_maxiter)
+    require_tolerance("newton_tol", newton_tol)
+    require_count("newton_maxiter", newton_maxiter, MOST_ITERATIONS)
 
 
 def _taken(problem: ProblemDAE, values: npt.ArrayLike) -> Vector:
@@ -593,6 +674,7 @@ def _taken(problem: ProblemDAE, values: npt.ArrayLike) -> Vector:
 
 
 def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
+    @unguarded
     def eval_f(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
         out = np.empty(self.n)
@@ -605,6 +687,7 @@ def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
 
 
 def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
+    @unguarded
     def jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
         pattern = self.sparsity
@@ -618,6 +701,7 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
     return jacobian
 
 
+@follows_from_residual
 def _stepped_jacobian(self: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
     """The matrix dF/du' + c dF/du by complex steps, shape (n, n), dense or CSC of ``sparsity``."""
     workspace = self._workspace()
@@ -650,7 +734,8 @@ def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     """Let ``eval_f`` also be called as pySDC's controllers and transfers do, ``eval_f(u, t)``.
 
     They expect the right-hand side u' there. A DAE has no such function, so the derivative that the state
-    carries from the step it ended is returned, or zeros, which every predictor replaces.
+    carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
+    Sweepers that would take it for a right-hand side are refused.
     """
     try:
         inspect.signature(method).bind("self", "u", "du", "t")
@@ -662,8 +747,12 @@ def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(method)
     def eval_f(self: ProblemDAE, u: MeshDAE, du: Any, t: float | None = None) -> Any:
+        bound = "_has_sweeper" in self.__dict__
         if t is not None:
-            return method(self, u, du, t)
+            value = method(self, u, du, t)
+            return value if bound else _as_state(self, value)
+        if not bound:
+            raise InputError(_foreign(self, "eval_f(u, t)"))
         derivative = self.dtype_f(self.init)
         polynomial = getattr(u, "polynomial", None)
         if polynomial is not None:
@@ -671,6 +760,25 @@ def _with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
         return derivative
 
     return eval_f
+
+
+def _as_state(problem: ProblemDAE, value: Any) -> Any:
+    """What ``eval_f`` returned as a state, whose abs() is a number, where it can be one."""
+    if isinstance(value, list | tuple):
+        with contextlib.suppress(ValueError):
+            value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.shape == problem._shape and value.dtype.kind in "fiu":
+        return attach(value.astype(np.float64, copy=False), problem.n_diff)
+    return value
+
+
+def _foreign(problem: ProblemDAE, called: str) -> str:
+    """The message for a call that only sweepers and transfers made for other problems make."""
+    return (
+        f"{called} of {type(problem).__name__} was called, as sweepers and transfers of pySDC for equations "
+        f"u' = f(u, t) do, but it is a DAE; use sweepers of dae_sdc (FullyImplicitDAE, SemiImplicitDAE, "
+        f"ConstrainedDAE, RungeKuttaDAE; 'dae-sdc list sweepers' shows all), and TransferDAE between levels"
+    )
 
 
 PROBLEMS: Registry[type[ProblemDAE]] = Registry("problem", "dae_sdc.problems")

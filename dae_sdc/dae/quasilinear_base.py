@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.differences import STEP
+from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import COMPLEX_STEP, Kernels, compile_kernel
-from dae_sdc.dae.problem import _is_integer, _matrix, _real, _taken, undefined
+from dae_sdc.dae.problem import _is_integer, _matrix, _real, _taken, follows_from_residual, undefined
 from dae_sdc.dae.quasilinear_parts import (
     PARTS,
     QuasilinearParts,
@@ -216,6 +217,7 @@ class QuasilinearProblem(QuasilinearParts):
             return super()._residual_address()
         return int(_constraint_machine().function("residual").address)
 
+    @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u') of the formulation, shape (n,)."""
         if self._compiles_equations:
@@ -226,6 +228,7 @@ class QuasilinearProblem(QuasilinearParts):
         x, dx = np.asarray(u, dtype=float), np.asarray(du, dtype=float)
         return self._residual(float(t), x, dx, self._at)
 
+    @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
         """The matrix dF/du' + c dF/du, shape (n, n), by complex steps where all parts take them."""
         if self._compiles_equations:

@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.callbacks import Callback, CallbackFailure
 from dae_sdc.dae.differences import FIRST, SECOND, STEP, complex_slope, curvature, slope, takes_complex
+from dae_sdc.dae.guard import guard_methods
 from dae_sdc.dae.kernels import compile_kernel, complex_step, machine
 from dae_sdc.dae.problem import ProblemDAE, _real
 from dae_sdc.dae.state import Vector
@@ -118,6 +119,7 @@ class QuasilinearParts(ProblemDAE):
             if given:
                 _check_signature(cls, name, method, arguments)
                 setattr(cls, f"{name}_kernel", None)
+                guard_methods(cls, (name,))
             elif kernel is not None:
                 setattr(cls, name, _supplier(cls, name))
             if given or kernel is not None:

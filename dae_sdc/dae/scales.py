@@ -225,6 +225,10 @@ ROUNDS = 3
 """Times that the least squares are solved, each without the terms that were that small in the last."""
 
 
+MOST_ROUNDS = 30
+"""Times that rows and columns of a matrix are balanced."""
+
+
 class Terms(NamedTuple):
     """The terms of equations that are not 0.
 
@@ -282,6 +286,34 @@ class Balance(NamedTuple):
         """Where the equations say nothing."""
         sizes, time = np.abs(u0), float(np.exp2(np.round(np.log2(SETTINGS.first_part * span))))
         return cls(sizes, np.ones(len(u0), dtype=bool), np.zeros(len(u0)), time)
+
+
+def balanced(matrix: Vector) -> tuple[Vector, Vector]:
+    """Factors of rows and columns, powers of two, without which all largest entries of both are about 1.
+
+    Parameters
+    ----------
+    matrix : ndarray, shape (n, m)
+        Its rows and columns of zeros have the factor 1.
+
+    References
+    ----------
+    D. Ruiz, A scaling algorithm to equilibrate both rows and columns norms in matrices, RAL-TR-2001-034.
+    """
+    entries = np.abs(matrix)
+    factors = [np.ones(size) for size in entries.shape]
+    for _ in range(MOST_ROUNDS):
+        changed = False
+        for axis, factor in enumerate(factors):
+            largest = entries.max(axis=1 - axis, initial=0.0)
+            largest[largest == 0.0] = 1.0
+            share = np.exp2(np.round(np.log2(largest) * (0.5 if axis == 0 else 1.0)))
+            factor *= share
+            entries /= share[:, None] if axis == 0 else share
+            changed = changed or bool((share != 1.0).any())
+        if not changed:
+            break
+    return factors[0], factors[1]
 
 
 def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:

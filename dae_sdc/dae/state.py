@@ -8,7 +8,10 @@ import numpy as np
 from pySDC.implementations.datatype_classes.mesh import mesh
 
 from dae_sdc.dae.polynomial import Vector as Vector, unpack
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, MissingPartError
+
+PARTS_OF_OTHERS = ("impl", "expl", "comp1", "comp2", "pos", "vel", "elec", "magn")
+"""Parts that states of other kinds of problems have in pySDC."""
 
 
 class StateShape(NamedTuple):
@@ -54,6 +57,9 @@ class MeshDAE(mesh):  # type: ignore[misc]
         by copies made through the constructor. It is what a predictor extrapolates and where an explicit
         first stage finds u'. Because it travels with the value, a rejected step that is repeated sees what it
         saw the first time.
+    provisional : bool
+        Whether the step that should end here is not solved yet, because its own start is not final. Such a
+        value is passed between steps that are computed together, and never ends a run or a block of steps.
 
     Notes
     -----
@@ -63,6 +69,7 @@ class MeshDAE(mesh):  # type: ignore[misc]
 
     n_diff: int | None = None
     polynomial: Any = None
+    provisional: bool = False
 
     def __new__(cls, init: Any, val: float = 0.0, **kwargs: Any) -> MeshDAE:
         """A new state of the shape ``init``, or a copy of the state ``init``."""
@@ -71,6 +78,8 @@ class MeshDAE(mesh):  # type: ignore[misc]
             obj[...] = init
             obj.n_diff = init.n_diff
             obj.polynomial = init.polynomial
+            if init.provisional:
+                obj.provisional = True
             return obj
         if isinstance(init, tuple) and len(init) >= 3:
             obj = np.ndarray.__new__(cls, init[0], dtype=init[2], **kwargs)
@@ -125,6 +134,14 @@ class MeshDAE(mesh):  # type: ignore[misc]
     def alg(self, value: Any) -> None:
         self._part(self.n_diff, None)[:] = value
 
+    def __getattr__(self, name: str) -> Any:
+        if name in PARTS_OF_OTHERS:
+            raise MissingPartError(
+                f"the state of a DAE has the parts diff and alg, and no '{name}'; sweepers of pySDC that "
+                f"split u' = f(u, t) do not solve DAEs, use those of dae_sdc ('dae-sdc list sweepers')"
+            )
+        raise AttributeError(f"a MeshDAE has no attribute '{name}'")
+
     def __abs__(self) -> float:
         """Largest absolute value, the norm pySDC uses; 0 for an empty part."""
         return float(np.abs(self.view(np.ndarray)).max(initial=0.0))
@@ -139,12 +156,24 @@ class MeshDAE(mesh):  # type: ignore[misc]
 
     def _message(self) -> Vector:
         known = () if self.polynomial is None else self.polynomial.pack()
-        return np.concatenate([self.view(np.ndarray), known])
+        return np.concatenate([self.view(np.ndarray), [self.provisional], known])
+
+    def _take(self, message: Vector) -> None:
+        """Take over what :meth:`_message` of another state gave."""
+        self[:] = message[: self.size]
+        self.provisional = bool(message[self.size])
+        # A polynomial of its own every time tells a sweeper that the value is new.
+        self.polynomial = unpack(message[self.size + 1 :])
 
     def bcast(self, root: int | None = None, comm: Any = None) -> MeshDAE:
         """Give the state and its polynomial to all ranks; returns it, as a new state on those that receive.
 
         What receives stays as it is: it is the end of a step that somebody may want to keep.
+
+        Raises
+        ------
+        InputError
+            On all ranks, where the state is provisional.
         """
         if comm.Get_size() == 1:
             return self
@@ -158,19 +187,25 @@ class MeshDAE(mesh):  # type: ignore[misc]
         if receives:
             message = np.empty(int(length[0]))
         comm.Bcast(message, root=root)
-        if not receives:
-            return self
-        state = attach(message[: self.size], self.n_diff)
-        state.polynomial = unpack(message[self.size :])
+        state = self
+        if receives:
+            state = attach(np.empty(self.size), self.n_diff)
+            state._take(message)
+        if state.provisional:
+            raise InputError(
+                f"{comm.Get_size()} steps at once of a method that solves a step in one sweep have ended "
+                f"before the last one knew its start; set controller_params mssdc_jac to False, or take one "
+                f"step at a time"
+            )
         return state
 
     def __reduce__(self) -> Any:
         base = super().__reduce__()
-        return base[0], base[1], (base[2], self.n_diff, self.polynomial)
+        return base[0], base[1], (base[2], self.n_diff, self.polynomial, self.provisional)
 
     def __setstate__(self, state: Any) -> None:
         super().__setstate__(state[0])
-        self.n_diff, self.polynomial = state[1], state[2]
+        self.n_diff, self.polynomial, self.provisional = state[1:]
 
 
 class Receipt:
@@ -198,10 +233,7 @@ class Receipt:
         pending = self._comm.Mprobe(source=self._source, tag=self._tag, status=status)
         message = np.empty(status.Get_count(MPI.DOUBLE))
         pending.Recv(message)
-        state = self._state
-        state[:] = message[: state.size]
-        # A polynomial of its own every time tells a sweeper that the value is new.
-        state.polynomial = unpack(message[state.size :])
+        self._state._take(message)
 
 
 def attach(values: Vector, n_diff: int | None) -> MeshDAE:

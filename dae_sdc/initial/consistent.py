@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import total_ordering
 from typing import Any
 
 import numpy as np
@@ -14,10 +15,13 @@ from scipy.optimize import linprog
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.jets import JetSystem, Stage
-from dae_sdc.initial.projection import MOST_ITERATIONS, Projection, project
+from dae_sdc.initial.projection import MOST_ITERATIONS, ROUND_OFF, Projection, project
 
 LIGHT = 1e-4
 """Weight of a value for which nothing was given, in units of that of others."""
+
+WEIGHTLESS = 1e-6
+"""The same of a value that is no more than a name of an expression of others."""
 
 MOVED = 1e-9
 """Change of a value, in units of its size, that is told."""
@@ -26,7 +30,16 @@ APART = 1e-4
 """Difference of two solutions, in units of the sizes of the values, that makes them two."""
 
 SAME_TERMS = 1e-7
-"""Difference of an equation at two points, relative to 1 + the size of its terms, that is none."""
+"""Difference of an equation at two points, relative to the size of its terms, that is none."""
+
+NEARER = 1e-6
+"""Difference of two distances, relative to the larger one, below which they are equal."""
+
+MOST_NEAR = 8
+"""Known solutions from which the point nearest to the guesses is looked for."""
+
+HIDDEN_FIRST = 1e3
+"""Weight of an equation as it is written, in units of that of its derivatives, where these are blamed."""
 
 DEPENDENT = 1e-8
 """What a column adds to those before it, relative to its size, below which it adds nothing."""
@@ -78,11 +91,22 @@ class Change:
 
 @dataclass(frozen=True)
 class Violation:
-    """An equation that the given values violate, by how much, and the size of its terms."""
+    """An equation that the given values violate, by how much, and the size of its terms.
+
+    Parameters
+    ----------
+    equation : str
+        Its name.
+    residual, scale : float
+        What is left of it, and the size of its terms.
+    order : int
+        How often it was differentiated; 0 for an equation as it is written.
+    """
 
     equation: str
     residual: float
     scale: float
+    order: int = 0
 
 
 @dataclass(frozen=True)
@@ -215,6 +239,11 @@ class Initial:
         Where every solution was looked for: what was solved one after the other.
     singular : tuple of SingularStart
         The same: values at which a block has not its full rank.
+    unique : bool
+        Whether all given values were kept, and all others follow from them by linear equations.
+    complete : bool or None
+        Where every solution was looked for: whether there are certainly no more than ``solutions``, besides
+        whole turns of angles; ``remarks`` say why not. None where it was not asked for.
     """
 
     title: str
@@ -233,6 +262,8 @@ class Initial:
     remarks: tuple[str, ...] = ()
     blocks: tuple[SolvedBlock, ...] = ()
     singular: tuple[SingularStart, ...] = ()
+    unique: bool = False
+    complete: bool | None = None
 
     def __str__(self) -> str:
         before = {change.name: change.before for change in self.changed}
@@ -299,7 +330,28 @@ def _more(total: int, what: str) -> list[str]:
 
 def _differs(name: str, solutions: Sequence[Mapping[str, float]]) -> bool:
     values = [one[name] for one in solutions]
-    return max(values) - min(values) > APART * (1.0 + max(map(abs, values)))
+    noise = ROUND_OFF * max(abs(value) for value in solutions[0].values())
+    return max(values) - min(values) > MOVED * max(map(abs, values)) + noise
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Distance:
+    """How far values are from those given, stage by stage, and then from the guesses of the others.
+
+    Parameters
+    ----------
+    parts : tuple of float
+        Distances in units of the sizes of the values; the first that differ decide.
+    """
+
+    parts: tuple[float, ...]
+
+    def __lt__(self, other: Distance) -> bool:
+        for here, there in zip(self.parts, other.parts, strict=True):
+            if abs(here - there) > NEARER * max(here, there, NEARER):
+                return here < there
+        return False
 
 
 @dataclass(frozen=True, eq=False)
@@ -314,23 +366,27 @@ class Given:
         Where a value is given, and where it must not be changed.
     sizes : ndarray, shape (jets,)
         Typical sizes.
+    auxiliary : ndarray of bool, shape (jets,), optional
+        Where a value is no more than a name of an expression of others, whose changes count alone.
     """
 
     point: Vector
     known: Booleans
     fixed: Booleans
     sizes: Vector
+    auxiliary: Booleans | None = None
 
     @property
     def weights(self) -> Vector:
         """Weights of changes."""
         found: Vector = np.where(self.known, 1.0, LIGHT) / self.sizes
-        return found
+        return found if self.auxiliary is None else np.where(self.auxiliary, WEIGHTLESS / self.sizes, found)
 
-    def distance(self, x: Vector, stages: Sequence[Stage]) -> tuple[float, ...]:
-        """How far values are from those given: those of the first stage count first."""
-        away = self.weights * (x - self.point)
-        return tuple(round(float(np.linalg.norm(away[stage.jets])), 6) for stage in stages)
+    def distance(self, x: Vector, stages: Sequence[Stage]) -> Distance:
+        """How far values are from those given."""
+        away = (x - self.point) / self.sizes
+        parts = (away * self.known, away * ~self.known)
+        return Distance(tuple(float(np.linalg.norm(part[stage.jets])) for part in parts for stage in stages))
 
 
 class Solver:
@@ -391,8 +447,34 @@ class Solver:
         assert found is not None
         return found
 
-    def _distance(self, x: Vector) -> tuple[float, ...]:
+    def _distance(self, x: Vector) -> Distance:
         return self.given.distance(x, self.system.stages)
+
+    def nearer(self, x: Vector, known: Sequence[Vector], every: bool) -> Vector:
+        """The solution nearest to the given values among one, others that are known, and those near them.
+
+        Parameters
+        ----------
+        x : ndarray, shape (jets,)
+            A solution.
+        known : sequence of ndarray
+            Others, the nearest first.
+        every : bool
+            Whether there are no more. If not, random starts look for some.
+        """
+        given = self.given
+        starts = list(known[:MOST_NEAR])
+        if not every:
+            starts += [self._random_start(given.point) for _ in range(self.restarts)]
+        self._restarted = True
+        for at, start in enumerate(starts):
+            found = [start] if at < min(len(known), MOST_NEAR) else []
+            way = self._at_once if self.together else self._by_stages
+            other = way(given.point, given.fixed, given.weights, start)
+            found += [] if other is None else [other]
+            x = min([x, *found], key=self._distance)
+        self._restarted = False
+        return x
 
     def _random_start(self, point: Vector) -> Vector:
         spread = SPREADS[int(self._random.integers(len(SPREADS)))]
@@ -476,8 +558,33 @@ class Solver:
             fixed=fixed[jets],
             tolerance=system.tolerance,
             start=None if start is None else start[jets],
+            sizes=self.given.sizes[jets],
+            terms=self._terms(at, stage),
             most_iterations=MOST_ITERATIONS if start is None and not self._restarted else PATIENCE,
         )
+
+    def _terms(self, at: Callable[[Vector], Vector], stage: int | None) -> Callable[[Vector], Vector] | None:
+        """Sizes of the terms of a stage, where they are known."""
+        if self.system.terms(self.given.point, stage) is None:
+            return None
+
+        def found(y: Vector) -> Vector:
+            sizes = self.system.terms(at(y), stage)
+            assert sizes is not None
+            return sizes
+
+        return found
+
+    def _scale(self, x: Vector) -> Vector:
+        """Sizes of all equations: what they are measured by at a point."""
+        matrix, terms = abs(self.system.jacobian(x)), self.system.terms(x)
+        typical = np.asarray(matrix @ self.given.sizes).ravel()
+        if terms is not None:
+            typical = terms + ROUND_OFF / self.system.tolerance * typical
+        else:
+            typical = typical + np.asarray(matrix @ np.abs(x)).ravel()
+        found: Vector = typical
+        return found
 
     def _refuse(self) -> None:
         """Say which fixed values and equations contradict each other."""
@@ -567,31 +674,39 @@ class Solver:
             found[columns] = np.linalg.norm(right[rank:], axis=0) <= STILL
         return found
 
-    def others(self, x: Vector, free: npt.NDArray[np.int64]) -> list[Vector]:
-        """Further solutions with the same free values, from random starts; nearest first."""
+    def _is_new(self, other: Vector, found: Sequence[Vector], held: Booleans) -> bool:
+        """Whether a solution is another one than those found before."""
+        own = np.array([j < self.system.unknowns for j, _ in self.system.jets])
+        size = (self.given.sizes + np.abs(found[0]))[own]
+        new = all(
+            float(np.abs((other - one)[own] / size).max()) > APART and not self._turned(one, other)
+            for one in found
+        )
+        # Where the equations leave more free there than here, it is no solution of its own.
+        return new and self._rank(other, ~held) == int((~held).sum())
+
+    def others(self, x: Vector, free: npt.NDArray[np.int64], known: Sequence[Vector] = ()) -> list[Vector]:
+        """Further solutions with the same free values, known ones and from random starts; nearest first."""
         given = self.given
         held = given.fixed.copy()
         held[free] = True
-        own = np.array([j < self.system.unknowns for j, _ in self.system.jets])
         found: list[Vector] = []
+        for other in known:
+            same = np.abs(other - x)[held] <= APART * (given.sizes + np.abs(x))[held]
+            if same.all() and len(found) < MOST_SOLUTIONS and self._is_new(other, (x, *found), held):
+                found.append(other)
         self._restarted = True
         for _ in range(self.restarts):
             start = self._random_start(x)
             start[held] = x[held]
             way = self._at_once if self.together else self._by_stages
-            other = way(start, held, 1.0 / given.sizes)
-            if other is not None:  # far from its start, the nearest point is not what matters
-                other = way(other, held, 1.0 / given.sizes)
-            if other is None or len(found) >= MOST_SOLUTIONS:
+            one = way(start, held, 1.0 / given.sizes)
+            if one is not None:  # far from its start, the nearest point is not what matters
+                one = way(one, held, 1.0 / given.sizes)
+            if one is None or len(found) >= MOST_SOLUTIONS:
                 continue
-            size = (given.sizes + np.abs(x))[own]
-            new = all(
-                float(np.abs((other - one)[own] / size).max()) > APART and not self._turned(one, other)
-                for one in (x, *found)
-            )
-            # Where the equations leave more free there than here, it is no solution of its own.
-            if new and self._rank(other, ~held) == int((~held).sum()):
-                found.append(other)
+            if self._is_new(one, (x, *found), held):
+                found.append(one)
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 
     def _turned(self, one: Vector, other: Vector) -> bool:
@@ -601,21 +716,26 @@ class Solver:
         general = one + given.sizes * self._general
         with np.errstate(all="ignore"):
             difference = self.system.values(general + shift) - self.system.values(general)
-            scale = 1.0 + np.asarray(abs(self.system.jacobian(general)) @ (np.abs(general) + np.abs(shift)))
+            scale = np.asarray(abs(self.system.jacobian(general)) @ (np.abs(general) + np.abs(shift)))
         return bool((np.abs(difference) <= SAME_TERMS * scale.ravel()).all())
 
     # --- what was wrong -------------------------------------------------------------------------------------
 
-    def violations(self, x: Vector) -> list[Violation]:
-        """Equations that the given values violate whatever the values are for which nothing was given."""
+    def violations(self, x: Vector, hidden: bool = False) -> list[Violation]:
+        """Equations that the given values violate whatever the values are for which nothing was given.
+
+        With ``hidden``, derivatives of equations are rather violated than equations as they are written.
+        """
         system, given = self.system, self.given
         point = np.where(given.known, given.point, x)
+        written = np.array(system.row_orders) == 0
+        cost = np.where(written & hidden, HIDDEN_FIRST, 1.0)
         for _ in range(ROUNDS):
             values, matrix = system.values(point), system.jacobian(point)
-            scale = 1.0 + np.asarray(abs(matrix) @ np.abs(point)).ravel()
+            scale = self._scale(point)
             if not (np.abs(values) > 10.0 * system.tolerance * scale).any() or given.known.all():
                 break
-            found = _fewest(matrix, values, given)
+            found = _fewest(matrix, values, given, cost)
             if found is None:
                 break
             change, kept = found
@@ -626,12 +746,16 @@ class Solver:
             if better.converged:
                 break
         values = system.values(point)
-        scale = 1.0 + np.asarray(abs(system.jacobian(point)) @ np.abs(point)).ravel()
+        scale = self._scale(point)
         wrong = np.flatnonzero(~(np.abs(values) <= 10.0 * system.tolerance * scale))
-        return [Violation(system.row_names[i], float(values[i]), float(scale[i])) for i in wrong]
+        return [
+            Violation(system.row_names[i], float(values[i]), float(scale[i]), system.row_orders[i])
+            for i in wrong
+        ]
 
     def _met(self, rows: npt.NDArray[np.int64], point: Vector) -> Projection:
         """Some of the equations, met with the given values as they are."""
+        terms: Any = self.system.terms
         return project(
             point,
             lambda y: self.system.values(y)[rows],
@@ -640,6 +764,7 @@ class Solver:
             fixed=self.given.known,
             tolerance=self.system.tolerance,
             most_iterations=PATIENCE,
+            terms=None if terms(point) is None else lambda y: terms(y)[rows],
         )
 
     def changes(self, x: Vector) -> list[Change]:
@@ -656,10 +781,11 @@ def _columns(matrix: Any, chosen: npt.NDArray[np.int64]) -> Any:
     return matrix if chosen.size == matrix.shape[1] else matrix[:, chosen]
 
 
-def _fewest(matrix: Any, values: Vector, given: Given) -> tuple[Vector, Booleans] | None:
+def _fewest(matrix: Any, values: Vector, given: Given, cost_of_row: Vector) -> tuple[Vector, Booleans] | None:
     """Change of values for which nothing was given that meets most equations, and which; None if none does.
 
-    The sum of the violations is smallest, and not that of their squares: so they are in few equations.
+    The sum of the violations, times their costs, is smallest, and not that of their squares: so they are in
+    few equations.
     """
     scaled = sparse.csc_matrix(matrix)
     if not (np.isfinite(scaled.data).all() and np.isfinite(values).all()):
@@ -674,7 +800,7 @@ def _fewest(matrix: Any, values: Vector, given: Given) -> tuple[Vector, Booleans
     both = sparse.hstack([own, sparse.identity(k), -sparse.identity(k)], format="csc")
     bounds = np.zeros((n + 2 * k, 2))
     bounds[:n, 0], bounds[:, 1] = -np.inf, np.inf
-    cost = np.concatenate([np.zeros(n), np.ones(2 * k)])
+    cost = np.concatenate([np.zeros(n), cost_of_row, cost_of_row])
     found = linprog(cost, A_eq=both, b_eq=rhs / largest, bounds=bounds, method="highs")
     if found.x is None:
         return None

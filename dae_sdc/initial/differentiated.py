@@ -111,6 +111,7 @@ class ProblemJets:
         self._unsaid = self._not_among(stiffness, mass, u) if extra else np.zeros(0, dtype=np.int64)
         extra = tuple(extra[row] for row in self._unsaid)
         self.row_names = (*names, *(f"invariant {name}" for name in extra))
+        self.row_orders = (*(k for _, k in rows), *(0 for _ in extra))
         self._count = len(rows)
         self.jet_names = tuple(name_of(problem.names[j], k) for j, k in jets)
         self._highest = int(d.max())
@@ -244,6 +245,9 @@ class ProblemJets:
             every = np.asarray(self.invariants(attach(curve[0], problem.n_diff), self.t), dtype=np.float64)
             found[~own] = every[self._unsaid[chosen[~own] - self._count]]
         return found
+
+    def terms(self, x: Vector, stage: int | None = None) -> None:
+        """See :class:`JetSystem`; functions do not tell their terms."""
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem

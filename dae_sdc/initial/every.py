@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -20,16 +21,19 @@ from dae_sdc.initial.consistent import (
     PATIENCE,
     RANK_LOST,
     SPREADS,
+    Distance,
     Given,
     SingularStart,
     SolvedBlock,
     listed,
 )
+from dae_sdc.initial.digits import ManyDigits
 from dae_sdc.initial.homotopy import solve_polynomials
 from dae_sdc.initial.jets import Integers, ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
-from dae_sdc.initial.projection import MOST_ITERATIONS, project
+from dae_sdc.initial.projection import MOST_ITERATIONS, ROUND_OFF, project
 from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle
+from dae_sdc.initial.turns import Turn, TurnError
 from dae_sdc.structure.blocks import find_blocks, strong_components
 from dae_sdc.symbolic.dag import Leaf
 
@@ -63,6 +67,18 @@ POLISHED = 8
 SAME = 1e-6
 """Difference of two solutions after that, in units of the sizes of the values, that makes them two."""
 
+NEARLY_SINGULAR = 1e-3
+"""Singular value of scaled derivatives below which there may be more than one solution in the same place."""
+
+BESIDE = 1e-2
+"""Distance of such solutions from each other, in units of the sizes of the values."""
+
+DISTANCES = (1e-3, 1e-5, 1e-7)
+"""Distances of the points from which they are looked for."""
+
+MOST_DIGITS = 12
+"""Values up to which they are."""
+
 
 @dataclass(eq=False)
 class _Block:
@@ -71,6 +87,8 @@ class _Block:
     part: Part
     cols: Integers
     linear: bool
+    moves: dict[int, tuple[dict[int, float], float]] = field(default_factory=dict)
+    """Of each angle the rates at which values move with it, and its period."""
     known: dict[bytes, list[Vector]] = field(default_factory=dict)
 
 
@@ -102,9 +120,13 @@ class EveryStart:
         Processes that follow paths.
     comm : mpi4py.MPI.Comm, optional
         Communicator whose processes follow paths, all of which must call this.
+    most_paths : int
+        Paths of the polynomials of one block; where there are more, Newton's method has random starts.
 
     Attributes
     ----------
+    missing : list of str
+        Why there may be more solutions than were found.
     singular : list of SingularStart
         What is singular of starts that end where a block has no solution because of it.
     remarks : list of str
@@ -120,7 +142,10 @@ class EveryStart:
         starts: int | None = None,
         workers: int = 1,
         comm: Any = None,
+        most_paths: int = MOST_PATHS,
     ) -> None:
+        self.most_paths = most_paths
+        self.missing: list[str] = []
         self.system, self.given, self.seed = system, given, seed
         self.workers, self.comm = workers, comm
         self.starts = NEWTON_STARTS if starts is None else starts
@@ -131,12 +156,13 @@ class EveryStart:
         self._directions = self._random.standard_normal((3, given.point.size))
         self._records: dict[tuple[tuple[int, ...], tuple[int, ...]], SolvedBlock] = {}
         self._parts: dict[tuple[int, ...], Part] = {}
-        self._least: dict[tuple[int, ...], Vector] = {}
         self._blocks: dict[tuple[int, ...], tuple[list[_Block], list[int]]] = {}
         self._expanded: dict[
             tuple[tuple[int, ...], bytes], list[tuple[Vector, tuple[int, ...], tuple[SingularStart, ...]]]
         ] = {}
         self._failures: list[tuple[int, str]] = []
+        self._symmetries: dict[int, dict[int, float]] = {}
+        self._moving: dict[int, tuple[int, str]] = {}
         self.singular: list[SingularStart] = []
         self.remarks: list[str] = []
 
@@ -239,14 +265,30 @@ class EveryStart:
             if not found:
                 self._refuse()
             starts = self._kept(found)
+        for start in starts:
+            self._turn_back(start.x)
         return sorted(starts, key=lambda start: self.distance(start.x))
+
+    def _turn_back(self, x: Vector) -> None:
+        """Turn angles, and what follows them, by whole turns until they are nearest to their guesses."""
+        for shift in self._symmetries.values():
+            jets, by = list(shift), np.array(list(shift.values())) * self.given.weights[list(shift)]
+            away = (x[jets] - self.given.point[jets]) * self.given.weights[jets]
+            times = -float(np.round(by @ away / (by @ by)))
+            x[jets] += times * np.array(list(shift.values()))
 
     @property
     def blocks(self) -> tuple[SolvedBlock, ...]:
         """What was solved, in this order."""
         return tuple(self._records.values())
 
-    def distance(self, x: Vector) -> tuple[float, ...]:
+    @property
+    def complete(self) -> bool:
+        """Whether there are certainly no more solutions than were found, besides whole turns of angles."""
+        certain = (block.kind != "newton" and not block.lost for block in self.blocks)
+        return not self.missing and all(certain)
+
+    def distance(self, x: Vector) -> Distance:
         """How far values are from those given: those of the first stage count first."""
         return self.given.distance(x, self.system.stages)
 
@@ -316,18 +358,13 @@ class EveryStart:
         )
 
     def _violation(self, part: Part, x: Vector) -> float:
-        """Largest violation of an equation; in an equation of small terms, in units of these."""
-        key = tuple(part.rows)
-        if key not in self._least:
-            used = part.depends.tolist()
-            slopes = abs(
-                part.dense(self._generic, used)
-                if len(key) < LARGEST
-                else part.jacobian(self._generic)[:, used]
-            )
-            size = slopes @ self.given.sizes[used]
-            self._least[key] = np.where((size > 0.0) & (size < 1.0), size, 1.0)
-        return part.violation(x, self._least[key])
+        """Largest violation of an equation, in units of its terms; infinite where it has no value."""
+        found, used = part.values(x), part.depends.tolist()
+        slopes = abs(part.dense(x, used) if len(part.rows) < LARGEST else part.jacobian(x)[:, used])
+        least = np.asarray(slopes @ self.given.sizes[used]).ravel() * ROUND_OFF / self.system.tolerance
+        scale = part.terms(x) + least
+        worst = float(np.max(np.where(found == 0.0, 0.0, np.abs(found) / scale), initial=0.0))
+        return worst if np.isfinite(worst) else np.inf
 
     def _holds(self, part: Part, x: Vector) -> bool:
         if self._violation(part, x) <= 10.0 * self.system.tolerance:
@@ -442,7 +479,8 @@ class EveryStart:
         key = x[known].tobytes()
         if key not in block.known:
             entered = [self.system.jet_names[j] for j in chosen if j in set(known.tolist())]
-            block.known[key] = self._solve(block, x, group.stage, entered)
+            found = self._solve(block, x, group.stage, entered)
+            block.known[key] = self._all_turns(block, found, set(chosen))
         found = []
         for values in block.known[key]:
             new = x.copy()
@@ -482,6 +520,47 @@ class EveryStart:
         if not found:
             self._failures.append((1, self._nothing_real(block, x, counts["complex"], kind)))
         return found
+
+    def _all_turns(self, block: _Block, found: list[Vector], chosen: set[int]) -> list[Vector]:
+        """Solutions of a block, with those that turns of its angles lead to."""
+        for j, (rates, period) in block.moves.items():
+            jet = int(block.cols[j])
+            if jet not in self._moving:
+                moving = {int(block.cols[i]): rate for i, rate in rates.items()}
+                self._moving[jet] = self._turns(jet, moving, period, set(block.part.rows), chosen)
+            turns, why = self._moving[jet]
+            if found and why and why not in self.missing:
+                self.missing.append(why)
+            move = np.zeros(len(block.cols))
+            move[list(rates)] = list(rates.values())
+            found = [values + k * period * move for values in found for k in range(turns)]
+            if len(found) > MOST_STARTS:
+                text = f"more than {MOST_STARTS} starts by turns of {self.system.jet_names[jet]}"
+                self.missing += [] if text in self.missing else [text]
+                found = found[:MOST_STARTS]
+        return found
+
+    def _turns(
+        self, jet: int, moving: dict[int, float], period: float, rows: set[int], held: set[int]
+    ) -> tuple[int, str]:
+        """How many turns of an angle are different starts, or why that is not known."""
+        system, name = self.system, self.system.jet_names[jet]
+        held = held | set(np.flatnonzero(self.given.fixed).tolist())
+        try:
+            moves = Turn(system, rows, held).follow(moving)
+        except TurnError as why:
+            return (
+                1,
+                f"whole turns of {name} lead to other starts, {why}; the nearest to its guess was taken",
+            )
+        found = moves.number(jet, period)
+        if not 0 < found <= MOST_STARTS:
+            return 1, (
+                f"turns of {name} lead to other starts without end, as other values follow it by no simple "
+                f"fraction; the nearest to its guess was taken"
+            )
+        self._symmetries[jet] = {j: rate * period * found for j, rate in moves.rates.items()}
+        return found, ""
 
     def _is_singular(self, block: _Block, x: Vector, values: Vector) -> bool:
         whole = x.copy()
@@ -565,7 +644,7 @@ class EveryStart:
         near = x[block.cols]
         branches = list(self._reader(block, x).branches())
         paths = sum(branch.paths for branch in branches if branch.constant is None)
-        if paths > MOST_PATHS:
+        if paths > self.most_paths:
             raise NotPolynomialError(f"{paths} paths")
         found: list[Vector] = []
         doubtful = False
@@ -584,10 +663,16 @@ class EveryStart:
             counts["lost"] += roots.failed
             counts["complex"] += int((defined & ~real).sum())
             doubtful |= bool(roots.singular.any())
+            for j, unit in branch.units.items():
+                follows = {i: slopes[j] for i, (slopes, _) in branch.sums.items() if j in slopes}
+                block.moves[j] = {j: 1.0, **follows}, 2.0 * math.pi / abs(unit)
             for values in branch.unknowns(solutions[real].real, near):
                 polished = self._polished(block, x, values, sizes)
-                if polished is not None:
-                    _add(found, polished, sizes, SAME)
+                if polished is None:
+                    continue
+                for one in self._separated(block, x, polished, sizes):
+                    if not any(self._is_one(block, x, one, other, sizes) for other in found):
+                        found.append(one)
         if not found and doubtful:
             # Solutions that fill a curve: any real point of it will do.
             found = self._by_newton(block, x, starts=0)
@@ -615,18 +700,46 @@ class EveryStart:
                 best, least = whole[block.cols].copy(), left
         return best if least <= 10.0 * self.system.tolerance else None
 
+    def _separated(self, block: _Block, x: Vector, values: Vector, sizes: Vector) -> list[Vector]:
+        """A solution, or the ones beside each other that it stands for, by arithmetic of many digits."""
+        whole = x.copy()
+        whole[block.cols] = values
+        matrix = self._scaled(block.part, block.cols.tolist(), whole)
+        if len(values) > MOST_DIGITS or not np.isfinite(matrix).all():
+            return [values]
+        _, sizes_of, right = np.linalg.svd(matrix)
+        if sizes_of[-1] > NEARLY_SINGULAR:
+            return [values]
+        found: list[Vector] = []
+        exact = ManyDigits(block.part, block.cols.tolist(), whole)
+        for distance in DISTANCES:
+            for sign in (1.0, -1.0):
+                near = exact.solve(values + sign * distance * sizes * right[-1])
+                if near is None or np.max(np.abs(near - values) / (sizes + np.abs(values))) > BESIDE:
+                    continue
+                if not any(self._is_one(block, x, near, other, sizes) for other in found):
+                    found.append(near)
+        return found if len(found) > 1 else [values]
+
+    def _is_one(self, block: _Block, x: Vector, one: Vector, other: Vector, sizes: Vector) -> bool:
+        """Whether two solutions are one: between them the equations hold but for rounding errors."""
+        apart = float(np.max(np.abs(one - other) / (sizes + np.abs(one)), initial=0.0))
+        if not ROUND_OFF < apart <= SAME:
+            return apart <= SAME
+        middle = x.copy()
+        middle[block.cols] = 0.5 * (one + other)
+        noise = 2.0 * np.finfo(float).eps * block.part.terms(middle)
+        return bool((np.abs(block.part.values(middle)) <= noise).all())
+
     def _by_newton(self, block: _Block, x: Vector, starts: int | None = None) -> list[Vector]:
         part, cols, whole = block.part, block.cols, x.copy()
         units = self._reader(block, x).angles()
+        block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}
         sizes = self.given.sizes[cols]
 
-        def equations(y: Vector) -> Vector:
+        def at(y: Vector) -> Vector:
             whole[cols] = y
-            return part.values(whole)
-
-        def jacobian(y: Vector) -> Any:
-            whole[cols] = y
-            return part.dense(whole, cols.tolist())
+            return whole
 
         found: list[Vector] = []
         for attempt in range(1 + (self.starts if starts is None else starts)):
@@ -636,10 +749,11 @@ class EveryStart:
                 y += spread * sizes * self._random.standard_normal(y.size)
             result = project(
                 y,
-                equations,
-                jacobian,
+                lambda y: part.values(at(y)),
+                lambda y: part.dense(at(y), cols.tolist()),
                 weights=1.0 / sizes,
                 tolerance=self.system.tolerance,
+                terms=lambda y: part.terms(at(y)),
                 most_iterations=PATIENCE if attempt else MOST_ITERATIONS,
             )
             if not result.converged:

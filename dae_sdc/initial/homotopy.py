@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
@@ -143,6 +144,7 @@ def _solutions_of(points: Complexes, simple: Booleans) -> list[Integers]:
     return groups
 
 
+@checked()
 def solve_polynomials(
     system: PolynomialSystem, *, seed: int = 0, workers: int = 1, comm: Any = None
 ) -> Roots:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +14,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.repair import repair
 from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.magnitudes import magnitudes
 from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.program import Input, Program
 
@@ -55,7 +57,9 @@ class JetSystem(Protocol):
     usually_free : tuple of int
         Values that all others follow from where nothing is fixed, as far as the structure tells.
     tolerance : float
-        Largest violation of an equation that holds, relative to 1 + the size of its terms.
+        Largest violation of an equation that holds, relative to the size of its terms.
+    row_orders : tuple of int
+        How often each equation was differentiated.
     """
 
     unknowns: int
@@ -65,6 +69,7 @@ class JetSystem(Protocol):
     jets: tuple[tuple[int, int], ...]
     jet_names: tuple[str, ...]
     row_names: tuple[str, ...]
+    row_orders: tuple[int, ...]
     stages: tuple[Stage, ...]
     tolerance: float
 
@@ -73,6 +78,9 @@ class JetSystem(Protocol):
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         """Their derivatives with respect to all values, dense or CSC."""
+
+    def terms(self, x: Vector, stage: int | None = None) -> Vector | None:
+        """Sizes of their terms, if these are known."""
 
 
 def row_name(name: str, order: int) -> str:
@@ -147,13 +155,17 @@ class ModelJets:
             repaired = repair(model)
             model, found = repaired.model, repaired.structure
             self.repairs = tuple(str(step) for step in repaired.steps)
+        # Derivatives go into a graph of its own: what others build finds no expression that is written with
+        # derivatives that cancel.
+        model, graph = copy.copy(model), model.graph.copy()
+        model.graph = graph
         self.model, self.t, self.title = model, t, f"model {model.name}"
         self.analysis: Structure = found
         rows, jets, stages = offsets_stages(found.c, found.d)
         self.jets, self.stages = tuple(jets), tuple(stages)
         self.jet_names = tuple(name_of(model.names[j], k) for j, k in jets)
         self.row_names = tuple(row_name(model.equation_names[i], k) for i, k in rows)
-        graph = model.graph
+        self.row_orders = tuple(k for _, k in rows)
         self.roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
         self.place = {jet: number for number, jet in enumerate(jets)}
         self.usually_free = tuple(self.place[jet] for jet in found.free)
@@ -173,19 +185,35 @@ class ModelJets:
     def _rows(self, stage: int | None) -> list[int]:
         return self.roots if stage is None else [self.roots[i] for i in self.stages[stage].rows]
 
-    def run(self, program: Program, x: Vector) -> Vector:
-        """Outputs of a program at values x of shape (jets,) or (jets, points)."""
+    def inputs(self, program: Program, x: Vector) -> Vector:
+        """Values of the inputs of a program at values x of shape (jets,) or (jets, points)."""
         known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
         given = [np.broadcast_to(known[entry.kind][entry.index], x.shape[1:]) for entry in program.inputs]
-        found: Vector = program.evaluate(np.array(given).reshape(len(given), *x.shape[1:]))
+        return np.array(given).reshape(len(given), *x.shape[1:])
+
+    def run(self, program: Program, x: Vector) -> Vector:
+        """Outputs of a program at values x of shape (jets,) or (jets, points)."""
+        found: Vector = program.evaluate(self.inputs(program, x))
+        return found
+
+    def sizes(self, program: Program, x: Vector) -> Vector:
+        """Sizes of the terms that the outputs of a program add up, at values x."""
+        return magnitudes(program, self.inputs(program, x))
+
+    def _equations(self, stage: int | None) -> Program:
+        key = "values", stage
+        if key not in self._programs:
+            self._programs[key] = self.model.graph.program(self._rows(stage), self.input_of)
+        found: Program = self._programs[key]
         return found
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
-        key = "values", stage
-        if key not in self._programs:
-            self._programs[key] = self.model.graph.program(self._rows(stage), self.input_of)
-        return self.run(self._programs[key], x)
+        return self.run(self._equations(stage), x)
+
+    def terms(self, x: Vector, stage: int | None = None) -> Vector:
+        """See :class:`JetSystem`."""
+        return self.sizes(self._equations(stage), x)
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         """See :class:`JetSystem`."""

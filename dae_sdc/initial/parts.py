@@ -15,10 +15,9 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.initial.jets import ModelJets, offsets_stages
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.operations import Op
+from dae_sdc.symbolic.program import Program
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
-
-_MANY = 100  # equations from which their derivatives are kept sparse
 
 
 class Part:
@@ -71,17 +70,22 @@ class Part:
         return sorted(leaf for leaf in graph.leaves_of(*nodes, veils=True) if leaf.kind == "u")
 
     @cached_property
-    def _programs(self) -> tuple[Any, Any]:
+    def programs(self) -> tuple[Program, Program]:
+        """The equations, and their derivatives in the order of ``pattern``."""
         graph, given = self.system.model.graph, self.system.input_of
         return graph.program(self.roots, given), graph.program(list(self.slopes.values()), given)
 
     def values(self, x: Vector) -> Vector:
         """The equations at all values x."""
-        return self.system.run(self._programs[0], x)
+        return self.system.run(self.programs[0], x)
+
+    def terms(self, x: Vector) -> Vector:
+        """Sizes of their terms at all values x."""
+        return self.system.sizes(self.programs[0], x)
 
     def jacobian(self, x: Vector) -> Any:
         """Their derivatives with respect to all values, CSC."""
-        entries = self.system.run(self._programs[1], x)
+        entries = self.system.run(self.programs[1], x)
         places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
 
@@ -102,17 +106,8 @@ class Part:
             self._chosen[key] = np.array(own, dtype=np.int64).reshape(-1, 3).T
         entries, at, of = self._chosen[key]
         found = np.zeros((*x.shape[1:], len(self.rows), len(key)))
-        found[..., at, of] = self.system.run(self._programs[1], x)[entries].T
+        found[..., at, of] = self.system.run(self.programs[1], x)[entries].T
         return found
-
-    def violation(self, x: Vector, least: npt.ArrayLike = 1.0) -> float:
-        """Largest violation of an equation, relative to ``least`` + the size of its terms; or infinite."""
-        found = self.values(x)
-        used = self.depends.tolist()
-        sizes = abs(self.dense(x, used) if len(self.rows) < _MANY else self.jacobian(x)[:, used])
-        scale = least + sizes @ np.abs(x[used])
-        worst = float(np.max(np.abs(found) / scale, initial=0.0))
-        return worst if np.isfinite(worst) else np.inf
 
     def is_linear(self, columns: Iterable[int]) -> bool:
         """Whether no derivative with respect to some values depends on one of them."""

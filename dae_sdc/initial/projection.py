@@ -14,10 +14,16 @@ from scipy.sparse.linalg import splu
 from dae_sdc.dae.state import Vector
 
 CONSISTENT = 1e-9
-"""Largest violation, relative to 1 + the size of its terms, of an equation that holds."""
+"""Largest violation, relative to the size of its terms, of an equation that holds."""
 
 ROUND_OFF = 16.0 * float(np.finfo(float).eps)
 """The same below which nothing is left to improve."""
+
+MOST_POLISHING = 6
+"""Steps of Newton's method by which a point gets its last digits."""
+
+LAST_DIGITS = 0.5
+"""Part of its violations that such a step must leave at most."""
 
 NEAR = 1e-8
 """Last step, in units of the distance from the given point, at which that is the smallest."""
@@ -62,7 +68,7 @@ class Projection:
     before, after : ndarray, shape (k,)
         Values of the equations at the given point and at ``x``.
     scale : ndarray, shape (k,)
-        1 + the size of the terms of the equations at ``x``.
+        Sizes of the equations at ``x``: a violation counts in units of the tolerance times these.
     contradictory : tuple of int
         Equations that cannot hold together near ``x``; empty where they hold.
     """
@@ -86,6 +92,8 @@ def project(
     tolerance: float = CONSISTENT,
     start: npt.ArrayLike | None = None,
     most_iterations: int = MOST_ITERATIONS,
+    sizes: npt.ArrayLike | None = None,
+    terms: Callable[[Vector], Vector] | None = None,
 ) -> Projection:
     r"""The nearest point at which equations hold, with some of its entries fixed.
 
@@ -94,7 +102,8 @@ def project(
 
     Each step solves the optimality conditions with h linearised, by the pseudoinverse of its Jacobian, so
     that equations which follow from others are allowed. Second derivatives of h are left out. A step is
-    shortened until the distance and the violations, weighted by multipliers, have decreased together.
+    shortened until the distance and the violations, weighted by multipliers, have decreased together. At the
+    end Newton's method goes on as long as it improves a point whose violations are not rounding errors.
 
     Parameters
     ----------
@@ -109,11 +118,16 @@ def project(
     fixed : array_like of bool, shape (n,)
         Entries that stay as they are.
     tolerance : float
-        Largest violation of an equation that holds, relative to 1 + the size of its terms.
+        Largest violation of an equation that holds, relative to the size of its terms.
     start : array_like, shape (n,), optional
         Where the iteration begins; at the given point if not given.
     most_iterations : int
         Most linear systems to be solved.
+    sizes : array_like, shape (n,), optional
+        Typical sizes of the unknowns, positive; 1 / W if not given.
+    terms : callable, optional
+        Sizes of the terms of the equations at x, shape (k,), where they are known. If not, they are what an
+        equation changes by when each unknown changes by \|x\| plus its typical size.
 
     Returns
     -------
@@ -126,25 +140,40 @@ def project(
     """
     given = np.array(point, dtype=np.float64)
     free = ~np.broadcast_to(np.asarray(fixed, dtype=bool), given.shape)
-    weight = np.broadcast_to(np.asarray(weights, dtype=np.float64), given.shape)[free]
+    weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), given.shape)
+    weight = weights[free]
     x = given.copy()
     if start is not None:
         x[free] = np.asarray(start, dtype=np.float64)[free]
+
+    usual = 1.0 / weights if sizes is None else np.broadcast_to(np.asarray(sizes), given.shape)
+
+    def sizes_at(x: Vector, matrix: Any) -> tuple[Vector, Vector]:
+        """Sizes of the terms, and those that a violation is measured by."""
+        here, typical = np.asarray(abs(matrix) @ np.column_stack([np.abs(x), usual])).T
+        if terms is None:
+            return here, here + typical
+        # Where the terms are rounding errors of larger unknowns, they are no measure.
+        found = terms(x)
+        return found, found + ROUND_OFF / tolerance * typical
+
     with np.errstate(all="ignore"):  # a step too far is seen by what is not finite
         h = equations(x)
         before = h if start is None else equations(given)
         search, scale, iteration = _Search(equations, free, weight, given), np.ones(h.size), 0
+        size, exact = np.zeros(h.size), False
         while iteration < most_iterations and np.isfinite(h).all():
             offset = search.offset(x)
             # Beside the given point the first step is the shortest one already.
             beside = np.linalg.norm(offset) <= BESIDE * (1.0 + np.linalg.norm(weight * x[free]))
-            if iteration and beside and not np.any(np.abs(h) > ROUND_OFF * scale):
+            exact = bool(iteration) and not np.any(np.abs(h) > ROUND_OFF * size)
+            if exact and beside:
                 break
             matrix = jacobian(x)
             if not _finite(matrix):
                 break
-            scale = 1.0 + np.asarray(abs(matrix) @ np.abs(x)).ravel()
-            exact = not np.any(np.abs(h) > ROUND_OFF * scale)
+            size, scale = sizes_at(x, matrix)
+            exact = not np.any(np.abs(h) > ROUND_OFF * size)
             if exact and beside:
                 break
             try:
@@ -153,13 +182,27 @@ def project(
                 break
             iteration += 1
             if search.is_shortest(x, offset) and (np.abs(h) <= tolerance * scale).all():
-                if not exact:
-                    x, h = search.polished(x, h)
                 break
             found = search.next_point(x, h, offset)
             if found is None:
                 break
             x, h = found
+        for _ in range(0 if exact or not np.isfinite(h).all() else MOST_POLISHING):
+            matrix = jacobian(x)
+            if not _finite(matrix):
+                break
+            size, scale = sizes_at(x, matrix)
+            if not np.any(np.abs(h) > ROUND_OFF * size) or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
+                break
+            try:
+                search.linearize(matrix[:, free], search.offset(x), h)
+            except (np.linalg.LinAlgError, RuntimeError):
+                break
+            better = search.polished(x, h, scale)
+            if better is None:
+                break
+            iteration += 1
+            x, h = better
         finite = bool(np.isfinite(h).all())
         good = finite and bool((np.abs(h) <= tolerance * scale).all())
         clashing: tuple[int, ...] = ()
@@ -311,11 +354,12 @@ class _Search:
             part *= 0.5
         return None
 
-    def polished(self, x: Vector, h: Vector) -> tuple[Vector, Vector]:
+    def polished(self, x: Vector, h: Vector, scale: Vector) -> tuple[Vector, Vector] | None:
         """A point as near at which the equations hold better, if there is one."""
         place, values = self._moved(x, self._normal)
-        better = np.isfinite(values).all() and np.abs(values).max() < np.abs(h).max()
-        return (place, values) if better else (x, h)
+        scale = np.where(scale > 0.0, scale, 1.0)
+        now, then = np.max(np.abs(h) / scale), np.max(np.abs(values) / scale)
+        return (place, values) if then <= LAST_DIGITS * now else None
 
     def _moved(self, x: Vector, by: Vector) -> tuple[Vector, Vector]:
         place = x.copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,14 +10,18 @@ import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
 from dae_sdc.initial.consistent import Given, Initial, Solver, listed
 from dae_sdc.initial.differentiated import ProblemJets
-from dae_sdc.initial.every import EveryStart
+from dae_sdc.initial.every import FEW_PATHS, EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets
+from dae_sdc.initial.parts import Part, leaf_values
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.registry import unknown
 from dae_sdc.symbolic.names import name_and_order, name_of
+
+MOST_VALUES = 200
+"""Number of values up to which all solutions are looked for to find the nearest one."""
 
 Fixed = Mapping[str, float] | Iterable[str] | None
 
@@ -62,15 +66,34 @@ def _solved(
     seed: int,
     restarts: int | None,
     whole: bool = False,
+    wish: Sequence[int] = (),
+    hidden: bool = False,
 ) -> Initial:
-    """Solve, and tell what there is to tell; u and du belong to ``names``."""
+    """Solve, and tell what there is to tell; u and du belong to ``names``, ``wish`` to the search."""
     solver = Solver(system, given, seed, restarts)
-    x = solver.solve()
+    known: list[Vector] = []
+    every = False
+    try:
+        x = solver.solve()
+    except InconsistentStateError:
+        if isinstance(system, ModelJets) and solver.restarts:
+            known, every = _every_known(system, given, wish, seed)
+        if not known:
+            raise
+        x = known[0]
     free: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
     solutions = [x]
+    unique = _is_unique(solver, x)
     if solver.small:
+        if solver.restarts and not unique and isinstance(system, ModelJets):
+            if not known:
+                known, every = _every_known(system, given, wish, seed)
+            x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
-        solutions += solver.others(x, free)
+        found = [x, *solver.others(x, free, known)]
+        # With the same free values the nearest may be one of the others.
+        x = min(found, key=lambda one: given.distance(one, system.stages))
+        solutions = [x, *(one for one in found if one is not x)]
         if followed:
             named = ", ".join(system.jet_names[j] for j in followed)
             remarks.append(
@@ -88,7 +111,33 @@ def _solved(
         du[[not determined[place[_rate(name)]] for name in names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
     _tell_guessed(given, system, left, remarks)
-    return _told(solver, names, units, (u, du), left, solutions, remarks)
+    return _told(solver, names, units, (u, du), left, solutions, remarks, hidden, unique=unique)
+
+
+def _is_unique(solver: Solver, x: Vector) -> bool:
+    """Whether all given values were kept, and the equations are linear in those that were not given."""
+    system = solver.system
+    if not isinstance(system, ModelJets) or not solver.small or solver.changes(x):
+        return False
+    return all(
+        Part(system, stage.rows.tolist()).is_linear(stage.jets[~solver.given.known[stage.jets]].tolist())
+        for stage in system.stages
+        if stage.rows.size
+    )
+
+
+def _every_known(
+    system: ModelJets, given: Given, wish: Sequence[int], seed: int
+) -> tuple[list[Vector], bool]:
+    """All solutions that algebra finds quickly, the nearest first, and whether there are no others."""
+    if len(system.jets) > MOST_VALUES:
+        return [], False
+    search = EveryStart(system, given, wish, seed, 0, most_paths=FEW_PATHS)
+    try:
+        starts = search.solve()
+    except DAEError:  # there is none with as many guesses as they are
+        return [], False
+    return [start.x for start in starts], search.complete and not starts[0].chosen
 
 
 def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
@@ -110,9 +159,10 @@ def _told(
     free: list[int],
     solutions: Sequence[Vector],
     remarks: Iterable[str],
+    hidden: bool = False,
     **more: Any,
 ) -> Initial:
-    """What is told of solutions, of which the first was taken."""
+    """What is told of solutions, of which the first was taken; ``hidden`` as of :meth:`Solver.violations`."""
     system, given, x = solver.system, solver.given, solutions[0]
     return Initial(
         title=system.title,
@@ -124,7 +174,7 @@ def _told(
         values=dict(zip(system.jet_names, x.tolist(), strict=True)),
         fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
         changed=tuple(solver.changes(x)),
-        violated=tuple(solver.violations(x)),
+        violated=tuple(solver.violations(x, hidden)),
         free=tuple(system.jet_names[j] for j in free),
         guessed=_guessed(given, system, free),
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
@@ -171,7 +221,8 @@ def _every(
         _state(system, x, names),
         chosen,
         [one.x for one in starts],
-        (*remarks, *search.remarks),
+        (*remarks, *search.remarks, *search.missing),
+        complete=search.complete,
         blocks=search.blocks,
         singular=tuple(sorted({id(one): one for one in told}.values(), key=lambda one: one.stage)),
     )
@@ -194,6 +245,7 @@ def initial_of_model(
     every: bool = False,
     workers: int = 1,
     comm: Any = None,
+    weak: Collection[str] = (),
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`.
 
@@ -203,6 +255,8 @@ def initial_of_model(
         Equations; its start values are guesses, or fixed where it says so.
     fixed, guesses, t0, seed, restarts, every, workers, comm
         See there.
+    weak : collection of str
+        Names of values that are no better known than if nothing was given for them: the search begins there.
     """
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
@@ -239,16 +293,38 @@ def initial_of_model(
     point, has, held = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for jet, (value, is_fixed) in known.items():
         if jet in place:
-            point[place[jet]], has[place[jet]], held[place[jet]] = value, True, is_fixed
-    given = Given(point, has, held, np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0)))
+            known_well = is_fixed or system.jet_names[place[jet]] not in weak
+            point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
+    auxiliary = _define(system, point, has, held)
+    sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
+    given = Given(point, has, held, sizes, auxiliary)
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
+    first = [place[jet] for jet in (*wanted, *known) if jet in place]
+    wish = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
     if every:
-        first = [place[jet] for jet in (*wanted, *known) if jet in place]
-        wish = dict.fromkeys([*first, *system.usually_free, *range(count)])
-        search = EveryStart(system, given, list(wish), seed, restarts, workers, comm)
+        search = EveryStart(system, given, wish, seed, restarts, workers, comm)
         return _every(system, given, form.names, form.units, remarks, search)
-    return _solved(system, given, form.names, form.units, remarks, seed, restarts)
+    more: Any = {"wish": wish, "hidden": bool(weak)}
+    return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
+
+
+def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
+    """Give auxiliary unknowns the values that follow from those of the others; where they are.
+
+    Unless it is fixed, a start value of such an unknown is not one that the user has given.
+    """
+    auxiliary = np.zeros(len(system.jets), dtype=bool)
+    for definition in system.model.definitions:
+        own = set(definition.unknowns)
+        places = [at for at, (j, _) in enumerate(system.jets) if j in own and not held[at]]
+        auxiliary[places], known[places] = True, False
+        found = definition.solve(system.model.graph, leaf_values(system, point)) or ()
+        for j, value in zip(definition.unknowns, found, strict=False):
+            at = system.place.get((j, 0))
+            if at is not None and not held[at]:
+                point[at] = value
+    return auxiliary
 
 
 def sets_of_model(

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.homotopy import REAL
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
@@ -130,6 +131,7 @@ def _degenerate(
     return found, parts.failed
 
 
+@checked()
 def singular_points(
     system: PolynomialSystem, *, seed: int = 0, decomposition: Decomposition | None = None
 ) -> SingularPoints:

@@ -8,6 +8,7 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.initial.homotopy import MET, MOST_PATHS, combined
@@ -468,6 +469,7 @@ def _intersection(forms: Complexes) -> Complexes:
     return found
 
 
+@checked()
 def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> Decomposition:
     """Numerical irreducible decomposition of the solutions of polynomials.
 

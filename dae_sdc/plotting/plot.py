@@ -14,6 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, ResultFileError
 
 STUDIES = ("scaling", "size", "work", "profile", "peers")
@@ -33,6 +34,7 @@ SEVERAL = ("peers", "pendulum")
 _DATES: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
+@checked()
 def plot(
     kind: str,
     path: str | os.PathLike[str],

@@ -109,6 +109,16 @@ class _Layout:
         """The node of the derivative of an unknown."""
         return graph.leaf(Leaf("d", self.place[jet]))
 
+    def written(self, graph: Graph, nodes: Sequence[int]) -> list[int]:
+        """Expressions without derivatives that are no entries of u and u', which cancel in them."""
+        known = self.place.keys() | self.rates.keys()
+        idle = [
+            leaf
+            for leaf in graph.leaves_of(*nodes)
+            if leaf.kind == "u" and (leaf.index, leaf.order) not in known
+        ]
+        return graph.without(nodes, map(graph.leaf, idle)) if idle else list(nodes)
+
     def given(self, leaf: Leaf) -> Input:
         """What a leaf is to a program."""
         kind, j, k = leaf
@@ -161,7 +171,7 @@ def _assemble(
     **extra: Any,
 ) -> Assembled:
     n = len(layout.states)
-    nodes = [node for _, node in rows]
+    nodes = layout.written(graph, [node for _, node in rows])
     dense = n <= DENSE if dense is None else dense
     pattern, outputs = _matrix(graph, _entries(graph, nodes, layout, both=True), (n, n), dense)
     form = Form(
@@ -171,14 +181,14 @@ def _assemble(
         tuple(_unit(texts.units[j], k) for j, k in layout.states),
         tuple(name for name, _ in rows),
         graph.program(nodes, layout.given),
-        graph.program(outputs, layout.given),
+        graph.program(layout.written(graph, outputs), layout.given),
         pattern,
     )
-    held = [node for _, node in invariants]
+    held = layout.written(graph, [node for _, node in invariants])
     slopes = _entries(graph, held, layout, both=False)
     invariants_pattern, slope_nodes = _matrix(graph, slopes, (len(held), n), dense)
     held_program, slope_program, watch_program = (
-        graph.program(part, layout.given) for part in (held, slope_nodes, watch)
+        graph.program(layout.written(graph, part), layout.given) for part in (held, slope_nodes, watch)
     )
     names = tuple(name for name, _ in invariants)
     programs = held_program, slope_program, watch_program

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
@@ -12,6 +11,7 @@ import sympy
 
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
+from dae_sdc.reduction.conservation import check_invariants
 from dae_sdc.reduction.factor import GrowthError
 from dae_sdc.reduction.problem import ReducedProblem
 from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
@@ -151,7 +151,7 @@ class Reduction:
         goal: Any = self.goal
         begin = time.perf_counter()
         # In the same graph an equal expression would be found, which divides by the pivots of before.
-        graph = copied(self._base)
+        graph = self._base.copy()
         system = separate(
             graph,
             self.source.roots,
@@ -229,7 +229,7 @@ class Reduction:
     def _written(self) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
         """Veils as pairs of symbol and expression, and all outputs, in SymPy."""
         outputs, veils = list(dict.fromkeys(self._outputs())), self.veils
-        graph = copied(self.graph)
+        graph = self.graph.copy()
         table: list[tuple[Any, Any]] = []
         for number, node in enumerate(veils):
             symbol = Unknown(f"v{number}")
@@ -357,16 +357,6 @@ def _listed(names: Sequence[str], most: int = 8) -> str:
     return f"{shown}, ..." if len(names) > most else shown or "none"
 
 
-def copied(graph: Graph) -> Graph:
-    """A graph with the same nodes that grows by itself."""
-    made = copy.copy(graph)
-    for name, value in vars(graph).items():
-        if isinstance(value, list | dict):
-            setattr(made, name, value.copy())
-    made._digits = None
-    return made
-
-
 def reduce_index(
     model: Model,
     method: Method = "auto",
@@ -422,10 +412,17 @@ def reduce_index(
     reason = "as asked for"
     if method == "auto" and n > LARGEST:
         method, reason = "stages", f"{n} equations"
+    if found.leading is not None and found.leading.rows:
+        if method != "stages" and method != "auto":
+            raise InputError(
+                f"the system Jacobian of {model.name} is singular where the constraints hold, and only "
+                f"there, so that {method} divides by 0; take the method 'stages'"
+            )
+        method, reason = "stages", "singular where the constraints hold"
     if method != "stages":
-        base = copied(model.graph)
+        base = model.graph.copy()
         extra = _user_invariants(model, base, invariants)
-        graph = copied(base)
+        graph = base.copy()
         most = _allowed_growth(model, found, form) if method == "auto" else None
         values = _values_at(graph, model, at)
         how = "separation" if method == "auto" else method
@@ -441,6 +438,7 @@ def reduce_index(
             )
             if not jumps:
                 _check_orders(graph, extra, system.orders, model)
+                _check_constancy(model, found, invariants)
                 reason = "expressions stay small" if method == "auto" else reason
                 seconds = time.perf_counter() - begin
                 return Reduction(model, base, how, form, system, extra, limit, reason, seconds)
@@ -449,10 +447,11 @@ def reduce_index(
         repaired = repair(model)
         model, found = repaired.model, repaired.structure  # type: ignore[assignment]
         reason += ", repaired before"
-    graph = copied(model.graph)
+    graph = model.graph.copy()
     extra = _user_invariants(model, graph, invariants)
     staged = stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
     _check_orders(graph, extra, [order + 1 for order in staged.d], model)
+    _check_constancy(model, found, invariants)
     seconds = time.perf_counter() - begin
     return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
 
@@ -464,7 +463,7 @@ def _may_jump(graph: Graph, nodes: Sequence[int]) -> bool:
 
 def _allowed_growth(model: Model, found: Structure, form: Form) -> int:
     """Nodes by which a separation may grow before it is given up for the stages."""
-    graph = copied(model.graph)
+    graph = model.graph.copy()
     stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
     return GROWTH[form] + MULTIPLE * (len(graph) - len(model.graph))
 
@@ -493,6 +492,15 @@ def _user_invariants(
             raise InputError(f"{name} of model {model.name}: {error}") from None
         found.append((name, node))
     return found
+
+
+def _check_constancy(model: Model, found: Structure, given: Mapping[str, Any] | Sequence[Any]) -> None:
+    if given:
+        if not found.regular:
+            repaired = repair(model)
+            model, found = repaired.model, repaired.structure  # type: ignore[assignment]
+        graph = model.graph.copy()
+        check_invariants(model, graph, found, _user_invariants(model, graph, given))
 
 
 def _resolved(model: Model, graph: Graph, symbol: Any) -> int | None:

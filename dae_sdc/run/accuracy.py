@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from dae_sdc.arguments import checked
 from dae_sdc.run import options
 from dae_sdc.run.convergence import COLUMNS, Study, convergence, print_table
 from dae_sdc.run.processes import everyone, world
@@ -44,6 +45,7 @@ TOLERANCE = 0.3
 """Largest distance of a measured order from theory."""
 
 
+@checked()
 def accuracy(
     *,
     sweepers: str | Sequence[str] = SWEEPERS,
@@ -150,7 +152,7 @@ def main(args: argparse.Namespace) -> int:
     )
     print_table(result)
     failures = [*result.parameters["failures"], *off(result)]
-    for failure in failures:
+    for failure in off(result):
         print(f"dae-sdc: {failure}", file=sys.stderr)
     if args.out:
         print(f"written to {args.out}")

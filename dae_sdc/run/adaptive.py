@@ -106,6 +106,8 @@ class Limits:
         values: dict[str, float | None] = {}
         for name, value in given.items():
             values[name] = None if value is None else require_number(name, value)
+            if name == "dt" and value is not None and not np.isfinite(float(value)):  # type: ignore[arg-type]
+                raise InputError(f"dt must be finite; got {value!r}")
             if value is not None and not values[name] > 0.0:  # type: ignore[operator]
                 raise InputError(f"{name} must be positive; got {value!r}")
         return cls(**values)
@@ -145,13 +147,28 @@ def adapt(
     controllers.pop(StopAtRoundOff, None)
     if issubclass(cls, DirectMethod):
         cls.check_adaptive()
+        _check_index(setup)
         description["step_params"]["maxiter"] = 0
     else:
+        _check_index(setup)
         # In units of what the tolerance allows.
         description["level_params"]["restol"] = 1.0
     named = {"dt_first": limits.dt, "dt_max": limits.dt_max, "time_limit": limits.time_limit}
     given = {name: value for name, value in named.items() if value is not None}
     controllers[AdaptivityDAE] = {"t_end": t_end, "stops": tuple(stops), **given}
+
+
+def _check_index(setup: Setup) -> None:
+    """Raise InputError where the error estimate of a method does not hold for the index of the problem."""
+    limit = getattr(setup.sweeper_class, "estimate_index", None)
+    index = max(setup.problem.index or 0, *setup.problem.variable_index)
+    nodes = setup.label["nodes"]
+    if limit is not None and index > limit(nodes):
+        raise InputError(
+            f"the error estimate of '{setup.label['sweeper']}' with {nodes} stages holds up to index "
+            f"{limit(nodes)}, and {type(setup.problem).__name__} has index {index}; use Radau IIA with at "
+            f"least {index - 1} nodes, or reduce the index"
+        )
 
 
 def locate(

@@ -30,6 +30,7 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
@@ -237,6 +238,7 @@ def _sweeps(stats: Mapping[Any, Any]) -> float:
     return float(sum(counts) / len(counts))
 
 
+@checked()
 def bench(
     study: str = "upstream",
     *,
@@ -292,6 +294,7 @@ def bench(
     return result
 
 
+@checked()
 def upstream(
     *,
     repetitions: int = LEAST_REPETITIONS,

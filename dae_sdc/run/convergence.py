@@ -6,7 +6,7 @@ Example: dae-sdc convergence simple --sweeper fully-implicit --nodes 3 --qdelta 
 from __future__ import annotations
 
 import argparse
-import sys
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
@@ -17,9 +17,10 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.errors import InputError
+from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone, is_root, on_root
@@ -55,10 +56,14 @@ NEWTON_TOL = 1e-13
 ROUND_OFF = 200.0 * float(np.finfo(float).eps)
 """Error relative to the size of the solution at or below which a point is left out of the fit."""
 
+NEAR_FLOOR = 1e3
+"""Error, in units of the floor of round-off, up to which a fall of the local order is a sign of round-off."""
+
 STAGNATED = 0.9
 """An error that did not fall below this part of the one before is round-off, and ends the fit."""
 
 
+@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "qdelta"))
 def convergence(
     problems: ProblemLike | Sequence[ProblemLike],
     *,
@@ -77,8 +82,9 @@ def convergence(
     """Errors against step sizes for every combination of problem, sweeper, M and Q_Delta, with fitted orders.
 
     The error is the largest over the ends of the steps in the second half of the run and over the components
-    of a group. The order is the slope of a straight line through log(error) against log(dt); where errors
-    stop falling (round-off) the smaller step sizes are left out of the fit.
+    of a group. The order is the slope of a straight line through log(error) against log(dt), without the
+    smaller step sizes from where errors are round-off on, see :func:`fitted_points`; what is left out is in
+    the parameters of the result, ``at_round_off``.
 
     Parameters
     ----------
@@ -133,6 +139,7 @@ def convergence(
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             solutions: list[Solution] = []
             found: list[dict[str, float]] = []
+            known = study.parameters.get("at_round_off", [])
             nothing = dict.fromkeys(setup.problem.groups, float("nan"))
             for dt in sizes:
                 solution = solve(problem, sweeper=sweeper, dt=dt, t_end=t_end, **team, **own)
@@ -141,7 +148,9 @@ def convergence(
                 found.append(errors(setup.problem, solution) if solution.success else nothing)
                 bar.update(1)
                 done = len(solutions)
-                study.add(_rows(setup, sizes[:done], solutions, found), last=done == len(sizes))
+                rows, left_out = _rows(setup, sizes[:done], solutions, found)
+                study.parameters["at_round_off"] = known + left_out
+                study.add(rows, last=done == len(sizes))
     return study.result()
 
 
@@ -173,9 +182,12 @@ class Study:
     parameters: dict[str, Any] = field(default_factory=lambda: {"failures": [], "complete": False})
 
     def note(self, what: str, solution: Solution) -> None:
-        """Remember why a run failed; its errors are NaN in the table."""
+        """Remember why a run failed, and warn of it; its errors are NaN in the table."""
         if not solution.success:
-            self.parameters["failures"].append(f"{what}: {solution.message}")
+            failure = f"{what}: {solution.message}"
+            self.parameters["failures"].append(failure)
+            # Behind the study and the check of its arguments stands the caller.
+            warnings.warn(failure, DAEWarning, stacklevel=4)
 
     def add(self, rows: list[tuple[Any, ...]], last: bool) -> None:
         """Take the rows of a combination as far as they are known, and save: a killed study leaves them.
@@ -210,7 +222,9 @@ class Study:
 
 def several(given: Any) -> list[Any]:
     """What was given, one thing or a sequence, as a list; a name counts as one thing."""
-    if isinstance(given, str | type) or not isinstance(given, Iterable):
+    if isinstance(given, str | type | np.generic) or not isinstance(given, Iterable):
+        return [given]
+    if isinstance(given, np.ndarray) and given.ndim == 0:
         return [given]
     return list(given)
 
@@ -243,6 +257,38 @@ def errors(problem: ProblemDAE, solution: Solution) -> dict[str, float]:
     return {name: float(difference[:, part].max()) for name, part in problem.groups.items()}
 
 
+def fitted_points(
+    dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0
+) -> NDArray[np.intp]:
+    """Numbers of the points that an order is fitted to, from the largest step size down.
+
+    They end where the error is round-off: at or below ``floor``; where it stops falling; and within
+    :data:`NEAR_FLOOR` of the floor where it falls with less than half of an order that it had before, as
+    errors do that are part truncation and part round-off.
+
+    Parameters
+    ----------
+    dts, errors : ndarray, shape (K,)
+        Step sizes and errors; those that are not finite are left out.
+    floor : float
+        Errors at or below this are round-off.
+    """
+    order = np.argsort(dts)[::-1]
+    order = order[np.isfinite(errors[order])]
+    h, e = dts[order], errors[order]
+    if not len(e) or e[0] <= floor:
+        return order[:0]
+    best = 0.0
+    for k in range(1, len(e)):
+        if not floor < e[k] < STAGNATED * e[k - 1]:
+            return order[:k]
+        local = float(np.log(e[k - 1] / e[k]) / np.log(h[k - 1] / h[k]))
+        if e[k] <= NEAR_FLOOR * floor and local < 0.5 * best:
+            return order[:k]
+        best = max(best, local)
+    return order
+
+
 def fit_order(
     dts: NDArray[np.float64], errors: NDArray[np.float64], floor: float = 0.0
 ) -> tuple[float, float]:
@@ -258,35 +304,38 @@ def fit_order(
     Returns
     -------
     slope, fit : float
-        Slope of the line through log10(error) over log10(dt) and rms deviation from it, over the step sizes
-        from the largest down to where errors stop falling; NaN with fewer than two.
+        Slope of the line through log10(error) over log10(dt) and rms deviation from it, over the points of
+        :func:`fitted_points`; NaN with fewer than two.
     """
-    order = np.argsort(dts)[::-1]
-    order = order[np.isfinite(errors[order])]
-    h, e = dts[order], errors[order]
-    ended = np.flatnonzero(~(e[1:] < STAGNATED * e[:-1]) | (e[1:] <= floor))
-    used = ended[0] + 1 if ended.size else len(e)
-    if used < 2 or e[0] <= floor:
+    used = fitted_points(dts, errors, floor)
+    if len(used) < 2:
         return float("nan"), float("nan")
-    x, y = np.log10(h[:used]), np.log10(e[:used])
+    x, y = np.log10(dts[used]), np.log10(errors[used])
     line = np.polyfit(x, y, 1)
     return float(line[0]), float(np.sqrt(np.mean((np.polyval(line, x) - y) ** 2)))
 
 
 def _rows(
     setup: Setup, sizes: list[float], solutions: list[Solution], found: list[dict[str, float]]
-) -> list[tuple[Any, ...]]:
+) -> tuple[list[tuple[Any, ...]], list[str]]:
+    """Rows of one combination, and what is left out of its fits."""
     expected = setup.expected()
     rows: list[tuple[Any, ...]] = []
+    left_out: list[str] = []
     for group in setup.problem.groups:
         of_group = np.array([error[group] for error in found])
         size = max(float(np.abs(solution.u[:, setup.problem.groups[group]]).max()) for solution in solutions)
         slope, fit = fit_order(np.array(sizes), of_group, ROUND_OFF * size)
+        used = fitted_points(np.array(sizes), of_group, ROUND_OFF * size).tolist()
+        unused = [f"{dt:g}" for k, dt in enumerate(sizes) if k not in used and np.isfinite(of_group[k])]
+        if unused:
+            names = [str(setup.label[name]) for name in ("problem", "sweeper", "nodes", "qdelta")]
+            left_out.append(f"{' '.join(filter(None, names))}, {group}: dt={', '.join(unused)}")
         for dt, error, solution in zip(sizes, of_group, solutions, strict=True):
             stats = solution.stats
             work = (stats["sweeps"] / max(1, stats["steps"]), *(stats[name] for name in COUNTERS))
             rows.append((*setup.label.values(), group, dt, error, slope, fit, expected[group], *work))
-    return rows
+    return rows, left_out
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -323,10 +372,7 @@ def main(args: argparse.Namespace) -> int:
     print_table(result)
     if args.out:
         print(f"written to {args.out}")
-    failures = result.parameters["failures"]
-    for failure in failures:
-        print(f"dae-sdc: {failure}", file=sys.stderr)
-    return 1 if failures else 0
+    return 1 if result.parameters["failures"] else 0
 
 
 def print_table(result: Result) -> None:
@@ -343,3 +389,5 @@ def print_table(result: Result) -> None:
             f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} {group:<12} "
             f"{rows['slope'][0]:>6.2f} {theory:>6}  {values}"
         )
+    for text in result.parameters.get("at_round_off", []):
+        print(f"at round-off, left out of the order of {text}")

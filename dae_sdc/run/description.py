@@ -12,16 +12,17 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from dae_sdc.arguments import checked
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.errors import LARGEST_COUNT, InputError, require_count, require_tolerance
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.models import is_file
-from dae_sdc.sweepers.collocation import determines_multiplier, expected_orders
+from dae_sdc.sweepers.collocation import check_quadrature, determines_multiplier, expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
 from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
@@ -45,6 +46,9 @@ _STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 
 RESTOL = 1e-10
 MAXITER = 60
+MOST_SWEEPS = 100_000
+"""Largest number of iterations of a step, and of sweeps in an iteration, that may be allowed."""
+
 EXACT_STEPS = 1e-9
 """How far, in steps, t_end may be from a whole number of steps before dt is refused."""
 
@@ -230,6 +234,7 @@ def problem_name(problem: ProblemLike) -> str:
     return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
 
 
+@checked()
 def describe(
     problem: ProblemLike,
     *,
@@ -370,10 +375,11 @@ def describe(
         else:
             default = "LU"
         label = {
-            "quad": quad or "RADAU-RIGHT",
+            "quad": "RADAU-RIGHT" if quad is None else quad,
             "nodes": 3 if nodes is None else nodes,
-            "qdelta": qdelta or default,
+            "qdelta": default if qdelta is None else qdelta,
         }
+        check_quadrature(label["quad"], label["nodes"])
         sweeper_params = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
         if initial_guess is not None:
             sweeper_params["initial_guess"] = initial_guess
@@ -384,15 +390,14 @@ def describe(
                 raise InputError(unknown("backend", backend, BACKENDS))
             sweeper_params["backend"] = backend
         level_params = {
-            "restol": RESTOL if restol is None else require_number("restol", restol),
+            "restol": RESTOL if restol is None else restol,
             "nsweeps": 1 if nsweeps is None else nsweeps,
-            "residual_type": residual_type or "full_abs",
+            "residual_type": "full_abs" if residual_type is None else residual_type,
         }
         maxiter = MAXITER if maxiter is None else maxiter
-        require_count("maxiter", maxiter)
-        require_count("nsweeps", level_params["nsweeps"])
-        if np.isnan(level_params["restol"]):
-            raise InputError("restol must be a number, not positive for a fixed number of sweeps; got nan")
+        require_count("maxiter", maxiter, MOST_SWEEPS)
+        require_count("nsweeps", level_params["nsweeps"], MOST_SWEEPS)
+        level_params["restol"] = require_tolerance("restol", level_params["restol"])
         if level_params["residual_type"] not in RESIDUAL_TYPES:
             raise InputError(unknown("residual_type", level_params["residual_type"], RESIDUAL_TYPES))
         if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**32):
@@ -413,7 +418,8 @@ def describe(
         if match_sweep is None:
             high = instance.index is None or instance.index >= 2
             match_sweep = high and not cls.integrates_algebraic and label["quad"] == "RADAU-RIGHT"
-        _add_coarse_level(description, instance, coarse_nodes, coarse_qdelta or "LU", coarsen, match_sweep)
+        coarse = "LU" if coarse_qdelta is None else coarse_qdelta
+        _add_coarse_level(description, instance, coarse_nodes, coarse, coarsen, match_sweep)
     elif coarse_qdelta is not None or coarsen or match_sweep is not None:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
     adaptive = bool(convergence_controllers)
@@ -490,6 +496,11 @@ def number_of_steps(t0: float, t_end: float, dt: float) -> int:
     length = t_end - t0
     steps = length / dt
     whole = round(steps)
+    if whole > LARGEST_COUNT:
+        raise InputError(
+            f"dt={dt:g} takes {steps:.3g} steps from {t0:g} to {t_end:g}, at most {LARGEST_COUNT:g} can be "
+            f"taken; enlarge dt"
+        )
     if whole < 1 or abs(steps - whole) > EXACT_STEPS * max(1.0, steps):
         fewer, more = max(1, int(np.floor(steps))), int(np.ceil(steps))
         choices = " or ".join(f"dt={length / k:.12g} ({k} steps)" for k in sorted({fewer, more}))

@@ -6,7 +6,6 @@ Example: dae-sdc drift rigid-pendulum --case projected-dop853,radau-iia-9/ggl --
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.registry import unknown
@@ -91,6 +91,7 @@ class Case:
         return {**given, "formulation": self.formulation} if self.formulation else dict(given)
 
 
+@checked()
 def drift(
     problem: ProblemLike = PROBLEM,
     *,
@@ -328,6 +329,4 @@ def main(args: argparse.Namespace) -> int:
     print(summary(result))
     if args.out:
         print(f"written to {args.out}")
-    for failure in result.parameters["failures"]:
-        print(f"dae-sdc: {failure}", file=sys.stderr)
     return 1 if result.parameters["failures"] else 0

@@ -9,6 +9,7 @@ import argparse
 import inspect
 from typing import Any
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
@@ -18,6 +19,7 @@ from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 
+@checked()
 def info(name: str | None = None) -> str:
     """What there is to know about a problem or a sweeper; versions and machine without a name.
 

@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.initial.consistent import Initial
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from dae_sdc.symbolic.model import Model
 
 
+@checked()
 def initial(
     equations: str | Model | ProblemDAE | type[ProblemDAE] | Any,
     *,
@@ -125,6 +127,7 @@ def initial(
     return initial_of_model(model, **settings, every=every, workers=_workers(workers), comm=comm)
 
 
+@checked()
 def solution_sets(
     model: ModelLike,
     *,

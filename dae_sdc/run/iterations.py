@@ -6,7 +6,6 @@ Example: dae-sdc iterations simple --sweeper fully-implicit,semi-implicit --qdel
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.run import options
 from dae_sdc.run.convergence import NEWTON_TOL, Study, combinations, errors, is_direct, several
@@ -40,6 +40,7 @@ SWEEPS = 10
 """Largest number of sweeps where none is given."""
 
 
+@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "qdelta", "restol"))
 def iterations(
     problems: ProblemLike | Sequence[ProblemLike],
     *,
@@ -156,6 +157,4 @@ def main(args: argparse.Namespace) -> int:
     if args.out:
         print(f"written to {args.out}")
     # Too few sweeps in a step may well fail; that is a finding of the study and no failure of it.
-    for failure in result.parameters["failures"]:
-        print(f"dae-sdc: {failure}", file=sys.stderr)
     return 0 if np.isfinite(data["error"][data["sweep"] == data["sweep"].max()]).all() else 1

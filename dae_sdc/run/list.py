@@ -9,6 +9,7 @@ import argparse
 
 from qmat.qdelta import QDELTA_GENERATORS
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.problems._models import MODELS
@@ -18,6 +19,7 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 KINDS = ("problems", "models", "sweepers", "qdelta")
 
 
+@checked()
 def list(kind: str) -> dict[str, str]:
     """Names of one kind and a line about each.
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._testset import load_record
@@ -305,6 +306,7 @@ CASES: tuple[Case, ...] = (
 # --- the study ------------------------------------------------------------------------------------
 
 
+@checked()
 def models(
     *,
     problems: Sequence[str] | None = None,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_count, require_number
@@ -66,6 +67,7 @@ UNITS = {"time": "s", "rtol": "1", "error": "1", "scd": "1"}
 COUNTS = ("steps", "rejected", "rhs", "jacobian", "factorization")
 
 
+@checked()
 def peers(
     *,
     problems: Sequence[str] | None = None,

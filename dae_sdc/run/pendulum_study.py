@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.registry import unknown
@@ -100,6 +100,7 @@ class Method:
         return found
 
 
+@checked()
 def pendulum_study(
     *,
     ks: Sequence[float] = KS,
@@ -303,6 +304,4 @@ def main(args: argparse.Namespace) -> int:
     if args.out:
         print(f"written to {args.out}")
     # A method that fails is a finding of the study and no failure of it.
-    for failure in result.parameters["failures"]:
-        print(f"dae-sdc: {failure}", file=sys.stderr)
     return 0

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
@@ -45,6 +46,7 @@ torque drops.
 """
 
 
+@checked("dae_sdc.run.solve:solve", "dae_sdc.run.description:describe", without=("problem",))
 def playground(
     name: str, *, out: str | Path | None = None, progress: bool = False, **changes: Any
 ) -> Solution:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import require_count
 from dae_sdc.run.repeated import check_names, table
 from dae_sdc.run.results import Result, check_target
@@ -181,6 +182,7 @@ CASES: tuple[Case, ...] = (
 # --- the study ------------------------------------------------------------------------------------
 
 
+@checked()
 def polynomials(
     *,
     problems: Sequence[str] | None = None,

@@ -7,26 +7,25 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import check_mapping, make_problem
-from dae_sdc.run.models import make_model
+from dae_sdc.run.description import check_mapping, make_problem, named
+from dae_sdc.run.models import is_file, make_model
+from dae_sdc.run.starting import Start, checked_start, found_start, state_of
 from dae_sdc.run.unknowns import Unknowns
 
 if TYPE_CHECKING:
-    from dae_sdc.initial.consistent import Initial
     from dae_sdc.symbolic.aliases import Simplified
     from dae_sdc.symbolic.model import Model
 
-MOST_CHANGES = 6
-"""Start values that a message names."""
+HIGHEST_INDEX = 3
+"""Index above which equations are reduced first: no method takes more."""
 
 _SETTINGS = ("newton_tol", "newton_maxiter", "linear_solver", "index", "dense")
 
@@ -70,7 +69,7 @@ def is_modelica(problem: Any) -> bool:
 def prepare(
     problem: Any,
     simplify: bool | None,
-    reduce: bool,
+    reduce: bool | None,
     u0: Any,
     t0: float | None,
     settings: Mapping[str, Any],
@@ -83,8 +82,8 @@ def prepare(
         What :func:`dae_sdc.run.solve.solve` was given.
     simplify : bool or None
         Whether trivial equations are removed; if None, those of Modelica files.
-    reduce : bool
-        Whether the index is reduced.
+    reduce : bool or None
+        Whether the index is reduced; if None, where it is above :data:`HIGHEST_INDEX`.
     u0 : array_like, mapping or None
         Start value of the state, or values by name.
     t0 : float or None
@@ -95,7 +94,7 @@ def prepare(
     Returns
     -------
     Prepared
-        What was given itself, where nothing has to be done.
+        What was given itself, where it is no model.
 
     Raises
     ------
@@ -107,34 +106,60 @@ def prepare(
             raise InputError(f"{name} must be True or False; got {value!r}")
     from_tool = is_modelica(problem)
     ready = _simplified(problem)
-    if not (simplify or reduce or from_tool or ready is not None or isinstance(u0, Mapping)):
-        return Prepared(problem, u0, dict(settings))
-    if _is_problem(problem, bool(simplify or reduce)):
+    if not (_is_model(problem, bool(simplify or reduce)) or ready is not None):
+        if not (simplify or reduce or isinstance(u0, Mapping)):
+            return Prepared(problem, u0, dict(settings))
         asked = "simplify" if simplify else "reduce" if reduce else "u0 by names"
-        name = problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
-        raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
+        if _is_problem(problem, bool(simplify or reduce)):
+            name = (
+                problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
+            )
+            raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
     left = dict(settings)
     params = left.pop("problem_params", None)
     check_mapping("problem_params", params)
     given = dict(params or {})
     own = {name: given.pop(name) for name in _SETTINGS if name in given}
     own |= {name: left.pop(name) for name in _SETTINGS if left.get(name) is not None}
+    run = _Wanted(reduce, u0, t0, own, left, from_tool)
     if ready is not None:
         if simplify is False:
             raise InputError("this model is simplified already; solve its .original, or leave simplify out")
         found = ready
-        with _having(found.model, given):
-            return _prepared(found.model, found, reduce, u0, t0, own, left, consistent=True)
+        with _having(found.model, given), _having(found.original, _numbers_of(found)):
+            return run.of(found.model, found)
     if simplify or (simplify is None and from_tool):
         from dae_sdc.run.simplify import simplify as simplified
 
         with _having(problem, {}):
             found = simplified(problem, params=given)
             if not found.model.names:  # all of them are constants, and something must be left to solve
-                return _prepared(found.original, None, reduce, u0, t0, own, left, consistent=True)
-            return _prepared(found.model, found, reduce, u0, t0, own, left, consistent=True)
+                return run.of(found.original, None)
+            return run.of(found.model, found)
+    known = getattr(named(problem), "parameters_by_name", None)
+    if known is not None and given.keys() <= known.keys():
+        model = named(problem)
+        with _having(model, given):
+            return run.of(cast("Model", model), None)
     with _having(problem, {}):
-        return _prepared(make_model(problem, given), None, reduce, u0, t0, own, left, consistent=from_tool)
+        return run.of(make_model(problem, given), None)
+
+
+def _numbers_of(found: Simplified) -> dict[str, float]:
+    """Values of the parameters of a model that belong to its simplified form as it is."""
+    present = {name: parameter.value for name, parameter in found.model.parameters_by_name.items()}
+    return {name: value for name, value in {**found.numbers, **present}.items() if value is not None}
+
+
+def _is_model(problem: Any, as_model: bool) -> bool:
+    """Whether equations can be read: a Model, or the name of one."""
+    if isinstance(problem, str | Path):
+        name = str(problem)
+        return is_file(name) or (name in MODELS and not _is_problem(problem, as_model))
+    model = sys.modules.get("dae_sdc.symbolic.model")  # if it was never imported, it made nothing
+    if model is not None and isinstance(problem, model.Model):
+        return True
+    return as_model and not _is_problem(problem, as_model)
 
 
 def _is_problem(problem: Any, as_model: bool) -> bool:
@@ -169,57 +194,80 @@ def _having(model: Any, values: Mapping[str, Any]) -> Iterator[None]:
             parameters[name].value = value
 
 
-def _prepared(
-    model: Model,
-    found: Simplified | None,
-    reduce: bool,
-    u0: Any,
-    t0: float | None,
-    own: Mapping[str, Any],
-    left: dict[str, Any],
-    consistent: bool,
-) -> Prepared:
-    """The problem of a model with its present parameters; found is what it is the simplified form of."""
-    problem, remark, unknowns = _problem(model, reduce, own), "", None
-    if u0 is None and consistent:
-        from dae_sdc.initial.search import initial_of_model
+@dataclass(frozen=True)
+class _Wanted:
+    """What is wanted of a model: arguments of :func:`prepare`, and settings of its problem."""
 
-        start = initial_of_model(model, t0=t0, restarts=0)
-        u0, remark = _state(problem, start.values), _changes(start)
-    elif isinstance(u0, Mapping):
-        given = {str(name): require_number(str(name), value) for name, value in u0.items()}
+    reduce: bool | None
+    u0: Any
+    t0: float | None
+    own: Mapping[str, Any]
+    left: dict[str, Any]
+    from_tool: bool
+
+    def of(self, model: Model, found: Simplified | None) -> Prepared:
+        """The problem of a model with its present parameters; found is what it is the simplified form of."""
+        problem, reduced = self._problem(model)
+        start = self._start(model, problem, found, self.from_tool or bool(self.reduce or reduced))
+        unknowns = None
         if found is not None:
-            given |= found.kept_values(given, float(model.interval[0]) if t0 is None else t0)
-        u0 = _state(problem, given)
-    if found is not None:
-        parameters = {**found.original.parameters_by_name, **model.parameters_by_name}
-        values = {name: p.value for name, p in parameters.items() if p.value is not None}
-        unknowns = Unknowns(found, values)
-    return Prepared(problem, u0, left, unknowns, remark)
+            parameters = {**found.original.parameters_by_name, **model.parameters_by_name}
+            values = {name: p.value for name, p in parameters.items() if p.value is not None}
+            unknowns = Unknowns(found, values)
+        if start is None:
+            return Prepared(problem, self.u0, self.left, unknowns, reduced)
+        remark = "; ".join(part for part in (reduced, start.remark) if part)
+        return Prepared(problem, state_of(problem, start.values), self.left, unknowns, remark)
 
+    def _start(
+        self, model: Model, problem: ProblemDAE, found: Simplified | None, guesses_only: bool
+    ) -> Start | None:
+        """Where the run starts; None for a state that is refused when the run begins."""
+        first = float(model.interval[0])
+        time = first if self.t0 is None else self.t0
+        if self.u0 is None:
+            if found is None and not self.from_tool and time != first:
+                return None
+            return found_start(model, found, self.t0, guesses_only)
+        states = model.form().names
+        if isinstance(self.u0, Mapping):
+            given = {str(name): require_number(str(name), value) for name, value in self.u0.items()}
+            if found is not None:
+                given |= found.kept_values(given, time)
+        else:
+            try:
+                values = np.asarray(self.u0, dtype=np.float64)
+            except (TypeError, ValueError):
+                return None
+            # Who did not ask for a reduction gives the state of the model.
+            names = states if self.reduce is None and values.shape == (len(states),) else problem.names
+            if values.shape != (len(names),) or not np.isfinite(values).all():
+                return None
+            given = dict(zip(names, values.tolist(), strict=True))
+        missing = [name for name in problem.names if name in states and name not in given]
+        if missing:
+            return Start(given)  # the values that are missing are named
+        return checked_start(model, problem, given, self.t0)
 
-def _problem(model: Model, reduce: bool, settings: Mapping[str, Any]) -> ProblemDAE:
-    if not reduce:
-        return make_problem(model, settings)
-    from dae_sdc.reduction.reduction import reduce_index
+    def _problem(self, model: Model) -> tuple[ProblemDAE, str]:
+        """The problem, and what is to be said if it was reduced without having been asked for."""
+        if self.reduce:
+            from dae_sdc.reduction.reduction import reduce_index
 
-    return reduce_index(model).problem(**settings)
+            return reduce_index(model).problem(**self.own), ""
+        problem = make_problem(model, self.own)
+        if self.reduce is False or (problem.index is not None and problem.index <= HIGHEST_INDEX):
+            return problem, ""
+        from dae_sdc.reduction.reduction import reduce_index
 
-
-def _state(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:
-    """The state with values by name."""
-    missing = [name for name in problem.names if name not in values]
-    if missing:
-        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
-        raise InputError(f"u0 must have a value for every entry of the state; missing are {shown}")
-    return np.array([require_number(name, values[name]) for name in problem.names])
-
-
-def _changes(start: Initial) -> str:
-    """What to say of the start values that are not those of the model."""
-    said = [f"{one.name} from {one.before:.6g} to {one.after:.6g}" for one in start.changed]
-    more = f" and {len(said) - MOST_CHANGES} more" if len(said) > MOST_CHANGES else ""
-    parts = [f"start values made consistent: {', '.join(said[:MOST_CHANGES])}{more}"] if said else []
-    if start.guessed:
-        parts.append(f"nothing was given for what is free at the start: {', '.join(start.guessed)}")
-    return "; ".join(parts)
+        try:
+            reduction = reduce_index(model)
+        except DAEError:
+            return problem, ""
+        if problem.index is None and reduction.differentiations < HIGHEST_INDEX:
+            return problem, ""
+        index = reduction.differentiations + 1 if problem.index is None else problem.index
+        said = (
+            f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
+        )
+        return reduction.problem(**self.own), said

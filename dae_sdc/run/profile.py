@@ -14,6 +14,7 @@ import numpy as np
 from scipy import sparse
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae import linear, newton, triangular
 from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -86,6 +87,7 @@ COLUMNS = [
 UNITS = {"time": "s", "share": "1"}
 
 
+@checked()
 def profile(
     *,
     problems: Sequence[str] | None = None,

@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from time import perf_counter
 from typing import Any
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction, reduce_index
@@ -40,6 +41,7 @@ _HEADS = (
 )
 
 
+@checked()
 def reduce(
     model: ModelLike,
     *,

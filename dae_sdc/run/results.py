@@ -21,6 +21,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, ResultFileError
 
 _FORMAT = "dae_sdc result"
@@ -212,6 +213,7 @@ def _check_place(target: Path) -> None:
         raise InputError(f"cannot write {target}: it is a directory; choose another name")
 
 
+@checked()
 def load(path: str | os.PathLike[str]) -> Result:
     """Read a result and its sidecar.
 

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError, require_count
 from dae_sdc.registry import unknown
 from dae_sdc.run.costs import (
@@ -166,6 +167,7 @@ ASSUMPTIONS = (
 """What the predictions take for granted."""
 
 
+@checked()
 def scaling(
     *,
     problems: Sequence[str] | None = None,

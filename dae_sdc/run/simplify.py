@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run import options
@@ -31,6 +32,7 @@ LEVELS = ("trivial", "linear", "explicit")
 _HEADS = ("model", "equations", "after", "index", "after", "freedoms", "after", "seconds")
 
 
+@checked()
 def simplify(
     model: ModelLike,
     *,

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.control.hooks import CheckInitialValue, StepRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError, require_count, require_number
@@ -75,6 +76,7 @@ UNITS = {
 }
 
 
+@checked()
 def size(
     *,
     sizes: Sequence[int] = SIZES,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from dae_sdc.control.events import EventRecord
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, round_off_of_times, times_within
-from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.pointwise import Pointwise, PointwiseEquations
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.registry import unknown
 from dae_sdc.run.results import Result, check_target, command_line, load, replacing
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
@@ -62,6 +64,8 @@ class Solution:
         Whether :meth:`save` writes that too.
     unknowns : Unknowns or SavedUnknowns, optional
         What the unknowns are that were eliminated from a simplified model, see :meth:`values`.
+    equations : Pointwise, optional
+        What makes values between the steps satisfy the equations; a solution from a file has none.
     """
 
     t: NDArray[np.float64]
@@ -80,9 +84,13 @@ class Solution:
     dense: DenseOutput | None = field(repr=False, default=None)
     saves_dense: bool = field(repr=False, default=False)
     unknowns: Unknowns | SavedUnknowns | None = field(repr=False, default=None)
+    equations: Pointwise | None = field(repr=False, default=None)
 
     def __call__(self, t: Any) -> NDArray[np.float64]:
-        """u between the steps, by the collocation polynomials or by Hermite polynomials.
+        """u between the steps: by polynomials what is integrated, by the equations there all else.
+
+        Where the equations have no solution near the polynomials, a warning says so, and the values are those
+        of the polynomials.
 
         Parameters
         ----------
@@ -100,10 +108,12 @@ class Solution:
         InputError
             If a time lies outside the range, or the polynomials were not kept.
         """
-        return self._dense()(t)
+        return self._evaluated(t)[0]
 
     def derivative(self, t: Any) -> NDArray[np.float64]:
-        """u' between the steps: the derivative of what :meth:`__call__` gives.
+        """u' between the steps, as it satisfies the equations together with u of :meth:`__call__`.
+
+        Derivatives that the equations at a single time do not tell are those of the polynomials.
 
         Parameters
         ----------
@@ -120,7 +130,27 @@ class Solution:
         InputError
             If a time lies outside the range, or the polynomials were not kept.
         """
-        return self._dense().derivative(t)
+        return self._evaluated(t)[1]
+
+    def _evaluated(self, t: Any) -> tuple[Vector, Vector]:
+        """u and u' at one time or several, with a warning where they are interpolated only."""
+        times = self._dense().check(t)
+        u, du, failed = self._between(np.atleast_1d(times))
+        if failed.size:
+            warnings.warn(_interpolated(failed), DAEWarning, stacklevel=3)
+        return (u[0], du[0]) if times.ndim == 0 else (u, du)
+
+    def _between(self, times: Vector) -> tuple[Vector, Vector, Vector]:
+        """u and u' at K times, and the times at which they do not satisfy the equations."""
+        dense = self._dense()
+        u, du = dense(times), dense.derivative(times)
+        rows, sizes = dense.within(times)
+        if self.equations is None or not rows.size:
+            return u, du, times[:0]
+        new_u, new_du = u[rows], du[rows]
+        solved = self.equations.correct(times[rows], new_u, new_du, sizes)
+        u[rows], du[rows] = new_u, new_du
+        return u, du, times[rows[~solved]]
 
     def _dense(self) -> DenseOutput:
         if self.dense is None:
@@ -179,7 +209,8 @@ class Solution:
         Returns
         -------
         Solution
-            With u, u' at these times by dense output.
+            With u, u' at these times as :meth:`__call__` and :meth:`derivative` give them; the message says
+            where they are interpolated only.
         """
         dense = self._dense()
         reached = times[times <= dense.t_end + dense.slack]
@@ -192,7 +223,10 @@ class Solution:
             gather = np.maximum if name == "residual" else np.add
             gather.at(summary, rows[within], values[1:][within])
             per_step[name] = summary
-        return replace(self, t=reached, u=dense(reached), du=dense.derivative(reached), per_step=per_step)
+        u, du, failed = self._between(reached)
+        parts = (self.message, _interpolated(failed) if failed.size else "")
+        message = "; ".join(part for part in parts if part)
+        return replace(self, t=reached, u=u, du=du, per_step=per_step, message=message)
 
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
@@ -271,7 +305,8 @@ class Solution:
         Returns
         -------
         Solution
-            As it was saved, without the statistics of pySDC. u(t) is there if it was saved.
+            As it was saved, without the statistics of pySDC. u(t) is there if it was saved, with the
+            equations of a problem of the library, else by polynomials alone.
 
         Raises
         ------
@@ -310,6 +345,7 @@ class Solution:
             switches=found["switches"],
             parameters=parameters,
             dense=dense,
+            equations=None if dense is None else _equations(parameters, dense),
             saves_dense=dense is not None,
             unknowns=unknowns,
         )
@@ -341,6 +377,15 @@ def output_times(t_eval: Any, start: float, end: float) -> Vector:
     return times
 
 
+def _interpolated(times: Vector) -> str:
+    """What to say of times at which values between the steps do not satisfy the equations."""
+    count = "1 time" if len(times) == 1 else f"{len(times)} times"
+    return (
+        f"at {count} between the steps, the first t={times[0]:.10g}, the equations have no solution near the "
+        f"interpolated values, which are given instead; take shorter steps there (dt_max)"
+    )
+
+
 def plain(value: Any) -> Any:
     """A parameter as it can stand in a result file."""
     return str(value) if isinstance(value, complex) else value
@@ -353,6 +398,17 @@ def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
         return np.array(problem.du_exact(t0), dtype=float) if known else np.full(problem.n, np.nan)
     except InputError:
         return np.full(problem.n, np.nan)
+
+
+def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise | None:
+    """The equations of a problem of the library, from what a file tells of the run."""
+    if parameters.get("problem") not in PROBLEMS:
+        return None
+    with suppress(InputError, TypeError):  # the problem has other parameters now
+        problem = PROBLEMS[parameters["problem"]](**parameters.get("problem_params", {}))
+        if problem.n == len(dense.u0):
+            return PointwiseEquations(problem, dense.largest())
+    return None
 
 
 def _beside(target: Path) -> Path:

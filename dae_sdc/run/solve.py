@@ -10,18 +10,21 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any, ClassVar
 
 import numpy as np
+from pySDC.core.controller import _Pars as ControllerParameters
 from pySDC.core.hooks import Hooks
 from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
+from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
 from dae_sdc.control.events import LocateEvents, as_events
 from dae_sdc.control.hooks import (
@@ -36,6 +39,7 @@ from dae_sdc.control.stepping import SteppingController
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE, Vector
@@ -84,6 +88,9 @@ INITIAL_SWEEPS = 20
 PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
 """Methods of hooks that look at iterations."""
 
+MOST_TOGETHER = 10_000
+"""Steps that may iterate together: each has a level of its own in memory."""
+
 MOST_TAGGED = 99
 """Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
 
@@ -100,6 +107,7 @@ From index 2 on they need it: Jacobi iterations pass on values that no consisten
 steps need it too."""
 
 
+@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "parallel"))
 def solve(
     problem: ProblemLike,
     *,
@@ -115,7 +123,7 @@ def solve(
     t0: float | None = None,
     u0: Any = None,
     simplify: bool | None = None,
-    reduce: bool = False,
+    reduce: bool | None = None,
     t_eval: Any = None,
     dense: bool | None = None,
     events: Any = (),
@@ -164,14 +172,16 @@ def solve(
         With "ida" and "cvode": highest order of their formulas.
     u0 : array_like, shape (n,), or mapping of str to float, optional
         Initial value, consistent with the equations, of a model also by names; the problem's own if not
-        given. Of models that are simplified or come from Modelica files it is found, from the start values of
-        the model, see :func:`dae_sdc.run.initial.initial`; the message says what was changed.
+        given. Of models it is found from their start values, see :func:`dae_sdc.run.initial.initial`; the
+        message says what was changed, and where other starts were found. What contradicts hidden constraints
+        is refused: a ``u0``, and start values of all states that satisfy the equations as they are written.
     simplify : bool, optional
         Whether trivial equations of a model are removed first, see :func:`dae_sdc.run.simplify.simplify`;
         those of Modelica files if not given. The state has the unknowns that are left;
         :meth:`Solution.values` gives all of the original ones, by their names.
-    reduce : bool
-        Whether the index of a model is reduced, see :func:`dae_sdc.run.reduce.reduce`.
+    reduce : bool, optional
+        Whether the index of a model is reduced, see :func:`dae_sdc.run.reduce.reduce`; if not given, where it
+        is above 3, which no method takes, and the message says so.
     t_eval : array_like, shape (K,), optional
         Increasing times within the interval at which the solution is given instead of at the ends of the
         steps, which stay as they are.
@@ -284,7 +294,7 @@ def solve(
         if name not in known:
             raise InputError(unknown("option", name, known))
     if steps is not None:
-        require_count("the number of steps that iterate together", steps)
+        require_count("the number of steps that iterate together", steps, MOST_TOGETHER)
     chosen = ""
     if sweeper is None:
         sweeper, chosen = _by_type(problem, settings)
@@ -295,7 +305,7 @@ def solve(
         useless = [name for name, value in bounds.items() if value is not None]
         if useless:
             raise InputError(f"without rtol, with a fixed step size, no effect have: {', '.join(useless)}")
-        sweeper = sweeper or "fully-implicit"
+        sweeper = "fully-implicit" if sweeper is None else sweeper
     elif sweeper is None:
         sweeper = default_sweeper(require_number("rtol", rtol), settings.pop("nodes", None))
     elif sweeps_nodes(sweeper):
@@ -328,6 +338,7 @@ def solve(
     if not isinstance(hooks, Sequence) or not all(isinstance(hook, type) for hook in hooks):
         raise InputError(f"hooks must be a sequence of pySDC hook classes; got {hooks!r}")
     check_mapping("controller_params", controller_params)
+    _check_controller_params(controller_params or {})
     if rtol is None:
         count = number_of_steps(start, end, size)
     else:
@@ -339,7 +350,12 @@ def solve(
         adapt(setup, tolerance, limits, start, end, stops_of(own, start, end))
     fixed: dict[str, Any] | None = None
     if count is not None:
-        fixed = {"dt": (end - start) / count, "count": count, "stops": stops_of(own, start, end)}
+        fixed = {
+            "dt": (end - start) / count,
+            "count": count,
+            "t_end": end,
+            "stops": stops_of(own, start, end),
+        }
     slopes, together = _number_of_slopes(setup), steps not in (None, 1)
     watched = as_events(events)
     locates = locate(setup, watched, end - start, slopes, fixed, together)
@@ -382,6 +398,15 @@ def solve(
             run.unknowns, run.started = made.unknowns, made.remark
             run.locates, run.saving, run.singular = locates, saving, singular
             return run.carry_out(steps or 1, hooks, controller_params or {}, bar)
+
+
+def _check_controller_params(given: Mapping[str, Any]) -> None:
+    """Refuse names that pySDC's controllers do not look at."""
+    known = {*vars(ControllerParameters({})), *ControllerParameters.attrs, "hook_class"}
+    known = {name for name in known if name[0] != "_"}
+    for name in given:
+        if name not in known:
+            raise InputError(unknown("parameter of the controller", name, known))
 
 
 def _watch_invariants(setup: Setup, project: bool, together: bool) -> None:
@@ -478,6 +503,7 @@ class _Run:
         run, team, setup = self, self.team, self.setup
 
         class Record(StepRecord):
+            interval = None if run.count is None else (run.t0, run.t_end, run.count)
             collects = team.steps is not None
             dense = run.keeps or run.t_eval is not None
             n_slopes = _number_of_slopes(setup)
@@ -503,6 +529,8 @@ class _Run:
             own_hooks.append(MarkProvisionalStarts)
         else:
             own_hooks[:0] = self.watching()
+            if setup.problem.index not in (0, 1) and not isinstance(description["sweeper_class"], list):
+                own_hooks.append(WatchAmplification)
         params = {**CONTROLLER, **controller_params, "hook_class": own_hooks}
         with _logging_kept():
             with warnings.catch_warnings():
@@ -636,6 +664,7 @@ class _Run:
             located.settle(between)
         remarks = "" if located is None else located.message, self.remark, self.sizes, self.started
         solution = Solution(
+            equations=None if between is None else self.pointwise(between.largest()),
             t=t,
             u=u,
             du=du,
@@ -678,18 +707,14 @@ class _Run:
         )
         if self.t_eval is not None:
             solution = solution.at(self.t_eval)
-            if getattr(setup.sweeper_class, "on_manifold", False):
-                solution = _on_manifold(problem, solution)
         return solution if self.keeps else replace(solution, dense=None)
 
-
-def _on_manifold(problem: QuasilinearProblem, solution: Solution) -> Solution:
-    """The same with rows that meet the constraints, and with derivatives and multipliers of the equations."""
-    u, du = solution.u.copy(), solution.du.copy()
-    for i, t in enumerate(solution.t.tolist()):
-        with suppress(SolveError):  # at a singular point, what lies between the steps must do
-            u[i], du[i] = problem.on_manifold(t, u[i], du[i])
-    return replace(solution, u=u, du=du)
+    def pointwise(self, sizes: Vector) -> Pointwise:
+        """What makes values between the steps satisfy the equations, from the sizes of the unknowns."""
+        problem = self.setup.problem
+        if getattr(self.setup.sweeper_class, "on_manifold", False):
+            return ManifoldValues(problem)
+        return PointwiseEquations(problem, sizes)
 
 
 @contextmanager
@@ -723,7 +748,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "problem", help="name of a problem or model, FILE.mo or FILE.py:NAME; 'dae-sdc list' shows all"
     )
-    parser.add_argument("--reduce", action="store_true", help="reduce the index of a model first")
+    parser.add_argument(
+        "--reduce",
+        action=argparse.BooleanOptionalAction,
+        help="reduce the index of a model first (where it is above 3)",
+    )
     options.add(parser, "simplify")
     options.add(
         parser,

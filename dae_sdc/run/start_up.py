@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import RemoteError, require_count
 from dae_sdc.run.cold import PATIENCE
@@ -55,6 +56,7 @@ print(json.dumps(found))
 """
 
 
+@checked()
 def start(
     *,
     problems: Sequence[str] | None = None,

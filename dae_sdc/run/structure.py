@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.arguments import checked
 from dae_sdc.run.models import ModelLike, make_model
 from dae_sdc.structure.analysis import Structure, structure as analyse
 from dae_sdc.structure.repair import Repair, repair as mend
 from dae_sdc.structure.signature import Signature
 
 
+@checked()
 def structure(
     model: ModelLike | Signature | npt.NDArray[Any] | list[list[float]],
     *,
@@ -54,6 +56,7 @@ def structure(
     return analyse(make_model(model, params), point=point, differentiation=differentiation)
 
 
+@checked()
 def repair(model: ModelLike, *, method: str = "auto", params: Mapping[str, Any] | None = None) -> Repair:
     """Change equations whose system Jacobian is singular until their structure is right.
 

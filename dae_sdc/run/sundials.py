@@ -22,6 +22,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.control.events import RESTART_STEP, consistent_restart
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
@@ -70,6 +71,7 @@ def installed() -> bool:
     return importlib.util.find_spec(MODULE) is not None
 
 
+@checked()
 def sundials(
     problem: ProblemLike,
     solver: str = "ida",

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.problems._testset import Published, published, scd, scd_differential
@@ -32,6 +33,7 @@ COLUMNS = [
 UNITS = {"time": "s", "rtol": "1", "scd": "1"}
 
 
+@checked()
 def testset(
     *,
     problems: Sequence[str] | None = None,

@@ -10,6 +10,7 @@ from typing import Any
 
 from tqdm import tqdm
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, require_count
@@ -50,6 +51,7 @@ COLUMNS = [
 UNITS = {"time": "s", "time_sweep": "s", "ratio": "1", "difference": "1"}
 
 
+@checked()
 def work(
     *,
     problems: Sequence[str] | None = None,

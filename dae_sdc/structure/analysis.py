@@ -12,7 +12,13 @@ import numpy.typing as npt
 
 from dae_sdc.errors import InputError
 from dae_sdc.structure.blocks import Block, Stages, Task, coarse_blocks, fine_blocks
-from dae_sdc.structure.differentiation import Differentiation, differentiate
+from dae_sdc.structure.consistent import Leading, Start, leading_rank
+from dae_sdc.structure.differentiation import (
+    Differentiation,
+    differentiate,
+    differentiate_at_points,
+    varies,
+)
 from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
 from dae_sdc.structure.rank import RankTest, exact_rank, floating_rank
 from dae_sdc.structure.series import NoValueError, evaluate
@@ -30,6 +36,9 @@ from dae_sdc.symbolic.names import name_of
 
 LARGEST_ARRAY = 20_000
 """Rows of a derivative array up to which the differentiation index is found without being asked for."""
+
+LARGEST_AT_POINTS = 400
+"""The same of nonlinear equations, whose ranks are found at points that satisfy the constraints."""
 
 MOST_WORK = 20_000_000
 """Operations after which this is given up, if nobody asked for it: a few seconds."""
@@ -63,6 +72,9 @@ class Structure:
         signature is known.
     differentiation : Differentiation or None
         What the derivative array says; None where it was not looked at.
+    leading : Leading or None
+        The system Jacobian at points that satisfy the constraints; None where it has the same rank at random
+        points.
 
     References
     ----------
@@ -81,6 +93,7 @@ class Structure:
     nonlinear: npt.NDArray[np.bool_]
     test: RankTest | None = None
     differentiation: Differentiation | None = None
+    leading: Leading | None = None
 
     @property
     def size(self) -> int:
@@ -151,6 +164,14 @@ class Structure:
     def warnings(self) -> tuple[str, ...]:
         """What the numbers hide, a line each."""
         said = []
+        differentiation = self.differentiation
+        if (self.leading is not None and self.leading.test is None) or (
+            differentiation is not None and not differentiation.consistent
+        ):
+            said.append(
+                "no point was found at which the equations and their derivatives hold: ranks, index and "
+                "degrees of freedom are those of a random point; give start values near a consistent one"
+            )
         if self.test is not None and not self.regular:
             equations = [self.equation_names[i] for i in self.test.rows[:100]]
             unknowns = [self._leading(int(j)) for j in self.test.cols[:100]]
@@ -251,6 +272,7 @@ def structure(
     *,
     point: Any = None,
     differentiation: bool | None = None,
+    start: Start | None = None,
 ) -> Structure:
     """Find the structure of a DAE.
 
@@ -263,6 +285,9 @@ def structure(
         a random point, exactly, if not given.
     differentiation : bool, optional
         Whether the differentiation index is found from the derivative array; for small models if not given.
+    start : Start, optional
+        Where points that satisfy the constraints are looked for; at the start values of the model if not
+        given.
 
     Returns
     -------
@@ -274,30 +299,46 @@ def structure(
     StructureError
         If equations and unknowns do not match; with the names of what is over- and under-determined.
     """
-    found = analyse(model)
+    found = analyse(model, start)
     if isinstance(model, StructuralModel) and (found.test is None or point is not None):
         test = floating_rank(model.system_jacobian(found.c, found.d, point), found.fine)
         found = replace(found, test=test)
     if isinstance(model, ModelWithGraph):
-        found = replace(found, differentiation=_differentiate(model, found, differentiation))
+        found = replace(
+            found, differentiation=_differentiate(model, found, differentiation, start or Start.of(model))
+        )
     return found
 
 
-def analyse(model: StructuralModel | Signature | npt.ArrayLike) -> Structure:
-    """The structure with the exact rank of the system Jacobian where equations are known, and no more."""
+def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | None = None) -> Structure:
+    """The structure with the rank of the system Jacobian where equations are known, and no more.
+
+    Parameters
+    ----------
+    model : model, Signature or matrix
+        As for :func:`structure`.
+    start : Start, optional
+        Where points that satisfy the constraints are looked for; at the start values of the model if not
+        given.
+    """
     signature = Signature.of(model)
     transversal = find_transversal(signature)
     c, d = canonical_offsets(signature, transversal)
     coarse, fine = coarse_blocks(signature, transversal), fine_blocks(signature, transversal, c, d)
-    states, test = signature_states(signature, transversal), None
+    states, test, leading = signature_states(signature, transversal), None, None
     nonlinear = np.ones(c.size, dtype=bool)
     if isinstance(model, ModelWithGraph):
         values = leading_values(model, c, d)
         test = exact_rank(c.size, values, fine)
         if test.rank == c.size:
+            leading = leading_rank(model, c, d, fine, start or Start.of(model))
+            if leading is not None and leading.test is not None:
+                test = leading.test
+                values = {key: value for key, value in values.items() if key not in leading.vanishing}
+        if test.rank == c.size:
             states = choose_states(values, fine, c, d)
         nonlinear = _nonlinear_rows(model, fine, c, d)
-    return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test)
+    return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test, leading=leading)
 
 
 def signature_states(signature: Signature, transversal: Integers) -> Integers:
@@ -324,15 +365,34 @@ def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tupl
     }
 
 
-def _differentiate(model: ModelWithGraph, found: Structure, wanted: bool | None) -> Differentiation | None:
+def _differentiate(
+    model: ModelWithGraph, found: Structure, wanted: bool | None, start: Start
+) -> Differentiation | None:
     # A hidden constraint that the offsets do not show costs a degree of freedom.
     most = found.index if found.regular else found.index + found.dof + 1
-    limit = None
+    limit, graph, roots = None, model.graph, list(model.roots)
+    varying = varies(graph, roots)
     if wanted is None:
-        wanted, limit = found.size * (found.index + 1) <= LARGEST_ARRAY, MOST_WORK
+        most_rows = LARGEST_AT_POINTS if varying else LARGEST_ARRAY
+        wanted, limit = found.size * (found.index + 1) <= most_rows, MOST_WORK
     if not wanted:
         return None
-    return differentiate(model.graph, list(model.roots), found.signature, most, limit)
+    if not varying:
+        return differentiate(graph, roots, found.signature, most, limit)
+    points = found.leading.points if found.leading is not None else ()
+    at_points = differentiate_at_points(
+        graph,
+        roots,
+        found.signature,
+        most,
+        start,
+        points[0] if points else None,
+        Differentiation(found.index, found.dof) if found.regular else None,
+    )
+    if at_points is not None:
+        return at_points
+    at_random = differentiate(graph, roots, found.signature, most, limit)
+    return None if at_random is None else replace(at_random, consistent=False)
 
 
 def _nonlinear_rows(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import perm
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.structure.consistent import Echelon as DigitsEchelon, Point, Prolongation, Start, find_points
 from dae_sdc.structure.rank import Echelon, WorkLimitError
+from dae_sdc.structure.real_series import doubles
 from dae_sdc.structure.series import NoValueError, Series, evaluate
 from dae_sdc.structure.signature import Signature
+from dae_sdc.symbolic.dag import UNKNOWN, VEIL
 from dae_sdc.symbolic.residues import PRIME
 
 if TYPE_CHECKING:
@@ -27,10 +33,13 @@ class Differentiation:
         of derivatives that was tried.
     dof : int or None
         Number of values that can be chosen freely at the start.
+    consistent : bool
+        Whether this is so at points that satisfy the constraints, and not just at random ones.
     """
 
     index: int | None
     dof: int | None
+    consistent: bool = True
 
 
 def differentiate(
@@ -41,7 +50,7 @@ def differentiate(
     With s_j the highest order of x_j in the equations, at least 1, the index is the smallest k such that
     F = 0, F' = 0, ..., F^(k) = 0 determine all :math:`x_j^{(s_j)}`: such that the Jacobian of this array by
     the derivatives of these and higher orders is 1-full in :math:`x^{(s)}`. The rank is exact, at a random
-    point; it is that at consistent points unless it is smaller just there.
+    point; where it may be another at consistent points, see :func:`differentiate_at_points`.
 
     Parameters
     ----------
@@ -78,9 +87,7 @@ def _search(
     graph: Graph, roots: list[int], signature: Signature, most: int, echelon: Echelon
 ) -> Differentiation:
     n = signature.shape[1]
-    highest = [1] * n
-    for j, k in zip(signature.cols.tolist(), signature.orders.tolist(), strict=True):
-        highest[j] = max(highest[j], k)
+    highest = _highest(signature)
     shift = max(highest)
     try:
         outputs = evaluate(graph, roots, most)
@@ -101,6 +108,152 @@ def _search(
                 constraints += level < 0
         if determined == n:
             return Differentiation(k, sum(highest) - constraints)
+    return Differentiation(None, None)
+
+
+def _highest(signature: Signature) -> list[int]:
+    """s_j: the highest order of each unknown, at least 1."""
+    highest = [1] * signature.shape[1]
+    for j, k in zip(signature.cols.tolist(), signature.orders.tolist(), strict=True):
+        highest[j] = max(highest[j], k)
+    return highest
+
+
+def varies(graph: Graph, roots: Sequence[int]) -> bool:
+    """Whether any partial derivative of the equations contains unknowns, so that ranks depend on them."""
+    return any(
+        graph.mark[slope] & (UNKNOWN | VEIL)
+        for root in roots
+        for leaf, slope in graph.gradient(root).items()
+        if graph.leaves[leaf].kind == "u"
+    )
+
+
+def differentiate_at_points(
+    graph: Graph,
+    roots: Sequence[int],
+    signature: Signature,
+    most: int,
+    start: Start,
+    near: Point | None = None,
+    expected: Differentiation | None = None,
+) -> Differentiation | None:
+    """What :func:`differentiate` finds, at points where the equations and their derivatives hold.
+
+    Parameters
+    ----------
+    graph, roots, signature, most
+        As there.
+    start : Start
+        Where points are looked for.
+    near : Point, optional
+        A point where fewer derivatives hold.
+    expected : Differentiation, optional
+        What needs no second point to be believed.
+
+    Returns
+    -------
+    Differentiation or None
+        None where no point was found, or ranks remain in doubt.
+    """
+    highest = _highest(signature)
+    order = min(3, most)
+    while True:
+        # One derivative more than ranks are taken of, so that no value is left that it forbids.
+        system = Prolongation(
+            graph, roots, [order + 1] * len(roots), [most_of + order + 1 for most_of in highest]
+        )
+        best = None
+        for point in find_points(system, start, near):
+            found = _search_at(point, highest, order)
+            if found is None:
+                continue
+            if best is None or (found.index is not None and (best.index is None or found.index < best.index)):
+                best = found
+            if best == expected:
+                break
+        if best is None:
+            return None
+        if best.index is not None or order >= most:
+            return best
+        order = min(2 * order, most)
+
+
+def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiation | None:
+    """In doubles and, where they leave a rank in doubt, with many digits; None where these do not help."""
+    system = point.system
+    levels = np.array([k - highest[j] for j, k in system.columns])
+    linear = system.linearized(point, point.x.tolist(), doubles())
+    if linear is None:
+        return None
+    keys = np.array(list(linear[1]), dtype=np.int64).reshape(-1, 2)
+    matrix = np.zeros((len(system.rows), len(system.columns)))
+    matrix[keys[:, 0], keys[:, 1]] = list(linear[1].values())
+    times = np.array([m for _, m in system.rows])
+    try:
+        for k in range(most + 1):
+            part = matrix[times <= k]
+            whole, upper, above = (
+                _clear_rank(part[:, chosen])
+                for chosen in (np.ones(levels.size, dtype=bool), levels >= 0, levels > 0)
+            )
+            if upper - above == len(highest):
+                return Differentiation(k, sum(highest) - (whole - upper))
+    except _DoubtError:
+        return _search_with_digits(point, levels, times, highest, most)
+    return Differentiation(None, None)
+
+
+class _DoubtError(Exception):
+    """Singular values leave a rank open."""
+
+
+CLEAR = (1e-6, 1e-10)
+"""Singular values of a matrix with rows and columns of size 1, relative to the largest: not 0, and 0."""
+
+MOST_DIGITS = 300
+"""Rows up to which ranks are found with many digits."""
+
+
+def _clear_rank(matrix: npt.NDArray[np.float64]) -> int:
+    if not matrix.any():
+        return 0
+    for _ in range(3):
+        for axis in (1, 0):
+            size = np.sqrt(np.abs(matrix).max(axis=axis, keepdims=True))
+            matrix = matrix / np.where(size > 0.0, size, 1.0)
+    values = np.linalg.svd(matrix, compute_uv=False)
+    values /= values[0]
+    if np.any((values < CLEAR[0]) & (values > CLEAR[1])):
+        raise _DoubtError
+    return int((values >= CLEAR[0]).sum())
+
+
+def _search_with_digits(
+    point: Point,
+    levels: npt.NDArray[np.int64],
+    times: npt.NDArray[np.int64],
+    highest: Sequence[int],
+    most: int,
+) -> Differentiation | None:
+    if len(times) > MOST_DIGITS or point.digits is None:
+        return None
+    context, x = point.digits
+    linear = point.system.linearized(point, x, context)
+    if linear is None:
+        return None
+    rows: list[dict[int, Any]] = [{} for _ in times]
+    for (row, column), value in linear[1].items():
+        rows[row][column] = value
+    echelon = DigitsEchelon(lambda j: int(np.sign(levels[j])))
+    counts = {-1: 0, 0: 0, 1: 0}
+    for k in range(most + 1):
+        for row in np.flatnonzero(times == k).tolist():
+            lead, _ = echelon.add(rows[row], row)
+            if lead is not None:
+                counts[int(np.sign(levels[lead]))] += 1
+        if counts[0] == len(highest):
+            return Differentiation(k, sum(highest) - counts[-1])
     return Differentiation(None, None)
 
 

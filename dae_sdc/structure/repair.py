@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -13,10 +13,12 @@ import numpy.typing as npt
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
+from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
 from dae_sdc.structure.rank import Echelon
 from dae_sdc.structure.series import NoValueError, evaluate
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
 from dae_sdc.symbolic.dag import UNKNOWN, VEIL, Leaf
+from dae_sdc.symbolic.equations import Definition
 from dae_sdc.symbolic.graph import Graph
 from dae_sdc.symbolic.model import Model
 from dae_sdc.symbolic.residues import PRIME
@@ -90,13 +92,22 @@ class System:
         The node of each equation.
     names, equation_names : sequence of str
         Names.
+    start_of_search : Start, optional
+        Where points that satisfy the constraints are looked for.
     """
 
     def __init__(
-        self, graph: Graph, roots: Sequence[int], names: Sequence[str], equation_names: Sequence[str]
+        self,
+        graph: Graph,
+        roots: Sequence[int],
+        names: Sequence[str],
+        equation_names: Sequence[str],
+        start_of_search: Start | None = None,
     ) -> None:
         self.graph, self.roots = graph, list(roots)
+        self.start_of_search = start_of_search or Start()
         self.names, self.equation_names = list(names), list(equation_names)
+        self.definitions: list[Definition] = []
 
     def signature(self) -> tuple[npt.ArrayLike, npt.ArrayLike, npt.ArrayLike]:
         """Highest orders of derivative."""
@@ -109,7 +120,7 @@ class System:
         raise NotImplementedError
 
 
-def repair(model: ModelWithGraph, *, method: str = "auto") -> Repair:
+def repair(model: ModelWithGraph, *, method: str = "auto", start: Start | None = None) -> Repair:
     """Change the equations of a DAE until its system Jacobian is regular.
 
     While the rows of some equations depend on one another, one of them is replaced. If the factors of the
@@ -124,6 +135,9 @@ def repair(model: ModelWithGraph, *, method: str = "auto") -> Repair:
         Equations and as many unknowns.
     method : str
         One of :data:`METHODS`.
+    start : Start, optional
+        Where points that satisfy the constraints are looked for; at the start values of the model if not
+        given.
 
     Returns
     -------
@@ -146,9 +160,13 @@ def repair(model: ModelWithGraph, *, method: str = "auto") -> Repair:
     """
     if method not in METHODS:
         raise InputError(unknown("method of repair", method, METHODS))
-    first = found = structure(model)
-    system = System(model.graph, model.roots, model.names, model.equation_names)
-    starts = _starts(model)
+    first = found = structure(model, start=start)
+    begin = start or Start.of(model)
+    starts = dict(begin.values)
+    # In a graph of its own, so that no other finds equal expressions written with derivatives that cancel.
+    system = System(
+        model.graph.copy(), model.roots, model.names, model.equation_names, replace(begin, values=starts)
+    )
     steps: list[Step] = []
     while not found.regular:
         value = found.dof
@@ -179,9 +197,10 @@ def _change(
     if step is not None:
         return step
     if method == "lc":
+        why = "are not constant" if dependence.everywhere else "are so only where the constraints hold"
         raise InputError(
-            f"the factors with which equations {listed(dependence.names(system))} depend on one another are "
-            f"not constant, so that linear combinations do not repair them; use augmentation"
+            f"the factors with which equations {listed(dependence.names(system))} depend on one another "
+            f"{why}, so that linear combinations do not repair them; use augmentation"
         )
     return _augment(system, found, dependence, starts)
 
@@ -204,17 +223,21 @@ class Dependence:
 
     Parameters
     ----------
-    factors : dict of int to int
-        Factors, over the finite field, with which the rows of the system Jacobian add to 0.
+    factors : dict of int to number
+        Factors with which the rows of the system Jacobian add to 0: over the finite field, or at a point that
+        satisfies the constraints.
     target : int
         The equation to replace: one that is differentiated least.
     pivots : list of int
         Unknowns in which the rows of the other equations are independent.
+    everywhere : bool
+        Whether they depend on one another at all points, and not just where the constraints hold.
     """
 
-    factors: dict[int, int]
+    factors: Mapping[int, Any]
     target: int
     pivots: list[int]
+    everywhere: bool = True
 
     @property
     def others(self) -> list[int]:
@@ -229,6 +252,17 @@ class Dependence:
 def _find_dependences(system: System, found: Structure) -> list[Dependence]:
     """A dependence for each row that is too many; no target is among the other equations of another."""
     n = found.size
+    if found.leading is not None and found.leading.rows:
+        at_point = found.leading.rows
+        return [
+            Dependence(
+                factors,
+                target := next(iter(factors)),
+                independent_columns(at_point[i] for i in sorted(factors) if i != target),
+                everywhere=False,
+            )
+            for factors in dependent_rows(at_point, found.c)
+        ]
     rows: list[dict[int, int]] = [{} for _ in range(n)]
     for (i, j), value in leading_values(system, found.c, found.d).items():
         rows[i][n + j] = value
@@ -245,8 +279,14 @@ def _find_dependences(system: System, found: Structure) -> list[Dependence]:
 
 
 def _combine(system: System, found: Structure, dependence: Dependence) -> Step | None:
-    """Replace the target by a linear combination with constant factors; None if they are not constant."""
+    """Replace the target by a linear combination with constant factors; None if they are not constant.
+
+    None too where the equations depend on one another only where the constraints hold: what cancels there
+    stands in the combination.
+    """
     graph, target = system.graph, dependence.target
+    if not dependence.everywhere:
+        return None
     factors = {}
     for i, residue in dependence.factors.items():
         factor = _fraction(residue * pow(dependence.factors[target], -1, PRIME) % PRIME)
@@ -336,6 +376,9 @@ def _augment(
         )
     system.roots[target] = replaced
     system.roots += copies
+    definition = Definition(tuple(range(first, len(system.names))), tuple(copies))
+    system.definitions.append(definition)
+    starts.update(_guesses(system, definition, starts))
     for i in rates:
         name = system.equation_names[i]
         system.equation_names.append(_new_name(system.equation_names, name, rates[i]))
@@ -345,6 +388,24 @@ def _augment(
         _differentiated(system, rates, dependence.others),
         tuple(made),
     )
+
+
+def _guesses(
+    system: System, definition: Definition, starts: Mapping[tuple[int, int], float]
+) -> dict[tuple[int, int], float]:
+    """Start values of new unknowns, as their definition says where the others have theirs, or else are 0."""
+    begin = system.start_of_search
+
+    def value(leaf: Leaf) -> float:
+        if leaf.kind == "t":
+            return begin.t
+        if leaf.kind == "p":
+            number = begin.parameters[leaf.index]
+            return np.nan if number is None else number
+        return starts.get((leaf.index, leaf.order), 0.0)
+
+    found = definition.solve(system.graph, value) or ()
+    return {(j, 0): number for j, number in zip(definition.unknowns, found, strict=False)}
 
 
 def _determine(graph: Graph, nodes: Sequence[int], unknowns: range) -> bool:
@@ -384,13 +445,6 @@ def _new_name(taken: Sequence[str], name: str, order: int) -> str:
     return made
 
 
-def _starts(model: object) -> dict[tuple[int, int], float]:
-    if not isinstance(model, Model):
-        return {}
-    variables = model.variables_by_name.values()
-    return {(j, k): value for j, variable in enumerate(variables) for k, value in variable.start.items()}
-
-
 def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], float]) -> Model:
     """The changed equations as a model with the variables and parameters of the one before."""
     title = f"{model.title}, repaired" if model.title else ""
@@ -406,15 +460,21 @@ def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], flo
         made.variable(system.names[j], starts.get((j, 0)))
     for parameter in model.parameters_by_name.values():
         made.parameter(parameter.name, parameter.value, unit=parameter.unit)
-    for name, expression in zip(system.equation_names, _expressions(model, system), strict=True):
+    definitions = [node for one in system.definitions for node in one.roots]
+    expressions = _expressions(model, system, [*system.roots, *definitions])
+    for name, expression in zip(system.equation_names, expressions[: len(system.roots)], strict=True):
         made.equation(expression, name=name)
+    nodes = iter(made.nodes(expressions[len(system.roots) :]))
+    made.definitions = tuple(
+        Definition(one.unknowns, tuple(next(nodes) for _ in one.roots)) for one in system.definitions
+    )
     return made
 
 
-def _expressions(model: Model, system: System) -> Iterator[Any]:
+def _expressions(model: Model, system: System, nodes: Sequence[int]) -> list[Any]:
     def symbol(leaf: Leaf) -> Any:
         if leaf.kind == "u" and leaf.index >= len(model.names):
             return Unknown(system.names[leaf.index], leaf.order)
         return model.symbol(leaf)
 
-    return iter(to_sympy(system.graph, system.roots, symbol))
+    return to_sympy(system.graph, nodes, symbol)

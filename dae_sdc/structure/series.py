@@ -42,6 +42,8 @@ class Arithmetic:
         constant multiple, which obeys the same differential equation.
     """
 
+    half = _HALF
+
     def __init__(self, order: int, point: int = 0, exact_roots: bool = False) -> None:
         self.order, self.point, self.exact_roots = order, point, exact_roots
         self._inverses = [0, *(pow(k, -1, PRIME) for k in range(1, order + 1))]
@@ -124,11 +126,11 @@ class Arithmetic:
 
     def exponential(self, a: Series) -> Series:
         """exp(a)."""
-        return self.linear(self.derivative(a), of_function(Op.EXP, (a[0],)))
+        return self.linear(self.derivative(a), self.function(Op.EXP, a[0]))
 
     def circle(self, a: Series) -> tuple[Series, Series]:
         """sin(a) and cos(a)."""
-        sine, cosine = [of_function(Op.SIN, (a[0],))], [of_function(Op.COS, (a[0],))]
+        sine, cosine = [self.function(Op.SIN, a[0])], [self.function(Op.COS, a[0])]
         if len(a) == 1:
             return sine, cosine
         slope = self.derivative(a)
@@ -145,7 +147,7 @@ class Arithmetic:
         up = self.exponential(a)
         down = self.inverse(up)
         odd = self.add(up, self.negative(down))
-        return self.scale(odd, _HALF), self.scale(self.add(up, down), _HALF)
+        return self.scale(odd, self.half), self.scale(self.add(up, down), self.half)
 
     def negative(self, a: Series) -> Series:
         """-a."""
@@ -165,6 +167,19 @@ class Arithmetic:
     def fractional(self, a: Series, exponent: int, start: int) -> Series:
         """a to the power of a number that is an element of the field."""
         return self.linear(self.mul(self.scale(self.inverse(a), exponent), self.derivative(a)), start)
+
+    def function(self, op: Op, *values: int) -> int:
+        """The value of an operation beyond arithmetic."""
+        return random_residue(op.name, *values) if op is Op.POW else of_function(op, values)
+
+    def reciprocal(self, a: int) -> int:
+        """1 / a for a number."""
+        return pow(a, -1, PRIME)
+
+    def choose(self, first: int, a: Series, b: Series) -> tuple[Series, list[Series]]:
+        """What follows a or b, and its derivatives by them: which one is not known, so that both count."""
+        second = (1 - first) % PRIME
+        return self.add(self.scale(a, first), self.scale(b, second)), [[first], [second]]
 
 
 _TRIES = 5
@@ -239,7 +254,7 @@ def _apply(
     ring: Arithmetic, op: Op, args: tuple[int, ...], operands: Sequence[tuple[Series, Partials]]
 ) -> tuple[Series, Partials]:
     series = [operand[0] for operand in operands]
-    value, rates = _RULES[op](ring, args[1], *series) if op is Op.INTPOW else _RULES[op](ring, *series)
+    value, rates = RULES[op](ring, args[1], *series) if op is Op.INTPOW else RULES[op](ring, *series)
     out: Partials = {}
     for rate, (_, partials) in zip(rates, operands, strict=True):
         if not any(rate):
@@ -266,9 +281,9 @@ def _integer_power(ring: Arithmetic, exponent: int, a: Series) -> Result:
 
 
 def _power(ring: Arithmetic, a: Series, b: Series) -> Result:
-    start = random_residue(Op.POW.name, a[0], b[0])
+    start = ring.function(Op.POW, a[0], b[0])
     below = ring.inverse(a)
-    log = ring.along(below, a, of_function(Op.LOG, (a[0],)))
+    log = ring.along(below, a, ring.function(Op.LOG, a[0]))
     if len(b) == 1:
         value = ring.fractional(a, b[0], start)
     else:
@@ -277,8 +292,8 @@ def _power(ring: Arithmetic, a: Series, b: Series) -> Result:
 
 
 def _sqrt(ring: Arithmetic, a: Series) -> Result:
-    value = ring.fractional(a, _HALF, ring.root(a[0]))
-    return value, [ring.scale(ring.mul(value, ring.inverse(a)), _HALF)]
+    value = ring.fractional(a, ring.half, ring.root(a[0]))
+    return value, [ring.scale(ring.mul(value, ring.inverse(a)), ring.half)]
 
 
 def _exp(ring: Arithmetic, a: Series) -> Result:
@@ -323,7 +338,7 @@ def _inverse_function(op: Op, rate_of: Callable[[Arithmetic, Series], Series]) -
 
     def rule(ring: Arithmetic, a: Series) -> Result:
         rate = rate_of(ring, a)
-        return ring.along(rate, a, of_function(op, (a[0],))), [rate]
+        return ring.along(rate, a, ring.function(op, a[0])), [rate]
 
     return rule
 
@@ -333,8 +348,8 @@ def _over_root(op: Op, sign: int, constant: int, factor: int = 1) -> Callable[..
 
     def rate(ring: Arithmetic, a: Series) -> Series:
         inside = ring.square(a, sign, constant)
-        root = ring.fractional(inside, PRIME - _HALF, pow(ring.root(inside[0]), -1, PRIME))
-        return ring.scale(root, factor % PRIME)
+        root = ring.fractional(inside, -ring.half, ring.reciprocal(ring.root(inside[0])))
+        return ring.scale(root, factor)
 
     return _inverse_function(op, rate)
 
@@ -343,46 +358,41 @@ def _atan2(ring: Arithmetic, a: Series, b: Series) -> Result:
     below = ring.inverse(ring.add(ring.mul(a, a), ring.mul(b, b)))
     rates = [ring.mul(b, below), ring.negative(ring.mul(a, below))]
     slope = ring.add(*(ring.mul(rate, ring.derivative(of)) for rate, of in zip(rates, (a, b), strict=True)))
-    return ring.integral(slope, of_function(Op.ATAN2, (a[0], b[0]))), rates
+    return ring.integral(slope, ring.function(Op.ATAN2, a[0], b[0])), rates
 
 
 def _flat(op: Op) -> Callable[..., Result]:
     """A function that is constant but for jumps."""
 
     def rule(ring: Arithmetic, *operands: Series) -> Result:
-        return [of_function(op, tuple(a[0] for a in operands))], [[0]] * len(operands)
+        return [ring.function(op, *(a[0] for a in operands))], [[0]] * len(operands)
 
     return rule
 
 
 def _abs(ring: Arithmetic, a: Series) -> Result:
-    sign = of_function(Op.SIGN, (a[0],))
+    sign = ring.function(Op.SIGN, a[0])
     return ring.scale(a, sign), [[sign]]
 
 
-def _mixture(ring: Arithmetic, first: int, a: Series, b: Series) -> Result:
-    """What follows a or b: which of them is not known, so that both count."""
-    second = (1 - first) % PRIME
-    return ring.add(ring.scale(a, first), ring.scale(b, second)), [[first], [second]]
-
-
 def _min(ring: Arithmetic, a: Series, b: Series) -> Result:
-    return _mixture(ring, of_function(Op.LE, (a[0], b[0])), a, b)
+    return ring.choose(ring.function(Op.LE, a[0], b[0]), a, b)
 
 
 def _max(ring: Arithmetic, a: Series, b: Series) -> Result:
-    return _mixture(ring, (1 - of_function(Op.LE, (a[0], b[0]))) % PRIME, a, b)
+    value, rates = ring.choose(ring.function(Op.LE, a[0], b[0]), b, a)
+    return value, rates[::-1]
 
 
 def _select(ring: Arithmetic, test: Series, a: Series, b: Series) -> Result:
-    value, rates = _mixture(ring, test[0], a, b)
+    value, rates = ring.choose(test[0], a, b)
     return value, [[0], *rates]
 
 
-_RULES: dict[Op, Callable[..., Result]] = {
+RULES: dict[Op, Callable[..., Result]] = {
     Op.ADD: lambda ring, a, b: (ring.add(a, b), [[1], [1]]),
     Op.MUL: lambda ring, a, b: (ring.mul(a, b), [b, a]),
-    Op.NEG: lambda ring, a: (ring.negative(a), [[PRIME - 1]]),
+    Op.NEG: lambda ring, a: (ring.negative(a), [[-1]]),
     Op.DIV: _div,
     Op.POW: _power,
     Op.INTPOW: _integer_power,
@@ -411,3 +421,4 @@ _RULES: dict[Op, Callable[..., Result]] = {
     Op.LE: _flat(Op.LE),
     Op.SELECT: _select,
 }
+"""Value and derivatives of every operation, in any arithmetic."""

@@ -52,6 +52,29 @@ def _add_to_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any
     return implementation
 
 
+@overload(sweep.largest_difference, jit_options=INNER)
+def _largest_difference(first: Any, second: Any, count: Any) -> Any:
+    def implementation(first: Any, second: Any, count: Any) -> Any:
+        one, other, result = mn.doubles(first), mn.doubles(second), 0.0
+        for i in range(count):
+            size = abs(one[i] - other[i])
+            if not size <= result:
+                result = size
+        return result
+
+    return implementation
+
+
+@overload(sweep.raise_norm, jit_options=INNER)
+def _raise_norm(norms: Any, m: Any, least: Any) -> Any:
+    def implementation(norms: Any, m: Any, least: Any) -> Any:
+        known = mn.doubles(norms)
+        if known[m] < least:
+            known[m] = least
+
+    return implementation
+
+
 @overload(sweep.combine, jit_options=INNER)
 def _combine(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
     def implementation(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
@@ -133,6 +156,7 @@ for _function in (
     sweep.collect,
     sweep.finish,
     sweep.place_measured,
+    sweep.add_defects,
     sweep.residual_norms,
     sweep.residual,
     sweep.solve_nodes,

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit, types
 from numba.extending import overload, register_jitable
 
-from dae_sdc.dae import machine, machine_newton as mn
+from dae_sdc.dae import machine, machine_newton as mn, residual_check
 from dae_sdc.dae.machine import call_jacobian, call_residual
 from dae_sdc.dae.machine_newton import INNER, doubles, integers, short_integers
 from dae_sdc.dae.problem import ProblemDAE
@@ -25,8 +25,10 @@ from dae_sdc.sweepers.simultaneous import (
     FACTORIZATIONS,
     GAMMA,
     JACOBIANS,
+    KAPPA,
     LINEARIZED,
     NEWTON,
+    RELATIVE,
     RHS,
     ROUND_OFF,
     SOLVES,
@@ -36,6 +38,14 @@ from dae_sdc.sweepers.simultaneous import (
 
 OWN_SOLVE = 24
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
+
+FACTOR, LEAST_STEP, NOISE, ROUNDING = (
+    residual_check.SETTINGS.factor,
+    residual_check.SETTINGS.least_step,
+    residual_check.SETTINGS.noise,
+    residual_check.SETTINGS.rounding,
+)
+COUNT = residual_check.DIRECTIONS
 
 ADVANCE, ESTIMATE, SLOPE = range(3)
 """What :func:`act` may be asked for."""
@@ -101,6 +111,8 @@ class Places(IntEnum):
     TRIANGLES = 54  # addresses of the parts of the factors, integers, (P + 1, 10); the first 0 without
     PATTERNS = 55  # addresses of the parts of the row patterns, integers, (P + 1, 3)
     LASTED = 56  # factorisations with the same pivots, integers, (P + 1,)
+    DIRECTIONS = 57  # (DIRECTIONS, n)
+    SIZES = 58  # of the unknowns in the run, (n,)
 
 
 # numba takes numbers from the module, not from a class.
@@ -162,7 +174,11 @@ class Places(IntEnum):
     TRIANGLES,
     PATTERNS,
     LASTED,
+    DIRECTIONS,
+    SIZES,
 ) = (int(place) for place in Places)
+
+TINY = float(np.finfo(float).tiny)
 
 complexes = mn._view(types.complex128)
 
@@ -361,6 +377,72 @@ def _correct(w: Any) -> Any:
         put(a)
         integers(a[COUNTS])[NEWTON] += 1
         return norm_of(a, a[CHANGE], m)
+
+    return implementation
+
+
+@register_jitable(**INNER)
+def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
+    """By how much F at the last stage changes with the unknowns there, into the transformed rows.
+
+    False where F is defined neither there nor on the other side.
+    """
+    n, x, last = a[N], doubles(a[NUMBERS]), 8 * (a[M] - 1) * a[N]
+    u, du, value = doubles(a[U] + last), doubles(a[DU] + last), doubles(a[CHANGE] + 8 * n)
+    weights, direction = doubles(a[WEIGHTS]), doubles(a[DIRECTIONS] + 8 * n * which)
+    sizes = doubles(a[SIZES])
+    work, found = doubles(a[WORK]), doubles(a[TRANSFORMED])
+    sign = 1.0
+    for _ in range(2):
+        for j in range(n):
+            step = x[KAPPA] / max(weights[j], x[KAPPA] / max(sizes[j] + abs(u[j]), TINY))
+            step *= sign * factor * direction[j]
+            work[j], work[n + j] = u[j] + step, du[j] + step / (h * x[GAMMA])
+        integers(a[COUNTS])[RHS] += 1
+        call_residual(a[RESIDUAL], time, a[WORK], a[WORK] + 8 * n, a[P], a[TRANSFORMED])
+        if finite(found, n):
+            for j in range(n):
+                found[j] = abs(found[j] - value[j])
+            return True
+        sign = -1.0
+    return False
+
+
+@register_jitable(**INNER)
+def within(a: Any, multiple: Any) -> Any:
+    """Raise what is allowed of each equation to a multiple of the last change; whether all meet it."""
+    left, found, allowed = doubles(a[CHANGE]), doubles(a[TRANSFORMED]), doubles(a[ERROR])
+    met = True
+    for j in range(a[N]):
+        allowed[j] = max(allowed[j], multiple * found[j])
+        met = met and left[j] <= allowed[j]
+    return met
+
+
+@overload(own.residual_is_small, jit_options=INNER)
+def _residual_is_small(w: Any, t0: Any, h: Any) -> Any:
+    def implementation(w: Any, t0: Any, h: Any) -> Any:
+        if not own.residuals(w, t0, h):
+            return False
+        a = integers(w.places)
+        m, n = a[M], a[N]
+        value, left, allowed = doubles(a[VALUE]), doubles(a[CHANGE]), doubles(a[ERROR])
+        for j in range(n):
+            left[j], allowed[j] = 0.0, 0.0
+            for i in range(m):
+                left[j] = max(left[j], abs(value[i * n + j]))
+            left[n + j] = value[(m - 1) * n + j]
+        relative, time = doubles(a[NUMBERS])[RELATIVE], t0 + h * doubles(a[C])[m - 1]
+        enlarged = max(1.0, LEAST_STEP / relative)
+        for which in range(COUNT):
+            if not changed_residual(a, time, h, enlarged, which):
+                return True
+            if within(a, FACTOR / enlarged):
+                return True
+        for which in range(COUNT):
+            if changed_residual(a, time, h, ROUNDING / relative, which) and within(a, NOISE):
+                return True
+        return False
 
     return implementation
 
@@ -569,7 +651,7 @@ def _filtered(w: Any) -> Any:
     return implementation
 
 
-for _function in (own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
+for _function in (own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
     register_jitable(**INNER)(_function)
 
 
@@ -596,7 +678,7 @@ def _compile_act(digest: int) -> Any:
             return njit(kinds, **options)(act)
 
 
-act = _compile_act(mn.digest_of(own, machine, mn, sys.modules[__name__]))
+act = _compile_act(mn.digest_of(own, machine, mn, residual_check, sys.modules[__name__]))
 """Advance, estimate the error or look at the slope of what stands at an address."""
 
 
@@ -621,10 +703,13 @@ class MachineStages(Simultaneous):
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name.lower()) for name in KNOWN},
             "WORK": np.empty((2, n)),
+            "DIRECTIONS": residual_check.directions(n),
+            "SIZES": problem.run_scales.unknowns,
             "EIGENVALUES": np.ascontiguousarray(self.pairs),
             "ROW": np.empty(n, dtype=np.complex128),
         }
         self._parameters: Any = None
+        self._by_numpy = False  # the last step was, and compiled code does not know its matrices
         self._make_matrices()
 
     def _make_matrices(self) -> None:
@@ -668,16 +753,33 @@ class MachineStages(Simultaneous):
         return first
 
     def _advance(self, t0: float, h: float) -> int:
-        return int(self._act(ADVANCE, t0, h))
+        if self._by_numpy:
+            self.forget()
+            self._by_numpy = False
+        status = int(self._act(ADVANCE, t0, h))
+        if status != own.UNDEFINED:
+            return status
+        # A Jacobian that its formula does not give may still be found by differences.
+        self.forget()
+        self._by_numpy = True
+        return super()._advance(t0, h)
 
     def _estimate(self, t0: float, h: float, first: bool, again: bool) -> float:
+        if self._by_numpy:
+            return super()._estimate(t0, h, first, again)
         return self._act(ESTIMATE, t0, h, first, again)
 
     def _slope(self, t0: float, h: float) -> float:
-        return self._act(SLOPE, t0, h)
+        found = self._act(SLOPE, t0, h)
+        if np.isfinite(found):
+            return found
+        self.forget()
+        return super()._slope(t0, h)
 
     def memory(self) -> dict[str, Any]:
         """See :class:`Simultaneous`."""
+        if self._by_numpy:
+            self.forget()
         names = ("NUMBERS", *(FACTORS if self.numbers[LINEARIZED] > 0.0 else ()))
         return {name: self._arrays[name].copy() for name in names}
 

@@ -16,9 +16,11 @@ from dae_sdc.registry import unknown
 
 QUADRATURES = ("RADAU-RIGHT", "LOBATTO", "GAUSS")
 
+MOST_NODES = 100
+"""Largest number of nodes: beyond it nodes and weights lose digits, and errors are round-off long before."""
+
 DIVERGES = 0.999
 """Spectral radius of the stiff limit of a sweep from which on a Q_Delta is refused."""
-
 
 USEFUL = 0.9
 """Spectral radius below which a Q_Delta is offered in its place."""
@@ -103,6 +105,8 @@ def check_quadrature(quad_type: Any, num_nodes: Any) -> None:
         raise InputError(
             f"num_nodes must be an integer of at least {least} for {quad_type}; got {num_nodes!r}"
         )
+    if num_nodes > MOST_NODES:
+        raise InputError(f"num_nodes must be at most {MOST_NODES}; got {num_nodes!r}")
 
 
 def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:

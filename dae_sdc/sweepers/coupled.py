@@ -8,6 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, difference_step
 from dae_sdc.dae.problem import ProblemDAE
@@ -44,14 +45,8 @@ class CoupledStages:
         self.times = t0 + dt * self.c
         self.time, self.dt = t0, dt
         self.key = dt
-        n_diff, scales = self.problem.n_diff, self.problem.run_scales
-        if scales.begun:
-            self._weights[:] = 1.0 / np.maximum(scales.rates, np.abs(self.du).max(axis=0))
-            values = np.maximum(scales.unknowns, np.abs(self.u).max(axis=0))
-            self._weights[:, n_diff:] = dt / values[n_diff:]
-            return
-        self._weights[:] = 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0))
-        self._weights[:, n_diff:] = dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0))
+        self._weights[:] = np.inf
+        self.rescale()
 
     def march(self, u0: MeshDAE, t0: float, dt: float) -> Vector:
         """A guess for the stage derivatives, shape (s, n), by implicit Euler from node to node.
@@ -122,14 +117,25 @@ class CoupledStages:
             matrix[i, :, i, :] += part.mass
         return matrix.reshape(s * n, s * n)
 
-    def product(self, direction: Vector, residual: Vector) -> Vector:
+    def changed(self, correction: Vector, fraction: float) -> Vector:
         """See :class:`ImplicitSystem`."""
         u, du = self.u.copy(), self.du.copy()
-        step = difference_step(direction, u, du)
-        self.move(direction, -step)
-        value = (self.residual() - residual) / step
+        self.move(correction, fraction)
+        value = self.residual().copy()
         self.u[:], self.du[:] = u, du
         return value
+
+    def difference_step(self, direction: Vector) -> float:
+        """See :class:`ImplicitSystem`."""
+        return difference_step(direction, self.u, self.du)
+
+    def tolerated(self, tolerance: float) -> Vector:
+        """See :class:`ImplicitSystem`."""
+        return tolerance / self._weights.ravel()
+
+    def remark(self) -> str:
+        """See :class:`ImplicitSystem`."""
+        return jacobian_note(self.problem, self.u[-1], self.du[-1], float(self.times[-1]))
 
     def move(self, correction: Vector, fraction: float) -> None:
         """See :class:`ImplicitSystem`."""
@@ -141,6 +147,19 @@ class CoupledStages:
         """See :class:`ImplicitSystem`."""
         np.multiply(self._weights, correction.reshape(self.du.shape), out=self._scaled)
         return largest(self._scaled.ravel())
+
+    def rescale(self) -> None:
+        """See :class:`ImplicitSystem`."""
+        n_diff, scales = self.problem.n_diff, self.problem.run_scales
+        differential, algebraic = self._weights[:, :n_diff], self._weights[:, n_diff:]
+        if scales.begun:
+            slopes = np.maximum(scales.rates, np.abs(self.du).max(axis=0))
+            values = np.maximum(scales.unknowns, np.abs(self.u).max(axis=0))
+            np.minimum(differential, 1.0 / slopes[:n_diff], out=differential)
+            np.minimum(algebraic, self.dt / values[n_diff:], out=algebraic)
+            return
+        np.minimum(differential, 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0)), out=differential)
+        np.minimum(algebraic, self.dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0)), out=algebraic)
 
     def save(self) -> None:
         """See :class:`ImplicitSystem`."""

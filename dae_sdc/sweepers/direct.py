@@ -5,15 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 from pySDC.core.sweeper import Sweeper
 
+from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.sweepers.tolerance import Outcome
 
 
+def require_problem(sweeper: Sweeper, problem: Any) -> None:
+    """Refuse what is no DAE of this package; all others are told that a sweeper of it takes their steps."""
+    if not isinstance(problem, ProblemDAE):
+        cls = type(problem)
+        raise InputError(
+            f"{type(sweeper).__name__} solves a ProblemDAE of dae_sdc, with eval_f(u, du, t); got "
+            f"{cls.__name__} of {cls.__module__}"
+        )
+    problem.begin_steps()
+
+
 class DirectMethod:
     """A method that solves a step at once: what the rest of the package asks of its class.
+
+    Where several steps are computed together, a step begins from the value with which the block begins, and
+    learns later where the one before it has ended. It is solved once that value is final: until then it hands
+    on its start, marked as ``provisional``, and when a final start arrives after the last sweep the step is
+    solved then. Values of a second sweep would be those of the first, and nothing is done for it.
 
     Attributes
     ----------
@@ -30,6 +48,107 @@ class DirectMethod:
     method: ClassVar[Any]
     family: ClassVar[str] = "method"
     options: ClassVar[tuple[str, ...]] = ()
+
+    level: Any
+    tolerance: Any
+    u_secondary: Any
+    _solved = False
+    _swept = False
+    _began_at: tuple[Any, Any, Any] = (None, None, None)
+
+    def _begin_step(self) -> None:
+        """Make the level ready for a step from the value at its start."""
+        raise NotImplementedError
+
+    def _step(self) -> None:
+        """Solve the step of the level."""
+        raise NotImplementedError
+
+    def _open(self) -> None:
+        """Begin a step that is not solved."""
+        L = self.level
+        if L.u[0].provisional:
+            raise InputError(
+                f"the step before t={L.time:.6g} was never solved; '{type(self).__name__}' solves a step in "
+                f"one sweep, set step_params maxiter to 1"
+            )
+        self._swept = False
+        self._restart()
+
+    def _restart(self) -> None:
+        """Begin the step from the value at its start as it is now."""
+        L = self.level
+        u0 = L.u[0]
+        L.prob.start_step(u0, L.time)
+        self._begin_step()
+        self._solved = False
+        # A copy: messages are put into the state itself.
+        self._began_at = u0, u0.polynomial, u0.view(np.ndarray).copy()
+        L.status.unlocked = True
+        L.status.updated = True
+
+    def _require_one_level(self) -> None:
+        if self.level.level_index > 0:
+            raise InputError(
+                f"'{type(self).__name__}' solves a step at once, and a coarse level has nothing to add to "
+                f"it; use it on one level"
+            )
+
+    def _starts_anew(self) -> bool:
+        """Whether the value at the start is another one than that the step was begun from."""
+        u0, (start, polynomial, values) = self.level.u[0], self._began_at
+        if u0 is start and u0.polynomial is polynomial:
+            return False
+        return not np.array_equal(u0.view(np.ndarray), values) or not self._solved
+
+    def update_nodes(self) -> None:
+        """Solve the step, unless its start is not final, or it has been solved from there.
+
+        Raises
+        ------
+        SolveError
+            If it cannot be solved.
+        """
+        self._swept = True
+        self._solve_where_due()
+        self.level.status.updated = True
+
+    def _solve_where_due(self) -> bool:
+        """Solve the step if its start is final and it is not solved from there; whether it was done."""
+        L = self.level
+        anew = self._starts_anew()
+        if anew and self.tolerance is not None:
+            raise InputError(
+                f"steps of a given accuracy are taken one at a time; the step from t={L.time:.6g} was given "
+                f"another start when it was solved; run one step at a time"
+            )
+        if L.u[0].provisional or (self._solved and not anew):
+            return False
+        if anew:
+            self._restart()
+        self._step()
+        self._solved = True
+        return True
+
+    def _solve_late(self) -> None:
+        """Solve a step whose start was not final when it was swept, and show where it ends."""
+        if self._swept and self._solve_where_due():
+            self.compute_end_point()
+
+    def compute_end_point(self) -> None:
+        """The value at the end of the step; its start, marked as provisional, where it is not solved."""
+        L = self.level
+        if self._solved:
+            self._end_step()
+            return
+        L.uend = L.prob.dtype_u(L.u[0])
+        L.uend.provisional = True
+        # Error estimators of pySDC look at both solutions before the first sweep, too.
+        self.u_secondary = L.uend
+
+    def _end_step(self) -> None:
+        """Put the value at the end of the solved step into ``level.uend``."""
+        raise NotImplementedError
 
     @classmethod
     def check_problem(cls, problem: ProblemDAE) -> None:
@@ -57,9 +176,9 @@ class DirectMethod:
 class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
     """A sweeper whose only node is the end of the step, for methods that are no Runge-Kutta methods.
 
-    A subclass gives ``_bind(problem)``, called before the first step and when the problem is another one, and
-    ``_step()``, which solves the step of the level, keeps its end for ``compute_end_point``, and sets
-    ``outcome`` in runs to a tolerance.
+    A subclass gives ``_bind(problem)``, called before the first step and when the problem is another one,
+    ``_step()``, which solves the step of the level and sets ``outcome`` in runs to a tolerance, and
+    ``_end_step()``, which puts its end into the level.
 
     Parameters
     ----------
@@ -70,6 +189,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
     """
 
     collocation = False
+    uses_jacobian: ClassVar[bool] = True
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         params = {**params, "num_nodes": 1, "quad_type": "RADAU-RIGHT", "do_coll_update": False}
@@ -82,65 +202,46 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         self.outcome: Outcome | None = None
         self.shows_stages = True
         self._problem: ProblemDAE | None = None
-        self._solved = False
+        # Sweeps would end before the first one: what is solved has no residual.
+        level.params.restol = -1.0
 
     def _bind(self, problem: ProblemDAE) -> None:
-        raise NotImplementedError
-
-    def _step(self) -> None:
         raise NotImplementedError
 
     def _take_problem(self, problem: Any) -> None:
         """Make ready for a problem, unless it is the one of the step before."""
         if self._problem is problem:
             return
-        if not isinstance(problem, ProblemDAE):
-            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        require_problem(self, problem)
+        self._require_one_level()
         self.check_problem(problem)
+        self._watch = JacobianWatch(problem, self.tolerance is not None)
         self._bind(problem)
         self._problem = problem
 
     def predict(self) -> None:
         """Begin a step; in a run to a tolerance, carry it out."""
+        self._take_problem(self.level.prob)
+        self._open()
+        if self.tolerance is not None:
+            self._step()
+            self._solved = True
+            self.level.status.residual = 0.0
+
+    def _begin_step(self) -> None:
         L = self.level
-        P = L.prob
-        self._take_problem(P)
-        P.start_step(L.u[0], L.time)
-        polynomial = L.u[0].polynomial
+        P, polynomial = L.prob, L.u[0].polynomial
+        if self.uses_jacobian:
+            self._watch.begin(L.u[0], L.time, L.dt)
         L.f[0] = P.dtype_f(P.init)
         if polynomial is not None:
             L.f[0][:] = polynomial.derivative_at_end()
         L.u[1], L.f[1] = P.dtype_u(L.u[0]), P.dtype_f(L.f[0])
-        self._solved = False
-        if self.tolerance is not None:
-            self._step()
-            self._solved = True
-            L.status.residual = 0.0
-        L.status.unlocked = True
-        L.status.updated = True
-
-    def update_nodes(self) -> None:
-        """Solve the step.
-
-        Raises
-        ------
-        InputError
-            If a second sweep is asked for: the first one solves the step.
-        SolveError
-            If it cannot be solved.
-        """
-        if self._solved:
-            raise InputError(
-                f"'{self.method.name}' solves a step in one sweep; set step_params maxiter and level_params "
-                f"nsweeps to 1, and one step at a time"
-            )
-        self._step()
-        self._solved = True
-        self.level.status.updated = True
 
     def compute_residual(self, stage: str = "") -> None:
         """The residual of the step, 0 where it is not looked at: it is solved, or has failed."""
         L = self.level
+        self._solve_late()
         L.status.residual = 0.0 if L.status.residual is None else L.status.residual
         L.status.updated = False
 
@@ -151,6 +252,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
 
     def integrate(self) -> Sequence[Any]:
         """Unused: there is no quadrature over nodes."""
+        self._require_one_level()
         raise InputError(f"'{self.method.name}' has no nodes to integrate over")
 
     @property

@@ -13,6 +13,7 @@ from dae_sdc.dae.jacobian import Linearization
 from dae_sdc.dae.linear import DenseLU, Factorization, factorize
 from dae_sdc.dae.newton import NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.errors import SingularMatrixError, SolveError
 
 MAXITER = 100
@@ -79,7 +80,7 @@ class FixedPoint:
             raise SolveError(
                 f"fixed-point iteration did not converge at t={system.time:.6g}, {system.where}: "
                 f"contraction {rate:.2g} in the last iterations, where it must be well below 1; "
-                f"reduce dt, or use corrector='newton'"
+                f"reduce dt, or use corrector='newton'{system.remark()}"
             )
 
     def _iterate(self, system: NodeSystem) -> float | None:
@@ -99,21 +100,28 @@ class FixedPoint:
             system.move(delta, 1.0)
             sizes.append(size)
             if size <= SETTLED * goal:
-                return None
+                return None if self._verified(system) else np.inf
             if len(sizes) < 3:
                 continue
             rate = float(np.sqrt(size / sizes[-3]))
             self._aged = rate > SLOW
             if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
-                return None
+                return None if self._verified(system) else rate
             growing = growing + 1 if rate >= 1.0 else 0
             if growing and size < NEAR:
                 scale = system.magnitude(self._linearization)
-                if (np.abs(system.residual()) <= ROUND_OFF * scale).all():
+                if (np.abs(system.residual()) <= ROUND_OFF * scale).all() and self._verified(system):
                     return None
             if growing == GROWING:
                 return rate
         return rate
+
+    def _verified(self, system: NodeSystem) -> bool:
+        """Whether the residual is as small as the corrections say, see :mod:`dae_sdc.dae.residual_check`."""
+        goal = self.problem.newton_tol
+        tolerated, residual = system.tolerated(goal), np.array(system.residual())
+        left = above_noise(np.abs(residual), self.problem)
+        return is_small(left, residual, goal, lambda factor, v: system.changed(v * tolerated, factor))
 
     def _renew(self, system: NodeSystem) -> None:
         """Evaluate and factorise dF/du' at the iterate."""

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from scipy.integrate import DOP853, RK45
 
-from dae_sdc.dae.polynomial import EndWithInterior
+from dae_sdc.arguments import checked
+from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.quasilinear import Pointers, QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -254,6 +255,7 @@ class ManifoldDAE(DirectSweeper):
     method: ClassVar[ManifoldMethod]
     family = "method on manifolds"
     on_manifold: ClassVar[bool] = False
+    uses_jacobian = False
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         super().__init__(params, level)
@@ -476,13 +478,18 @@ class ManifoldDAE(DirectSweeper):
         end.polynomial = EndWithInterior(slope, self._theta if inside else (), points)
         self._end = end
         L.u[1][:], L.f[1][:] = row, slope
+        self._shown = L.u[1], L.f[1]
 
-    def compute_end_point(self) -> None:
-        """u at the end of the step."""
-        if self._solved:
-            self.level.uend, self._left = self._end, self._end.polynomial
-        else:
-            self.level.uend = self.level.u[0]
+    def _end_step(self) -> None:
+        """u at the end of the step; one that others have assigned instead of it begins a chart of its own."""
+        L = self.level
+        if L.u[1] is not self._shown[0] or L.f[1] is not self._shown[1]:
+            self._end = L.prob.dtype_u(L.u[1])
+            self._end.polynomial = EndDerivative(np.array(L.f[1]))
+            self._shown = L.u[1], L.f[1]
+            L.uend = self._end
+            return
+        L.uend, self._left = self._end, self._end.polynomial
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``.
@@ -558,6 +565,7 @@ class ManifoldDAE(DirectSweeper):
         self._resumed = True
 
 
+@checked()
 def manifold_method(record: ManifoldMethod) -> type[ManifoldDAE]:
     """The sweeper class of a record, for instance one of your own.
 

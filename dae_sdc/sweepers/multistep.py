@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import StepPolynomial, interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
@@ -198,14 +199,13 @@ class MultistepDAE(DirectSweeper):
             slopes[-1] = interpolation_matrix(tuple(tableau.c.tolist()), (0.0,))[0] @ stages.du
         return stages.u[-1].copy(), stages.du[-1].copy()
 
-    def compute_end_point(self) -> None:
-        """u at the end of the step, with the past that the next step needs; the start before it is solved."""
-        L = self.level
-        if not self._solved:
-            L.uend = L.prob.dtype_u(L.u[0])
-            return
+    def _end_step(self) -> None:
+        """u at the end of the step, with the past that the next step needs."""
+        L, left = self.level, self._left
+        # What others have assigned takes the place of what was solved for.
+        left.value[-1], left.derivative[-1] = L.u[1], L.f[1]
         L.uend = L.prob.dtype_u(L.u[1])
-        L.uend.polynomial = self._left
+        L.uend.polynomial = left
 
     @property
     def keeps_memory(self) -> bool:
@@ -254,6 +254,7 @@ def extrapolation(count: int) -> Vector:
     return weights
 
 
+@checked()
 def multistep(method: MultistepMethod) -> type[MultistepDAE]:
     """The sweeper class of a multistep method, for instance one of your own.
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
 from dae_sdc.dae.polynomial import StepPolynomial, Vector
 from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.errors import InputError
 
 OK, SWEEP_FAILED, RESIDUAL_FAILED = 0.0, 1.0, 2.0
 """What a process says of its nodes beside their values."""
@@ -43,6 +45,55 @@ class Stages:
         self.integral = np.empty((len(nodes), n_integrated))
         self.integral_known = False
         self.polynomial = StepPolynomial(time, dt, nodes, self.u, self.du, n_integrated)
+
+
+class NodeList(list[Any]):
+    """What a level keeps at the start of its step and at the nodes, with a note of assignments.
+
+    Attributes
+    ----------
+    assigned : bool
+        Whether an entry has been assigned since this was last set to False.
+    """
+
+    assigned = False
+
+    def __setitem__(self, place: Any, value: Any) -> None:
+        super().__setitem__(place, value)
+        self.assigned = True
+
+
+def differing(entries: Sequence[Any], shown: Sequence[Any]) -> list[int]:
+    """Numbers from 0 of the nodes at which a level keeps another object than the one ``shown`` there.
+
+    Parameters
+    ----------
+    entries : sequence, length M + 1
+        ``level.u`` or ``level.f``.
+    shown : sequence, length M
+        What a sweeper has put at the nodes.
+    """
+    return [m for m, own in enumerate(shown) if entries[m + 1] is not own]
+
+
+def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
+    """What a level keeps at its nodes as an array of shape (M, n); ``name`` is that of the list, u or f.
+
+    Raises
+    ------
+    InputError
+        If an entry is no array of n numbers.
+    """
+    rows = np.empty((len(entries) - 1, n))
+    for m, entry in enumerate(entries[1:]):
+        try:
+            values = np.asarray(entry, dtype=float)
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        if values.shape != (n,):
+            raise InputError(f"level.{name}[{m + 1}] must be an array of {n} numbers; got {entry!r}")
+        rows[m] = values
+    return rows
 
 
 class NodeCommunicator(Protocol):

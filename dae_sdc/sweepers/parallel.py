@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
 from dae_sdc.sweepers.collocation import diagonal
@@ -198,6 +199,7 @@ class ConstrainedDAEMPI(SweeperDAEMPI, ConstrainedDAE):
     """:class:`ConstrainedDAE` with its nodes on several ranks, see :class:`SweeperDAEMPI`."""
 
 
+@checked()
 def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
     """Split ranks in two directions: those that share the nodes of a step, and the steps of a block.
 

@@ -15,13 +15,17 @@ from pySDC.implementations.sweeper_classes.Runge_Kutta import (
     RungeKutta,
 )
 
+from dae_sdc.arguments import checked
+from dae_sdc.dae.jacobian_check import JacobianWatch
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError, SolveError
+from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
-from dae_sdc.sweepers.direct import DirectMethod
+from dae_sdc.sweepers.direct import DirectMethod, require_problem
+from dae_sdc.sweepers.nodes import differing, rows_of
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
@@ -31,6 +35,7 @@ from dae_sdc.sweepers.simultaneous import (
     REASONS,
     SLOW,
     SOLVED,
+    UNRESOLVED,
     WORST,
     Simultaneous,
 )
@@ -44,6 +49,9 @@ from dae_sdc.sweepers.tolerance import (
     inner_factor,
     newton_share,
 )
+
+CRAWLING = 0.3
+"""Contraction above which step sizes are not chosen by the error alone."""
 
 STUBBORN = 3
 """Repetitions of a step after which all stages are solved by Newton's method with a Jacobian of their own."""
@@ -82,8 +90,7 @@ def stage_solver(problem: ProblemDAE, A: Any, c: Any) -> Simultaneous:
 
 def estimates_error(tableau: Tableau) -> bool:
     """Whether runs to a tolerance can use a method: embedded pairs, and collocation without a node at 0."""
-    collocation = not tableau.diagonally_implicit and tableau.stiffly_accurate and tableau.c.min() > 0.0
-    return tableau.embedded or collocation
+    return tableau.estimate_index > 0
 
 
 class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
@@ -123,6 +130,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self.shows_stages = True
         self._nodes = tuple(self.method.c.tolist())
         self._tried_at, self._repeated = np.nan, 0
+        self._turns: bool | None = None
 
     @classmethod
     def get_Butcher_tableau(cls) -> Any:
@@ -142,12 +150,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             )
         return cls.method.embedded_order + 1
 
-    def _bind(self, problem: ProblemDAE) -> None:
-        if not isinstance(problem, ProblemDAE):
-            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+    def _bind(self, problem: ProblemDAE, u0: MeshDAE | None = None, t0: float = 0.0) -> None:
+        require_problem(self, problem)
+        self._require_one_level()
         tableau = self.method
+        self._watch = JacobianWatch(problem, self.tolerance is not None)
         if self.tolerance is not None:
-            self._bind_adaptive(problem, self.tolerance)
+            self._bind_adaptive(problem, self.tolerance, u0, t0)
         if tableau.diagonally_implicit:
             self._system = NodeSystem(problem, problem.n)
             if self.tolerance is not None:
@@ -160,22 +169,24 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def predict(self) -> None:
         """Begin a step: new stage arrays, and u' at its start where the tableau needs it."""
         L = self.level
-        P = L.prob
-        if self._problem is not P:
-            self._bind(P)
-        P.start_step(L.u[0], L.time)
+        if self._problem is not L.prob:
+            self._bind(L.prob, L.u[0], L.time)
+        self._open()
         if self.tolerance is not None:
             if self.method.diagonally_implicit:
                 self._step_one_by_one()
             else:
                 self._step_together()
-            return
-        self._begin()
+            self._solved = True
+            self.level.status.residual = 0.0
 
-    def _begin(self) -> None:
-        """Stage arrays and what the stages start from."""
+    def _begin_step(self) -> None:
+        """Stage arrays and what the stages start from; coupled stages of a given accuracy bring their own."""
         L = self.level
         P = L.prob
+        self._watch.begin(L.u[0], L.time, L.dt)
+        if self.tolerance is not None and not self.method.diagonally_implicit:
+            return
         self._take(np.zeros((self.method.stages, P.n)), np.zeros((self.method.stages, P.n)))
         self._u[:] = L.u[0]
         L.f[0] = P.dtype_f(P.init)
@@ -183,9 +194,11 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             L.f[0][:] = starting_derivative(P, L.u[0], L.time, L.dt, self.method.order)
         elif L.u[0].polynomial is not None:
             L.f[0][:] = L.u[0].polynomial.derivative_at_end()
-        self._solved = False
-        L.status.unlocked = True
-        L.status.updated = True
+
+    @classmethod
+    def estimate_index(cls, nodes: int) -> int:
+        """Largest index at which the error estimate holds."""
+        return cls.method.estimate_index
 
     @classmethod
     def check_adaptive(cls) -> None:
@@ -204,13 +217,22 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             lines.insert(1, f"embedded weights of order {cls.method.embedded_order}")
         return lines
 
+    @property
+    def step_coefficients(self) -> tuple[Any, Any] | None:
+        """A and c of a method that ends in its last stage, of shapes (s, s) and (s,); None for others."""
+        return (self.method.A, self.method.c) if self.method.stiffly_accurate else None
+
     # --- steps of a given accuracy --------------------------------------------------------------------------
 
-    def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
+    def _bind_adaptive(
+        self, problem: ProblemDAE, tolerance: Tolerance, u0: MeshDAE | None, t0: float
+    ) -> None:
         tableau = self.method
         if tableau.embedded_order is not None:
-            # From index 2 on stages are of a lower order than the estimate takes them for.
-            factor = 1.0 if max(problem.variable_index, default=1) <= 1 else 0.1
+            index = max(problem.variable_index, default=1)
+            if self._turns is None:
+                self._turns = index <= 1 and u0 is not None and kernel_turns(problem, u0, t0)
+            factor = tableau.estimate_factor(tolerance.rtol, index, self._turns)
             self._steps = StepError(problem, tolerance, tableau.embedded_order + 1, factor)
             return
         self._stages_together = stages = stage_solver(problem, tableau.A, tableau.c)
@@ -220,13 +242,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._weights = tolerance.weights_of(problem, factor)
         # At index 3 what steps leave of the constraints looks like kinks to those after them.
         self._slack = max(1.0, factor) if index < 3 else 1.0
-        stages.share = newton_share(tolerance.rtol, factor, index)
+        share = newton_share(tolerance.rtol, factor, index, problem.round_off)
+        stages.set_tolerance(share, self._weights.rtol)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``."""
         P = self.level.prob
         if self._problem is not P:
-            self._bind(P)
+            self._bind(P, u0, t0)
         P.start_step(u0, t0)
         if self.method.diagonally_implicit:
             return self._steps.starting_step(u0, t0, span, float(self.method.A[-1, -1]))
@@ -238,6 +261,14 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def judge(self) -> Outcome:
         """What the error estimate says of the finished step."""
         assert self.outcome is not None
+        if self.outcome.solved:
+            self._watch.succeeded(self.outcome.rate > CRAWLING)
+        else:
+            u0 = self.level.u[0]
+            slope = np.zeros_like(u0) if u0.polynomial is None else u0.polynomial.derivative_at_end()
+            time, dt = self.level.time, self.level.dt
+            points = (u0.view(np.ndarray), slope, time), (self._u[-1], self._du[-1], time + dt)
+            self._watch.failed(points, dt)
         return self.outcome
 
     def _step_together(self) -> None:
@@ -251,7 +282,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         self._tried_at = L.time
         status = stages.solve(L.time, h)
         if (
-            status in (DIVERGED, SLOW)
+            status in (DIVERGED, SLOW, UNRESOLVED)
             and self._repeated >= STUBBORN
             and self._solve_with_own_jacobians(stages)
         ):
@@ -277,10 +308,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         )
         self._take(stages.u, stages.du)
         L.f[0] = attach(stages.du0.copy(), L.prob.n_diff)
-        self._solved = True
-        L.status.residual = 0.0
-        L.status.unlocked = True
-        L.status.updated = True
 
     def _step_one_by_one(self) -> None:
         r"""The whole step of an embedded pair: stages and error estimate.
@@ -294,7 +321,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         c = float(L.dt * tableau.A[-1, -1])
         newton.tolerance = steps.newton_tolerance
         try:
-            self._begin()
             self._solve_one_by_one()
             difference = L.dt * ((tableau.b - tableau.b_embedded) @ self._du)
             made = kept_operators(newton, c)
@@ -305,10 +331,6 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             # What matrices met in a step too large is no guide for a smaller one.
             newton.forget()
             self.outcome = steps.unsolved(str(failure), 0, 0.0)
-        self._solved = True
-        L.status.residual = 0.0
-        L.status.unlocked = True
-        L.status.updated = True
 
     def _solve_with_own_jacobians(self, stages: Simultaneous) -> bool:
         """Solve with a Jacobian of every stage, damped: at a kink nothing less does."""
@@ -326,31 +348,34 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         L = self.level
         self._u, self._du = u, du
         if self.shows_stages:
-            L.u[1:] = [attach(row, L.prob.n_diff) for row in u]
-            L.f[1:] = [attach(row, L.prob.n_diff) for row in du]
-
-    def update_nodes(self) -> None:
-        """Solve all stages of the step.
-
-        Raises
-        ------
-        InputError
-            If a second sweep is asked for: the first one solves the step.
-        NewtonError, SingularMatrixError, EvaluationError
-            If a stage cannot be solved.
-        """
-        L = self.level
-        if self._solved:
-            raise InputError(
-                f"'{self.method.name}' solves a step in one sweep; set step_params maxiter and level_params "
-                f"nsweeps to 1, and one step at a time"
+            self._shown = L.u[1:], L.f[1:] = (
+                [attach(row, L.prob.n_diff) for row in u],
+                [attach(row, L.prob.n_diff) for row in du],
             )
+
+    def _adopt(self) -> None:
+        """Take over what others have assigned to stages of the level."""
+        if not self.shows_stages:
+            return
+        L, tableau = self.level, self.method
+        values, slopes = (differing(rows, shown) for rows, shown in zip((L.u, L.f), self._shown, strict=True))
+        if not (values or slopes):
+            return
+        self._u[:], self._du[:] = rows_of(L.u, "u", L.prob.n), rows_of(L.f, "f", L.prob.n)
+        start, first = L.u[0].view(np.ndarray), int(tableau.explicit_first_stage)
+        if not slopes:
+            change = (self._u - start) / L.dt - tableau.A[:, :first] @ self._du[:first]
+            self._du[first:] = np.linalg.solve(tableau.A[first:, first:], change[first:])
+        elif not values:
+            self._u[:] = start + L.dt * (tableau.A @ self._du)
+        self._take(self._u, self._du)
+
+    def _step(self) -> None:
+        """Solve all stages of the step."""
         if self.method.diagonally_implicit:
             self._solve_one_by_one()
         else:
             self._solve_together()
-        self._solved = True
-        L.status.updated = True
 
     def _solve_together(self) -> None:
         """All stages at once, from the last polynomial if that leads anywhere, else from small steps."""
@@ -399,15 +424,18 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F) over the stages; pySDC skips it for direct methods unless told otherwise."""
         L = self.level
+        self._solve_late()
         if stage in self.params.skip_residual_computation:
             L.status.residual = 0.0 if L.status.residual is None else L.status.residual
             return
+        self._adopt()
         times = L.time + L.dt * self.method.c
         L.status.residual = float(np.abs(L.prob.evaluate_nodes(self._u, self._du, times)).max())
         L.status.updated = False
 
-    def compute_end_point(self) -> None:
+    def _end_step(self) -> None:
         """u at the end of the step, and the embedded solution where there is one."""
+        self._adopt()
         L, tableau = self.level, self.method
         P = L.prob
         start = L.u[0].view(np.ndarray)
@@ -431,12 +459,13 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         if not self.keeps_memory:
             return {}
         split = self._system.split if self.method.diagonally_implicit else 0
-        return {"matrices": self._remembering().memory(), "split": split}
+        return {"matrices": self._remembering().memory(), "split": split, "turns": self._turns}
 
     def take_up(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`memory` gave, to the last bit."""
         if not kept:
             return
+        self._turns = kept["turns"]
         self._bind(self.level.prob)
         self._remembering().take_up(kept["matrices"])
         if self.method.diagonally_implicit:
@@ -454,6 +483,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j a_ij U_j at the stages."""
+        self._require_one_level()
+        self._adopt()
         rows = self.level.dt * (self.method.A @ self._du)
         return [attach(row, self.level.prob.n_diff) for row in rows]
 
@@ -466,6 +497,7 @@ def _is_collocation(tableau: Tableau) -> bool:
     return not tableau.diagonally_implicit and bool(defect.max() <= TOLERANCE)
 
 
+@checked()
 def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
     """The sweeper class of a tableau, for instance one of your own.
 

@@ -10,10 +10,13 @@ from typing import Any, ClassVar
 import numpy as np
 from pySDC.core.sweeper import Sweeper
 
+from dae_sdc.dae.jacobian import NOISE_LIMIT
+from dae_sdc.dae.jacobian_check import JacobianWatch
+from dae_sdc.dae.noise import measured_noise
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError, SolveError
+from dae_sdc.errors import EvaluationError, InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.sweepers.collocation import (
     check_qdelta,
@@ -21,13 +24,17 @@ from dae_sdc.sweepers.collocation import (
     qdelta_matrix,
     transient_growth,
 )
+from dae_sdc.sweepers.direct import require_problem
 from dae_sdc.sweepers.nodes import (
     OK,
     RESIDUAL_FAILED,
     SWEEP_FAILED,
     NodeCommunicator,
+    NodeList,
     SerialNodes,
     Stages,
+    differing,
+    rows_of,
 )
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.solvers import Place, PythonNodes
@@ -53,6 +60,7 @@ from dae_sdc.sweepers.sweep import (
     Continuation,
     Goal,
     SweepArrays,
+    add_defects,
     residual,
 )
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
@@ -75,6 +83,9 @@ Where constraints determine integrated unknowns, what is left comes back divided
 
 FORCING_BY_INDEX = (FORCING, FORCING, FORCING, 1e-4)
 """The same in steps of a given accuracy, by the index of the problem."""
+
+ALLOWED_FOR = 50
+"""Steps for which it holds what residuals may be, as measured in one."""
 
 RESIDUAL_FLOOR = 1e-13
 """Smallest residual that a node's solve is asked for on behalf of the tolerance of the sweeps."""
@@ -177,6 +188,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._unseen = False
         self.defers = self.provisional = self.together = self.coupled = False
         self._integral_tau: Vector | None = None
+        self._shown: tuple[Any, Any] = (None, None)
         self.failure: Exception | None = None
         self._ahead = self._misled = False
         self._may_run_ahead = self.nodes.size > 1
@@ -217,9 +229,17 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _bind(self, problem: ProblemDAE) -> None:
         """Look at the problem once: what is integrated, and whether this sweep can solve it."""
-        if not isinstance(problem, ProblemDAE):
-            raise InputError(f"{type(self).__name__} solves a ProblemDAE; got {type(problem).__name__}")
+        require_problem(self, problem)
         name = type(self).__name__
+        for option in ("restol", "e_tol"):
+            given = self.level.params.get(option)
+            if given is not None:
+                require_tolerance(option, given)
+        if self.level.level_index > 0 and not self.coupled:
+            raise InputError(
+                f"{name} stands on a coarse level, whose equations only TransferDAE knows how to make; set "
+                f"base_transfer_class to dae_sdc.TransferDAE"
+            )
         self._n_integrated = problem.n if self.integrates_algebraic else problem.n_diff
         if self._n_integrated < problem.n and _depends_on_algebraic_derivative(problem, self.level):
             raise InputError(
@@ -233,6 +253,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         check_qdelta(self.coll, self.params.QI, index, constrained)
         self._constrained = constrained
         self.solver = self._make_solver(problem)
+        self._watch = JacobianWatch(problem, self.tolerance is not None)
         self._guide = np.empty((2, problem.n))
         self._residuals = np.empty((self.coll.num_nodes, problem.n))
         self._right_side = np.zeros((self.coll.num_nodes, self._n_integrated))
@@ -290,8 +311,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         """Make these the values of the level."""
         L = self.level
         self._now, self._norms_known = stages, False
+        if type(L.u) is not NodeList:
+            L.u, L.f = NodeList(L.u), NodeList(L.f)
         L.u[1:], L.f[1:] = stages.values, stages.derivatives
-        self._rows = (L.u[1], L.f[1])
+        self._shown = L.u, L.f
+        L.u.assigned = L.f.assigned = False
 
     def _scale(self) -> None:
         """Matrices times the step size, remade when that changes."""
@@ -338,6 +362,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self._bind(P)
         u0 = L.u[0]
         P.start_step(u0, L.time)
+        self._watch.begin(u0, L.time, L.dt)
         self._last_sweeps = self._sweeps
         self._misled = False
         self._integral_tau = None
@@ -509,26 +534,61 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         return Place(stages, arrays, L.time, self._dt, times, coefficients, L.tau, self._guide, limits)
 
     def _adopt(self) -> None:
-        """Take over values that a convergence controller put in place of the stage arrays."""
+        """Take over values that others put at the nodes in place of the stage arrays.
+
+        Where only values of u were given, U is what integrates to them; where only values of U, the nodes
+        keep what those integrate to.
+        """
         L = self.level
         P = L.prob
+        u, f = L.u, L.f
         if self._problem is not P:
             self._bind(P)
-        elif L.u[1] is self._rows[0] and L.f[1] is self._rows[1]:
+        elif u is self._shown[0] and f is self._shown[1]:
+            if not (u.assigned or f.assigned):
+                return
+            u.assigned = f.assigned = False
+            values, derivatives = differing(u, self._now.values), differing(f, self._now.derivatives)
+            if values or derivatives:
+                self._adopt_at_nodes(not derivatives, not values)
             return
-        values, derivatives = np.array(L.u[1:]), np.array(L.f[1:])
+        at_nodes, slopes = rows_of(u, "u", P.n), rows_of(f, "f", P.n)
         self._forget_ahead()
         self._allocate()
         self._scale()
-        k = self._n_integrated
-        if not derivatives.any():
-            change = values[:, :k] - L.u[0].view(np.ndarray)[:k]
-            first = self._first_solved
-            if first:
-                start = starting_derivative(P, L.u[0], L.time, L.dt, self.coll.num_nodes, True)[:k]
-                change -= np.outer(self._dt_q[:, 0], start)
-            derivatives[first:, :k] = np.linalg.solve(self._dt_q[first:, first:], change[first:])
-        self._now.u[:], self._now.du[:] = values, derivatives
+        self._now.u[:], self._now.du[:] = at_nodes, slopes
+        if not slopes.any():
+            self._differentiate()
+
+    def _adopt_at_nodes(self, only_values: bool, only_derivatives: bool) -> None:
+        """Take over what was assigned within the step that is being swept."""
+        L, now, n = self.level, self._now, self.level.prob.n
+        at_nodes, slopes = rows_of(L.u, "u", n), rows_of(L.f, "f", n)
+        self._forget_ahead()
+        now.u[:], now.du[:] = at_nodes, slopes
+        now.du[:, self._n_integrated :] = 0.0
+        self._show(now)
+        now.integral_known = self._residuals_known = self._residuals_shared = False
+        self._scale()
+        if not slopes.any():
+            self._place_start()
+        if only_values or not slopes.any():
+            self._differentiate()
+        elif only_derivatives and not self._keeps:
+            self._finish(now)
+        self._end = (self, 0, 0)
+        L.status.updated = True
+
+    def _differentiate(self) -> None:
+        """Give the nodes the derivatives that integrate to their values."""
+        L, now, k, first = self.level, self._now, self._n_integrated, self._first_solved
+        change = now.u[:, :k] - L.u[0].view(np.ndarray)[:k]
+        if self._integral_tau is not None:
+            change -= self._integral_tau
+        if first:
+            start = starting_derivative(L.prob, L.u[0], L.time, L.dt, self.coll.num_nodes, True)[:k]
+            change -= np.outer(self._dt_q[:, 0], start)
+        now.du[first:, :k] = np.linalg.solve(self._dt_q[first:, first:], change[first:])
 
     def update_nodes(self) -> None:
         """One sweep: solve at every owned node, exchange, integrate once, keep the values of the variant.
@@ -701,12 +761,15 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def _solve_nodes(self, stages: Stages) -> None:
         """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
         self._integrate()
-        owned = self.nodes.owned
+        owned, L = self.nodes.owned, self.level
         self.solver.prepare(self._place(stages))
         # What the nodes keep in the end needs those of all.
         needed = range(self.coll.num_nodes) if self._keeps else owned
         self.solver.start_sweep(self._now, self._sweeps, needed.start, needed.stop)
         self.solver.solve(owned.start, owned.stop)
+        if self._steps is None and L.params.restol <= 0.0 and L.level_index == 0:
+            # Nobody else asks whether the equations are met.
+            self.solver.verify(owned.start, owned.stop)
 
     def _finish(self, stages: Stages) -> None:
         """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
@@ -821,16 +884,35 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             residuals = self.solver.measured(own.start, own.stop)
             self._residuals[self._owned] = residuals
             self._residuals_known, self._residuals_shared = True, False
-            norms: list[float] = np.abs(residuals).max(axis=1).tolist()
+            own_norms = np.abs(residuals).max(axis=1, initial=0.0)
+            if self._keeps:
+                found = np.zeros(self.coll.num_nodes)
+                found[self._owned] = own_norms
+                add_defects(self._arrays(self._now), own.start, own.stop, found)
+                own_norms = found[self._owned]
+            norms: list[float] = own_norms.tolist()
             return norms
         self.solver.norms(own.start, own.stop, self._norms_of_nodes)
         norms = self._norms_of_nodes[self._owned].tolist()
         return norms
 
+    @property
+    def step_coefficients(self) -> tuple[Vector, Vector] | None:
+        """A and c of the collocation method, of shapes (M, M) and (M,), where it ends in its last node."""
+        known = self.coll.right_is_node and not self.params.do_coll_update
+        return (self.coll.Qmat[1:, 1:], self.coll.nodes) if known else None
+
     # --- steps of a given accuracy --------------------------------------------------------------------------
+
+    @classmethod
+    def estimate_index(cls, nodes: int) -> int:
+        """Largest index at which the error estimate of a run to a tolerance holds, with a number of nodes."""
+        return nodes + 1
 
     def _bind_adaptive(self, problem: ProblemDAE, tolerance: Tolerance) -> None:
         M, n = self.coll.num_nodes, problem.n
+        self._allowed, self._least_allowed = np.zeros(n), 0.0
+        self._allowed_dt, self._allowed_for = 1.0, 0
         if not self._delta[-1, -1] > 0.0:
             raise InputError(
                 f"the error estimate of a run to a tolerance needs an implicit Q_Delta; the last entry of "
@@ -891,6 +973,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         rate = float(x[CONTRACTION])
         if self._reason or self._how != CONVERGED:
             return self._unsolved(steps, rate)
+        if not self._residual_is_small(steps):
+            self._reason = "the sweeps change nothing, but what is left of the equations is not small"
+            return self._unsolved(steps, 0.0)
+        self._watch.succeeded(False)
         error, worst = np.inf, 0
         last = self.coll.num_nodes - 1
         if last in self.nodes.owned:
@@ -903,6 +989,33 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if not error <= 1.0:
             x[ETA] = 1.0
         return steps.solved(error, worst, self._sweeps / MOST_SWEEPS, 0.0)
+
+    def _residual_is_small(self, steps: StepError) -> bool:
+        """Whether the equations are met as well as small changes say, at the nodes of all processes.
+
+        What they may leave is measured now and then; a residual below the least of it is small at once.
+        """
+        own, norms = self.nodes.owned, self._norms_of_nodes
+        alone = self.nodes.size == 1
+        if alone and self._allowed_for > 0 and self._now.integral_known:
+            self._allowed_for -= 1
+            self.solver.norms(own.start, own.stop, norms)
+            if max(norms.tolist()) <= self._least_allowed * min(1.0, self.level.dt / self._allowed_dt):
+                return True
+        self._integrate()
+        self.solver.prepare(self._place(self._now))
+        size = self.level.prob.run_scales.unknowns + np.abs(self._now.u[-1])
+        # Unknowns that are left out have no weight.
+        least = steps.share / np.maximum(size, np.finfo(float).tiny)
+        tolerated = steps.share / np.maximum(steps.weights, least)
+        small = self.solver.is_small(own.start, own.stop, tolerated, steps.relative, self._allowed)
+        if alone:
+            self._least_allowed, self._allowed_dt = float(self._allowed.min()), self.level.dt
+            self._allowed_for = ALLOWED_FOR if small else 0
+            return small
+        self._now.states[self._owned] = OK if small else RESIDUAL_FAILED
+        self.nodes.exchange_notes(self._now)
+        return bool((self._now.states == OK).all())
 
     def _estimate(self, steps: StepError, last: int) -> tuple[float, int]:
         L, P = self.level, self.level.prob
@@ -918,6 +1031,11 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         # What matrices met in a step too large is no guide for a smaller one.
         self.solver.forget()
         self._goal.numbers[ETA] = 1.0
+        L = self.level
+        points = [(L.u[0].view(np.ndarray), steps.du0, L.time)]
+        if self.nodes.size == 1:  # other processes need not see the same
+            points.append((self._now.u[-1], self._now.du[-1], float(self._times[-1])))
+        self._watch.failed(points, L.dt)
         with np.errstate(all="ignore"):
             change = np.abs(self._now.u - self._goal.old).max(axis=0) * steps.weights
         # Where ranks share the nodes, each has its own idea of what failed.
@@ -1015,7 +1133,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         L.u[0] = u0
         if self._problem is not L.prob:
             self._bind(L.prob)
-        if L.u[1] is None or L.u[1] is not self._rows[0]:
+        if L.u is not self._shown[0] or L.u[1] is not self._now.values[0]:
             L.prob.start_step(u0, L.time)
             self._allocate()
             self._scale()
@@ -1121,7 +1239,12 @@ def _depends_on_algebraic_derivative(problem: ProblemDAE, level: Any) -> bool:
     # At the start itself the factor of z' may happen to vanish, as in t z'.
     for t in (time, time + 0.382 * level.dt, time + level.dt):
         before = problem.evaluate(u0, without, t).copy()
-        if not np.array_equal(before, problem.evaluate(u0, with_one, t), equal_nan=True):
+        after = problem.evaluate(u0, with_one, t).copy()
+        if np.array_equal(before, after, equal_nan=True):
+            continue
+        # Two values of a noisy F differ anyway.
+        noise = problem.noise or measured_noise(problem, u0.view(np.ndarray), without.view(np.ndarray), t)
+        if noise is None or not (np.abs(after - before) <= NOISE_LIMIT * noise.absolute).all():
             return True
     return False
 

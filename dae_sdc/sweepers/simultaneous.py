@@ -16,13 +16,14 @@ from scipy import sparse
 from scipy.linalg import lu_factor, lu_solve
 from scipy.sparse.linalg import splu
 
-from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.jacobian import improve_differences, linearize
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
 
-SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR = 0, 1, 2, 3, 4
+SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
 """How the iterations of a step may end."""
 
 REASONS = (
@@ -31,6 +32,7 @@ REASONS = (
     "the Newton iterations converged too slowly",
     "F is not defined (NaN or infinite) there",
     "the iteration matrix is singular",
+    "the corrections are small but what is left of the equations is not",
 )
 """What the ends mean, in their order."""
 
@@ -45,7 +47,8 @@ KAPPA = 6  # part of the tolerance that Newton's method may leave
 WORST = 7  # unknown with the largest part in the error estimate, or in the last correction
 AT = 8  # start of the step in which the Jacobian was evaluated
 GAMMA = 9  # the real eigenvalue
-NUMBERS = 10
+RELATIVE = 10  # relative error of the unknowns that Newton's method may leave
+NUMBERS = 11
 
 # Entries of ``counts``, in the order of dae_sdc.dae.counters.COUNTERS.
 RHS, NEWTON, JACOBIANS, FACTORIZATIONS, SOLVES = range(5)
@@ -169,6 +172,11 @@ def correct(w: Any) -> Any:
     return w.correct()
 
 
+def residual_is_small(w: Any, t0: Any, h: Any) -> Any:
+    """Whether F at the stages is as small as the corrections say."""
+    return w.residual_is_small(t0, h)
+
+
 def at_round_off(w: Any) -> Any:
     """Whether the last correction is as small as rounding lets it be."""
     return w.at_round_off()
@@ -223,7 +231,19 @@ def filtered(w: Any) -> Any:
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
-    """Simplified Newton iterations from the guess; how they ended."""
+    """Simplified Newton iterations from the guess; how they ended.
+
+    Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
+    """
+    status = corrections(w, t0, h)
+    if status == SOLVED and not residual_is_small(w, t0, h):
+        numbers(w)[ETA] = 1.0
+        return UNRESOLVED
+    return status
+
+
+def corrections(w: Any, t0: Any, h: Any) -> Any:
+    """Corrections until what they foretell to be left is small; how they ended."""
     x = numbers(w)
     take_guess(w)
     kappa, eta, before, rate = x[KAPPA], max(x[ETA], FASTEST) ** 0.8, 0.0, 0.0
@@ -295,7 +315,7 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
     if not factorize(w, h):
         return SINGULAR
     status = iterate(w, t0, h)
-    if status == SLOW:
+    if status == SLOW or status == UNRESOLVED:
         # Where the iterations have come to is nearer to the solution than the guess they began with.
         keep_iterate(w)
         if linearize_near(w, t0, h) and factorize(w, h):
@@ -384,7 +404,7 @@ class Simultaneous:
         self.numbers[GAMMA] = self.real
         self.counts = np.zeros(5, dtype=np.int64)
         self.du, self.u = np.empty((m, n)), np.empty((m, n))
-        self.share = 1e-3
+        self.set_tolerance(1e-3, 1e-6)
         self.forget()
 
     @property
@@ -392,9 +412,9 @@ class Simultaneous:
         """Part of the tolerance that Newton's method may leave."""
         return float(self.numbers[KAPPA])
 
-    @share.setter
-    def share(self, value: float) -> None:
-        self.numbers[KAPPA] = value
+    def set_tolerance(self, share: float, rtol: float) -> None:
+        """Take the part of the tolerance that Newton's method may leave, and the tolerance itself."""
+        self.numbers[KAPPA], self.numbers[RELATIVE] = share, share * rtol
 
     # --- a step ---------------------------------------------------------------------------------------------
 
@@ -432,7 +452,11 @@ class Simultaneous:
 
     def solve(self, t0: float, h: float) -> int:
         """Solve the stages from ``guess``; one of the ends above."""
-        return self._advance(t0, h)
+        status = self._advance(t0, h)
+        if status != SOLVED and improve_differences(self.problem):
+            self.forget()
+            status = self._advance(t0, h)
+        return status
 
     def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
         """See :func:`estimate`."""
@@ -541,6 +565,24 @@ class Simultaneous:
         worst = int(np.argmax(sizes)) if np.isfinite(sizes).all() else 0
         self.numbers[WORST] = int(np.argmax(np.abs(scaled[worst])))
         return float(sizes.max())
+
+    def residual_is_small(self, t0: float, h: float) -> bool:
+        """See :func:`residual_is_small`."""
+        if not self.residuals(t0, h):
+            return False
+        problem, relative = self.problem, float(self.numbers[RELATIVE])
+        # Unknowns that are left out have no weight.
+        whole = np.maximum(problem.run_scales.unknowns + np.abs(self.u[-1]), np.finfo(float).tiny)
+        change = self.share / np.maximum(self.weights, self.share / whole)
+        last, left = np.array(self.value[-1]), np.abs(self.value).max(axis=0)
+
+        def changed(factor: float, direction: Vector) -> Vector:
+            step = factor * direction * change
+            u, du = self.u[-1] + step, self.du[-1] + step / (h * self.real)
+            at = attach(u, problem.n_diff), attach(du, problem.n_diff)
+            return np.array(problem.evaluate(*at, float(self.times[-1])))
+
+        return is_small(above_noise(left, problem), last, relative, changed)
 
     def at_round_off(self) -> bool:
         """See :func:`at_round_off`."""

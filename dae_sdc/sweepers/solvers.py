@@ -11,6 +11,7 @@ from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.step_error import Operators, kept_operators, operators_at
@@ -87,9 +88,9 @@ class PythonNodes:
         self.problem, self.owned, self.diagonal = problem, owned, diagonal
         self.system = NodeSystem(problem, n_integrated)
         if diagonal:
-            self.newtons = {m: ModifiedNewton(problem, guide=self._common) for m in owned}
+            self.newtons = {m: ModifiedNewton(problem, guide=self._common, verifies=False) for m in owned}
         else:
-            self.newtons = dict.fromkeys(owned, ModifiedNewton(problem))
+            self.newtons = dict.fromkeys(owned, ModifiedNewton(problem, verifies=False))
         self._linearization: Linearization | None = None
         self.number = 0
 
@@ -185,6 +186,42 @@ class PythonNodes:
         place_measured(self.place.arrays, low, high)
         return self.residuals(low, high)
 
+    def verify(self, low: int, high: int) -> None:
+        """Raise NewtonError where F at nodes ``low`` to ``high`` - 1 is not as small as corrections say."""
+        for m in range(max(low, self.place.arrays.first), high):
+            self._point_at(m)
+            self.newtons[m].verify(self.system)
+
+    def is_small(self, low: int, high: int, tolerated: Vector, relative: float, allowed: Vector) -> bool:
+        """Whether what is left of the equations of a step at nodes ``low`` to ``high`` - 1 is small.
+
+        Parameters
+        ----------
+        low, high : int
+            The nodes.
+        tolerated : ndarray, shape (n,)
+            Error of the unknowns that may be left.
+        relative : float
+            The same relative to the unknowns.
+        allowed : ndarray, shape (n,)
+            Receives what residuals may be.
+        """
+        left = self.measured(low, high)
+        a, m, k = self.place.arrays, high - 1, self.system.n_integrated
+        u, du, base = (a.mixed if a.keeps else a.u)[m], a.du[m], left[-1].copy()
+        problem, time, tau = self.problem, float(self.place.times[m]), self.place.tau[m]
+        c = float(self.place.coefficients[m])
+
+        def changed(factor: float, direction: Vector) -> Vector:
+            step = factor * direction * tolerated
+            slope = du.copy()
+            slope[:k] += step[:k] / c
+            value = problem.evaluate(attach(u + step, problem.n_diff), attach(slope, problem.n_diff), time)
+            return np.array(value) if tau is None else value - tau
+
+        left = above_noise(np.abs(left).max(axis=0), self.problem)
+        return is_small(left, base, relative, changed, allowed)
+
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""
         for newton in self.newtons.values():
@@ -237,6 +274,12 @@ class PythonNodes:
 
     def solve_at(self, m: int) -> bool:
         """Solve at node m; raises instead of returning False."""
+        self._point_at(m)
+        self.newtons[m].solve(self.system)
+        return True
+
+    def _point_at(self, m: int) -> None:
+        """Let the Newton iteration look at node m."""
         place = self.place
         stages = place.stages
         t, c = float(place.times[m]), float(place.coefficients[m])
@@ -246,8 +289,6 @@ class PythonNodes:
         newton.residual_tolerance, newton.forcing = place.limits[1], place.limits[3]
         plain, step = (stages.u[m], stages.du[m]), (place.time, place.dt)
         self.system.place(stages.values[m], stages.derivatives[m], plain, t, c, step, m + 1)
-        newton.solve(self.system)
-        return True
 
     def measure(self, low: int, high: int, norms: Vector) -> None:
         """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1."""

@@ -28,8 +28,8 @@ NODE_SHARE = 0.003
 SMALLEST_NEWTON, LARGEST_NEWTON = 1e-14, 1e-3
 """Bounds of the tolerance of the solve at a node."""
 
-ROUND_OFF = 10.0 * float(np.finfo(float).eps)
-"""Relative change of u by rounding."""
+ROUND_OFF = 10.0
+"""Relative change of u by rounding, in units of the round-off of the equations."""
 
 
 class Operators(NamedTuple):
@@ -106,7 +106,7 @@ class StepError:
     ) -> None:
         self.problem, self.order, self.slack = problem, order, slack
         self.index = max(problem.variable_index, default=1)
-        self.share = newton_share(tolerance.rtol, factor, self.index)
+        self.share = newton_share(tolerance.rtol, factor, self.index, problem.round_off)
         self._rule = tolerance.weights_of(problem, factor)
         self.weights, self.du0 = np.ones(problem.n), np.zeros(problem.n)
         self.first = True
@@ -122,6 +122,11 @@ class StepError:
         slack = max(1.0, factor) if index < 3 else 1.0
         return cls(problem, tolerance, num_nodes + 1, factor, slack)
 
+    @property
+    def relative(self) -> float:
+        """Relative error of the unknowns that the solution of the equations of a step may leave."""
+        return self.share * self._rule.rtol
+
     def begin(self, u0: MeshDAE, h: float) -> None:
         """Look at the start of a step."""
         self.first = u0.polynomial is None
@@ -133,7 +138,7 @@ class StepError:
 
         Each differentiation that a constraint hides divides it by that, and by the step size, as weights do.
         """
-        return ROUND_OFF * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
+        return ROUND_OFF * self.problem.round_off * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
 
     @property
     def unit(self) -> float:

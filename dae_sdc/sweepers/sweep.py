@@ -127,8 +127,19 @@ def set_row(to: Any, first: int, last: int, factor: float, values: Any) -> None:
 
 def add_to_row(to: Any, first: int, last: int, factor: float, values: Any) -> None:
     """Entries ``first`` to ``last`` - 1 of a row += factor times those of another."""
-    # In place, at a third of the time of NumPy's product and sum.
-    daxpy(values[first:last], to[first:last], a=factor)
+    # In place, at a third of the time of NumPy's product and sum; it refuses empty rows.
+    if last > first:
+        daxpy(values[first:last], to[first:last], a=factor)
+
+
+def largest_difference(first: Any, second: Any, count: int) -> float:
+    """Largest difference of the first ``count`` entries of two rows; NaN if one is."""
+    return float(np.abs(first[:count] - second[:count]).max(initial=0.0))
+
+
+def raise_norm(norms: Any, m: int, least: float) -> None:
+    """Let the norm of node m be no less."""
+    norms[m] = max(norms[m], least)
 
 
 def combine(matrix: Any, count: int, rows: Any, to: Any, size: int, first: int, last: int) -> None:
@@ -259,6 +270,14 @@ def residual_norms(a: SweepArrays, solver: Any, low: int, high: int, norms: Any)
     """Residuals of nodes ``low`` to ``high`` - 1, with ``integral`` current, into ``norms``."""
     place_measured(a, low, high)
     measure(solver, a, low, high, norms)
+    if a.keeps:
+        add_defects(a, low, high, norms)
+
+
+def add_defects(a: SweepArrays, low: int, high: int, norms: Any) -> None:
+    """Let kept values count that are not u_0 + dt sum_j q_mj U_j: F need not depend on the unknown."""
+    for m in range(low, high):
+        raise_norm(norms, m, largest_difference(row(a.u, m), row(a.mixed, m), a.n_integrated))
 
 
 def residual(norms: Any, count: int, only_last: bool) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from types import MappingProxyType
 
@@ -55,6 +55,14 @@ class Tableau(MethodRecord):
         Weights of the embedded method for error estimates.
     embedded_order : int or None
         Classical order of the embedded method.
+    estimate_orders : mapping of int to int
+        Order in h of the error that the embedded method shows of one step at the indices at which its
+        estimate holds, that of an unknown of index k times h^(k - 1). The end of the embedded method is no
+        stage and meets no constraint: from index 2 on the difference of both ends is what stages of order q
+        leave of the algebraic components, of order q + 1 with the factor of h, not ``embedded_order`` + 1.
+        At index 2 that is the order of y, which it bounds. At index 3 positions are of order q only (Hairer,
+        Lubich, Roche, LNM 1409 (1989), ch. 6): errors exceed what an estimate of order q + 1 lets through the
+        more, the smaller the tolerance is, so that a pair with q = 2 has none.
 
     Raises
     ------
@@ -74,21 +82,25 @@ class Tableau(MethodRecord):
     reference: str
     b_embedded: Array | None = None
     embedded_order: int | None = None
+    estimate_orders: Mapping[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for label in ("A", "b", "c", "b_embedded"):
             value = getattr(self, label)
             if value is not None:
                 object.__setattr__(self, label, self._array(label, value))
-        object.__setattr__(self, "orders", MappingProxyType(dict(self.orders)))
+        for label in ("orders", "estimate_orders"):
+            object.__setattr__(self, label, MappingProxyType(dict(getattr(self, label))))
         self._check_names()
         self._check_coefficients()
         self._check_orders()
 
     def __reduce__(self) -> tuple[object, ...]:
         # Through the constructor, as arrays forget in a pickle that they are read-only.
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        return type(self), tuple((values | {"orders": dict(self.orders)}).values())
+        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        return type(self), tuple(
+            dict(value) if isinstance(value, MappingProxyType) else value for value in values.values()
+        )
 
     @property
     def stages(self) -> int:
@@ -119,6 +131,46 @@ class Tableau(MethodRecord):
     def embedded(self) -> bool:
         """Whether there is an embedded method."""
         return self.b_embedded is not None
+
+    @property
+    def estimate_index(self) -> int:
+        """Largest index at which error estimates hold; 0 for a method without any.
+
+        A collocation method with s stages has order s + 2 - k for unknowns of index k with steps that vary,
+        so they converge up to k = s + 1.
+        """
+        if self.embedded:
+            return max(self.estimate_orders, default=1)
+        collocation = not self.diagonally_implicit and self.stiffly_accurate and self.c.min() > 0.0
+        return self.stages + 1 if collocation else 0
+
+    def estimate_factor(self, rtol: float, index: int, turns: bool = False) -> float:
+        r"""How much larger than a tolerance the estimate of an embedded pair may be.
+
+        An estimate of order q, held to :math:`\varepsilon`, gives :math:`h \sim \varepsilon^{1/q}` and a
+        global error :math:`h^p \sim \varepsilon^{p/q}`, p the order of the unknowns of index 1. That is the
+        tolerance for :math:`\varepsilon \sim rtol^{q/p}`.
+
+        Parameters
+        ----------
+        rtol : float
+            Relative tolerance.
+        index : int
+            Largest index of an unknown, at most ``estimate_index``.
+        turns : bool
+            Whether the kernel of dF/du' turns: at index 1 the equations are then those of index 2 in u and
+            v = u', u' = v, F(t, u, v) = 0, and u is of the order of y there.
+
+        References
+        ----------
+        E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by
+        Runge-Kutta Methods, LNM 1409, Springer (1989), ch. 4 and 6.
+        """
+        estimated = self.estimate_orders.get(max(index, 1), 1)
+        reached = self.orders[2 if turns and index <= 1 else max(index, 1)][0] or 1
+        # From index 2 on stages are of a lower order than the estimate takes them for.
+        share = 1.0 if index <= 1 else 0.1
+        return float(share * rtol ** max(0.0, estimated / reached - 1.0))
 
     def _check_coefficients(self) -> None:
         A, b, c = self.A, self.b, self.c
@@ -428,6 +480,7 @@ _enter(
             ]
         ),
         embedded_order=2,
+        estimate_orders={1: 3, 2: 3},
     )
 )
 
@@ -466,6 +519,7 @@ _enter(
             ]
         ),
         embedded_order=3,
+        estimate_orders={1: 4, 2: 3},
     )
 )
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,11 +12,20 @@ import numpy as np
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import DAEWarning, InputError, require_number
 from dae_sdc.registry import unknown
+
+EPS = float(np.finfo(float).eps)
+
+NOISE_MARGIN = 50.0
+"""Least relative tolerance in units of the relative noise of the equations: what Newton's method leaves of
+a step, ten times the noise, is then a part of the tolerance."""
 
 MOST_LOOKS = 8
 """Trials of a first step size."""
+
+LARGEST_ATOL = 1e30
+"""Largest absolute tolerance: no unknown is measured in units in which more makes sense."""
 
 TINY = float(np.finfo(float).tiny)
 """Least tolerance of an unknown."""
@@ -67,7 +77,7 @@ def effective_order(nodes: int, order: int, index: int) -> float:
     return float(order) if index <= 2 else 0.5 * (order + nodes) - 0.5
 
 
-def newton_share(rtol: float, factor: float, index: int) -> float:
+def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS) -> float:
     """Part of the inner tolerance that Newton's method may leave in the stages.
 
     A tenth of the user's tolerance, and above round-off. What is left of the constraints at the end of a step
@@ -82,9 +92,11 @@ def newton_share(rtol: float, factor: float, index: int) -> float:
         Inner tolerance in units of that.
     index : int
         Largest index of an unknown.
+    round_off : float
+        That of the equations, or their noise.
     """
     part = (1.0, 1.0, 0.01, 0.002)[min(index, 3)]
-    return max(10.0 * float(np.finfo(float).eps) / (rtol * factor), part * min(0.03, 0.01 / factor))
+    return max(10.0 * round_off / (rtol * factor), part * min(0.03, 0.01 / factor))
 
 
 def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> tuple[float, float]:
@@ -204,17 +216,34 @@ class Tolerance:
                 raise InputError(unknown("name in leave_out", name, problem.names))
         if given is None:
             return cls(relative, None, tuple(left_out))
-        try:
-            absolute = np.asarray(given, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InputError(f"atol must be a number or one for each unknown; got {atol!r}") from None
+        absolute = np.asarray(given)
+        if absolute.dtype.kind not in "iuf":
+            raise InputError(f"atol must be a number or one for each unknown; got {atol!r}")
+        absolute = absolute.astype(np.float64)
         if absolute.shape not in ((), (problem.n,)):
             raise InputError(
                 f"atol must be a number or an array of shape ({problem.n},); got shape {absolute.shape}"
             )
-        if not (np.isfinite(absolute).all() and (absolute >= 0.0).all()):
-            raise InputError(f"atol must not be negative, and finite; got {atol!r}")
+        if not ((absolute >= 0.0) & (absolute <= LARGEST_ATOL)).all():
+            raise InputError(f"atol must be a number from 0 to {LARGEST_ATOL:g}; got {atol!r}")
         return cls(relative, absolute, tuple(left_out))
+
+    def above_noise(self, problem: ProblemDAE) -> Tolerance:
+        """The same tolerance, or the least that the noise of the equations allows, with a warning then."""
+        least = 0.0 if problem.noise is None else NOISE_MARGIN * problem.noise.relative
+        if self.rtol >= least:
+            return self
+        assert problem.noise is not None
+        equation = problem.equation_names[int(np.argmax(problem.noise.absolute))]
+        warnings.warn(
+            f"the equations of {type(problem).__name__} are noisy, by {problem.noise.relative:.1e} of their "
+            f"terms, most of all '{equation}'; rtol={self.rtol:g} is below what that allows and is taken as "
+            f"{least:.1e}; compute F more exactly, or give a larger rtol",
+            DAEWarning,
+            stacklevel=2,
+        )
+        absolute = None if self.atol is None else np.asarray(self.atol) * (least / self.rtol)
+        return replace(self, rtol=least, atol=absolute)
 
     def check_start(self, problem: ProblemDAE, u0: Vector) -> None:
         """Raise InputError where a state begins with an unknown that must have no error at all."""

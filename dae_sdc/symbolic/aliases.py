@@ -101,6 +101,8 @@ class Simplified:
         How much was removed.
     folded : bool
         Whether the numbers of the parameters are in the equations.
+    numbers : dict of str to float or None
+        Values that the parameters had.
     """
 
     def __init__(
@@ -121,6 +123,7 @@ class Simplified:
         self.conditions = conditions
         self.level: Level = level
         self.folded = folded
+        self.numbers = {name: parameter.value for name, parameter in original.parameters_by_name.items()}
         self._nodes = dict(nodes)
 
     def expression(self, unknown: Any) -> Any:

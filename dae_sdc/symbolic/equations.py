@@ -23,6 +23,7 @@ from dae_sdc.symbolic.sympy_input import to_sympy
 __all__ = ["Equations", "Parameter", "Variable"]
 
 _TRIES = 8
+_MOST_STEPS = 50  # of Newton's method for auxiliary unknowns
 
 
 @dataclass
@@ -50,6 +51,57 @@ class Variable:
     fixed: set[int]
     minimum: float | None = None
     maximum: float | None = None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Auxiliary unknowns, which equations determine from the other unknowns and their derivatives.
+
+    Parameters
+    ----------
+    unknowns : tuple of int
+        Their numbers.
+    roots : tuple of int
+        The nodes of as many expressions that vanish.
+    """
+
+    unknowns: tuple[int, ...]
+    roots: tuple[int, ...]
+
+    def solve(self, graph: Graph, values: Callable[[Leaf], float], guess: float = 0.0) -> list[float] | None:
+        """The unknowns by Newton's method, where all other leaves have values; None where it fails."""
+        n = len(self.unknowns)
+        leaves = {graph.variable(j): at for at, j in enumerate(self.unknowns)}
+        slopes = [
+            (i, leaves[leaf], node)
+            for i, root in enumerate(self.roots)
+            for leaf, node in graph.gradient(root).items()
+            if leaf in leaves
+        ]
+        nodes = [*self.roots, *(node for *_, node in slopes)]
+        place = {j: at for at, j in enumerate(self.unknowns)}
+        found = np.full(n, guess)
+        for _ in range(_MOST_STEPS):
+            current = found
+
+            def value(leaf: Leaf, current: npt.NDArray[np.float64] = current) -> float:
+                own = leaf.kind == "u" and leaf.order == 0 and leaf.index in place
+                return float(current[place[leaf.index]]) if own else values(leaf)
+
+            numbers = graph.numeric(nodes, value)
+            matrix = np.zeros((n, n))
+            for (i, at, _), slope in zip(slopes, numbers[n:].tolist(), strict=True):
+                matrix[i, at] = slope
+            if not np.isfinite(numbers).all():
+                return None
+            try:
+                step = np.linalg.solve(matrix, -numbers[:n])
+            except np.linalg.LinAlgError:
+                return None
+            found = current + step
+            if (np.abs(step) <= 1e-12 * (1.0 + np.abs(found))).all():
+                return [float(one) for one in found]
+        return None
 
 
 @dataclass
@@ -89,6 +141,9 @@ class Equations:
         The node of every equation.
     conditions : tuple of callable
         Called with the values of all parameters by name, raise :class:`InputError` where they do not fit.
+    definitions : tuple of Definition
+        Unknowns that are no more than names of expressions of the others, in an order in which they can be
+        found.
     """
 
     def __init__(self, name: str, interval: tuple[float, float]) -> None:
@@ -99,6 +154,7 @@ class Equations:
         self.graph = Graph()
         self.roots: list[int] = []
         self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
+        self.definitions: tuple[Definition, ...] = ()
         self._expressions: list[Any] = []
         self._equation_names: dict[str, int] = {}
         self._unknowns: list[Variable] = []

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, Final
 
 import numpy as np
@@ -19,6 +21,7 @@ __all__ = ["Graph"]
 _PIECEWISE_CONSTANT: Final = frozenset({Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 _CHOICES: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX})
 _ZERO_WITH_FIRST: Final = frozenset({Op.NEG, Op.DIV, Op.INTPOW, Op.SQRT, Op.ABS, Op.SINH, Op.ATAN, Op.ASINH})
+_IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))
 _NEVER_ZERO: Final = frozenset({Op.EXP, Op.COSH, Op.INPUT, Op.CONSTANT})
 
 
@@ -41,6 +44,15 @@ class Graph(Expressions):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_digits": None}  # numbers of many digits cannot be pickled
+
+    def copy(self) -> Graph:
+        """A graph with the same nodes that grows by itself."""
+        made = copy.copy(self)
+        for name, value in vars(self).items():
+            if isinstance(value, list | dict):
+                setattr(made, name, value.copy())
+        made._digits = None
+        return made
 
     # What is zero, and what depends on what
 
@@ -312,6 +324,42 @@ class Graph(Expressions):
                 put = [replaced[arg] for arg in operands]
                 replaced[node] = self.call(self.op[node], *put, *args[len(put) :])
         return [replaced[node] for node in nodes]
+
+    def without(self, nodes: Sequence[int], idle: Iterable[int]) -> list[int]:
+        """Expressions written without leaves on which they do not depend.
+
+        Where such a leaf cannot have one number because something is divided by 0, it has another one. From
+        then on these are the expressions that are found.
+
+        Parameters
+        ----------
+        nodes : sequence of int
+            The expressions.
+        idle : iterable of int
+            The nodes of the leaves.
+
+        Raises
+        ------
+        InputError
+            If something divides by 0 for all numbers that are tried.
+        """
+        leaves = list(idle)
+        known = self._known
+        *first, last = _IDLE_NUMBERS
+        for number in (*first, last):
+            # An expression that is equal but written with the leaves must not be found.
+            self._known = {self.value[node]: node for node in (*self.numbers, *self.leaves)}
+            try:
+                found = self.substitute(nodes, dict.fromkeys(leaves, self.constant(number)))
+            except InputError:
+                if number == last:
+                    raise
+                continue
+            finally:
+                known.update(self._known)
+                self._known = known
+            return found
+        raise AssertionError("the last number has been tried")
 
     def counts(self, nodes: Iterable[int], shared: bool = True) -> dict[str, int]:
         """Numbers of functions, multiplications, additions and divisions in expressions.

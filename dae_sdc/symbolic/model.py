@@ -246,6 +246,10 @@ class Model(Equations):
         self._expressions.append(vanishes)
         self._equation_names[name] = len(self._equation_names)
 
+    def nodes(self, expressions: Iterable[Any]) -> list[int]:
+        """SymPy's expressions of the symbols of the model as nodes of its graph."""
+        return [from_sympy(self.graph, sympy.sympify(one), self._resolve) for one in expressions]
+
     def equations(self, *expressions: Any, **named: Any) -> None:
         """Add equations, see :meth:`equation`; the name of an argument becomes that of the equation.
 
@@ -325,7 +329,7 @@ class Model(Equations):
         InputError
             If there are more or fewer equations than unknowns, or a parameter has no value.
         """
-        return ModelProblem(self, **settings)
+        return ModelProblem.of(self, **settings)
 
     def form(self, dense: bool | None = None) -> Form:
         """The model as a system of first order, made once; see :class:`~dae_sdc.symbolic.problem.Form`."""

@@ -10,6 +10,7 @@ from typing import Final
 
 import sympy
 
+from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.symbolic.model import Model
 from dae_sdc.symbolic.modelica_flat import Flat, flatten
@@ -26,6 +27,7 @@ _MODELS: Final = ("model", "class", "block")
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
 
+@checked()
 def read_modelica(
     source: str | Path, *, name: str | None = None, parameters: Mapping[str, float] | None = None
 ) -> Model:
@@ -73,6 +75,7 @@ def read_modelica(
     return read_modelica_text(text, file=str(path), name=name, parameters=parameters)
 
 
+@checked()
 def read_modelica_text(
     text: str,
     *,

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
+import sympy
 
+from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import Kernels, machine
-from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE, follows_from_residual
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.symbolic.codegen import Compiled, compile_program
 from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.jumps import jumps_of
 from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.program import Input, Program
 
-__all__ = ["Form", "ModelProblem", "first_order"]
+__all__ = ["Form", "ModelProblem", "SwitchingModelProblem", "first_order"]
 
 DENSE: Final = 30
 """Number of unknowns up to which the Jacobian is an array and not a sparse matrix."""
@@ -44,6 +47,13 @@ class Form:
         F, and the entries of dF/du' + c dF/du: row by row, or those of ``pattern``.
     pattern : csc_matrix or None
         Where the Jacobian has entries; None for a dense one.
+    borders : Program
+        Functions of time, state and parameters at whose zeros the equations jump.
+    sides : ndarray, shape (J, 2)
+        Values of the parameters behind those of the model, on the negative and on the positive side of each
+        of the J borders. Residual and Jacobian take them in the place of comparisons.
+    border_names : tuple of str
+        What is compared, for messages.
     """
 
     states: tuple[tuple[int, int], ...]
@@ -54,6 +64,9 @@ class Form:
     residual: Program
     jacobian: Program
     pattern: Any
+    borders: Program | None = None
+    sides: Vector = field(default_factory=lambda: np.zeros((0, 2)))
+    border_names: tuple[str, ...] = ()
 
     def __deepcopy__(self, memo: Any) -> Form:
         return self  # nothing in it changes
@@ -62,6 +75,12 @@ class Form:
     def compiled(self) -> tuple[Compiled, Compiled]:
         """Residual and Jacobian as C functions."""
         return compile_program(self.residual, "residual"), compile_program(self.jacobian, "jacobian")
+
+    @functools.cached_property
+    def compiled_borders(self) -> Compiled:
+        """The functions whose zeros are the borders, as a C function of the signature of a residual."""
+        assert self.borders is not None
+        return compile_program(self.borders, "residual")
 
 
 def first_order(model: Any, dense: bool | None = None) -> Form:
@@ -106,15 +125,23 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
             return Input("u", place[index, derivative])
         return Input("du", place[index, derivative - 1])
 
+    def follows(leaf: Leaf) -> bool:
+        source = given(leaf)
+        return source is not None and source.kind != "du"
+
+    parameters = list(model.parameters_by_name.values())
+    jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows)
+    sided = {jump.node: graph.parameter(len(parameters) + i) for i, jump in enumerate(jumps)}
+    roots = graph.substitute(model.roots, sided) if jumps else list(model.roots)
     rows = [
         graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined
-    ] + list(model.roots)
+    ] + roots
     c = graph.leaf(_C)
     entries: dict[tuple[int, int], int] = {}
     for i, (j, k) in enumerate(defined):
         entries[place[j, k], i] = graph.one
         entries[place[j, k + 1], i] = graph.neg(c)
-    for i, root in enumerate(model.roots, start=len(defined)):
+    for i, root in enumerate(roots, start=len(defined)):
         for node, slope in graph.gradient(root).items():
             source = given(graph.leaves[node])
             if source is None or source.kind not in ("u", "du"):
@@ -141,7 +168,19 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         graph.program(rows, given),
         graph.program(outputs, given),
         pattern,
+        graph.program([jump.border for jump in jumps], given) if jumps else None,
+        np.array([(jump.negative, jump.positive) for jump in jumps]).reshape(-1, 2),
+        tuple(_comparison(model.sympy([jump.node])[0]) for jump in jumps),
     )
+
+
+def _comparison(expression: Any) -> str:
+    """A comparison as it was written; SymPy has it as the condition of a choice between 1 and 0."""
+    return str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
+
+
+def _number(value: Any) -> float:
+    return np.nan if value is None else float(value)
 
 
 def _unused(model: Any) -> str:
@@ -263,12 +302,19 @@ class ModelProblem(ProblemDAE):
         """The values of the parameters."""
         return list(self.values.values())
 
+    @staticmethod
+    def of(model: Any, **settings: Any) -> ModelProblem:
+        """The problem of a model: a :class:`SwitchingModelProblem` where its equations jump."""
+        form = model.form(settings.get("dense"))
+        return (ModelProblem if form.borders is None else SwitchingModelProblem)(model, **settings)
+
     @property
     def kernels(self) -> Kernels:
         """Residual and Jacobian as C functions."""
         residual, jacobian = self.form.compiled
         return Kernels(residual.address, jacobian.address, (residual, jacobian))
 
+    @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
         out = np.empty(self.n)
@@ -276,6 +322,7 @@ class ModelProblem(ProblemDAE):
         machine().residual_at(address, float(t), self._taken(u), self._taken(du), self.packed_parameters, out)
         return out
 
+    @unguarded
     def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
         """F at several nodes, shape (M, n)."""
         out = np.empty(np.shape(u))
@@ -284,6 +331,7 @@ class ModelProblem(ProblemDAE):
         machine().residuals_at(address, times, place, slope, self.packed_parameters, out)
         return out
 
+    @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
         pattern = self.sparsity
@@ -329,6 +377,51 @@ class ModelProblem(ProblemDAE):
                 f"{array.shape}"
             )
         return array
+
+
+class SwitchingModelProblem(ModelProblem):
+    """A model whose equations jump, with the borders of its comparisons as switches.
+
+    Within a step the side of every border is fixed, so that no iteration meets a jump; runs of one step at a
+    time locate the borders and go on behind them from a consistent state.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    **settings
+        As of :class:`ModelProblem`.
+    """
+
+    def __init__(self, model: Any, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        self.switch_names = self.form.border_names
+        self.in_force = (1,) * len(self.form.sides)
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The values of the parameters, and those of the comparisons on the sides in force."""
+        chosen = (np.array(self.in_force) > 0).astype(np.intp)
+        return np.concatenate([list(self.values.values()), self.form.sides[np.arange(len(chosen)), chosen]])
+
+    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
+        """The functions at whose zeros the equations jump, shape (J,)."""
+        out = np.empty(len(self.form.sides))
+        place = self._taken(u)
+        address = self.form.compiled_borders.address
+        machine().residual_at(address, float(t), place, place, self.packed_parameters, out)
+        return tuple(out.tolist())
+
+    def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
+        """For each switch 1 or -1, the sign in force; without a run that locates zeros that of its value."""
+        if self.held_sides is not None:
+            return self.held_sides
+        return tuple(1 if value >= 0.0 else -1 for value in self.switches(u, t))
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        """Fix the sides of the borders for a step."""
+        sides = self.sides(u, t)
+        if sides != self.in_force:  # setting it has the parameters of the kernels made anew
+            self.in_force = sides
 
 
 _SETTINGS: Final = ("newton_tol", "newton_maxiter", "linear_solver")

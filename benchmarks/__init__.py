@@ -1,0 +1,1 @@
+"""Measurements: against peers, ourselves and exact solutions; ``python -m benchmarks NAME``."""

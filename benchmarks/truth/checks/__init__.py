@@ -1,0 +1,1 @@
+"""Kinds of runs besides solves, a file each."""

@@ -1,0 +1,251 @@
+"""The same DAE in other units: it takes the same steps, and has the same relative errors.
+
+Unknowns are multiplied by 1e-9 to 1e9, all by one number or each by its own, and time by 1e-6 to 1e6. The run
+is compared with that of the DAE as it was generated, with the same tolerance and nothing else given: the
+number of steps within 15 %, relative errors (largest error of each unknown in units of its largest value)
+within a factor of 3, where they are not both below a thousandth of the tolerance. Each run is held against
+its contract besides, which makes it WRONG where it is. The catalogue takes part without its ``nominal``
+values (family ``catalogue``, the seed counts units).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+import dae_sdc as ds
+from benchmarks.truth.generated import Generated, Units, Vector
+from benchmarks.truth.kinds import KINDS, Kind
+from benchmarks.truth.outcomes import DONE, FAILED, WRONG, Finding
+from benchmarks.truth.solves import DEFAULT, MARGIN, PATIENCE, generate, smallest_step
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.quasilinear import QuasilinearProblem
+
+STEPS, ERRORS = 0.15, 3.0
+"""Differences in the number of steps and in relative errors that are none."""
+
+SHARE = 0.98
+"""Part of the cases that must be the same."""
+
+DIFFERS = "differs in other units"
+
+NEITHER = "neither runs"
+
+VARIANTS = ("one", "each", "time", "all")
+
+CATALOGUE = "catalogue"
+
+SLOW = (
+    "two-bit-adder",
+    "water-tube",
+    "slider-crank",
+    "wheelset",
+    "ring-modulator",
+    "navier-stokes",
+    "nand-gate",
+)
+"""Problems of the catalogue that take too long without compiled code."""
+
+PER_SEED = 2
+
+
+def units_of(n: int, variant: str, rng: np.random.Generator) -> Units:
+    """Random units."""
+    own = 10.0 ** rng.integers(-9, 10, n) if variant in ("each", "all") else np.ones(n)
+    if variant == "one":
+        own = np.full(n, 10.0 ** rng.choice([-9, -6, -3, 3, 6, 9]))
+    second = 10.0 ** float(rng.choice([-6, -3, 3, 6])) if variant in ("time", "all") else 1.0
+    return Units(np.asarray(own, dtype=float), second)
+
+
+class InOtherUnits(ProblemDAE):
+    """A problem of the catalogue whose unknowns and time are told in other units, without ``nominal``.
+
+    Parameters
+    ----------
+    base : ProblemDAE
+        The problem.
+    units : Units
+        The units.
+    """
+
+    def __init__(self, base: ProblemDAE, units: Units, **settings: Any) -> None:
+        super().__init__(base.n_diff, base.n_alg, **settings)
+        self.base, self.scale, self.second = base, units.unknowns, units.time
+        self.index, self.variable_index, self.names = base.index, base.variable_index, base.names
+        self.interval = (base.interval[0] * self.second, base.interval[1] * self.second)
+        self.sparsity = base.sparsity
+
+    def _own(self, u: Any) -> Any:
+        return self.base.state(np.asarray(u) / self.scale)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        """The residual."""
+        slope = self.base.state(np.asarray(du) * self.second / self.scale)
+        return np.array(self.base.eval_f(self._own(u), slope, t / self.second), dtype=float)
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """Times at which steps must end."""
+        found = self.base.breakpoints(t0 / self.second, t_end / self.second)
+        return tuple(t * self.second for t in found)
+
+    def switches(self, u: Any, t: float) -> Any:
+        """Functions at whose zeros the equations change."""
+        return self.base.switches(self._own(u), t / self.second)
+
+    def hold_sides(self, sides: tuple[int, ...] | None) -> None:
+        """Hold the signs of the switches."""
+        super().hold_sides(sides)
+        self.base.hold_sides(sides)
+
+    def start_step(self, u: Any, t: float) -> None:
+        """Choose the branch of a step."""
+        self.base.start_step(self._own(u), t / self.second)
+
+
+def _errors(times: Vector, values: Vector, exact: Any) -> Vector:
+    truth = np.array([exact(t) for t in times])
+    size = np.abs(truth).max(axis=0)
+    return np.asarray(np.abs(values - truth).max(axis=0) / np.where(size > 0.0, size, 1.0))
+
+
+@lru_cache(maxsize=8)
+def _base(family: str, seed: int, method: str, rtol: float) -> Any:
+    given = generate(family, seed)
+    return _solved(given.problem(True), given.solution(given.interval[0]), method, rtol)
+
+
+def _solved(problem: Any, u0: Any, method: str, rtol: float) -> Any:
+    options = {} if method == DEFAULT else {"sweeper": method}
+    return ds.solve(problem, u0=u0, rtol=rtol, time_limit=PATIENCE, **options)
+
+
+def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str = "rtol=1e-06") -> Finding:
+    """A run in other units, compared with that in the units of the DAE."""
+    rtol = float(size.removeprefix("rtol="))
+    if family == CATALOGUE:
+        return _of_catalogue(variant, seed, rtol)
+    given = generate(family, seed)
+    units = units_of(
+        given.n, variant, np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
+    )
+    start = given.solution(given.interval[0])
+    base = _base(family, seed, method, rtol)
+    other = _solved(given.problem(True, units), start * units.unknowns, method, rtol)
+    steps = int(other.stats["steps"])
+    told = f"(unknowns times {_short(units.unknowns)}, time times {units.time:g})"
+    if not (base.success and other.success):
+        if base.success == other.success:
+            return Finding(DONE, NEITHER, steps=steps, solves=1)
+        said = f"{DIFFERS}: runs in one and not in the other {told}: {base.message or other.message}"
+        return Finding(FAILED, said, steps=steps, solves=1)
+    own = other.t / units.time
+    values = other.u / units.unknowns
+    wrong = _contract(given, own, values, rtol)
+    if wrong > 1.0:
+        said = f"{wrong:.2g} times what is allowed, in units of the DAE as generated {told}"
+        return Finding(WRONG, said, wrong, steps, 1)
+    first = _errors(base.t, base.u, given.solution)
+    second = _errors(own, values, given.solution)
+    return _same(int(base.stats["steps"]), steps, first.max(), second.max(), rtol, told)
+
+
+def _same(before: int, after: int, first: float, second: float, rtol: float, told: str) -> Finding:
+    floor = 1e-3 * rtol
+    ratio = max(first, floor) / max(second, floor)
+    ratio = max(ratio, 1.0 / ratio)
+    said = []
+    if abs(after - before) > max(STEPS * before, 1.0):
+        said.append(f"{after} steps for {before}")
+    if ratio > ERRORS:
+        said.append(f"error {second:.2g} for {first:.2g}")
+    if said:
+        return Finding(FAILED, f"{DIFFERS}: {' and '.join(said)} {told}", ratio, after, 1)
+    return Finding(DONE, "", ratio, after, 1)
+
+
+def _contract(given: Generated, times: Vector, values: Vector, rtol: float) -> float:
+    """Largest error in units of what is allowed; relative to 1 + |u| in the units of the DAE as generated."""
+    exact = np.array([given.solution(t) for t in times])
+    h = smallest_step(times, *given.interval)
+    amplified = max(1.0, given.tau / h) ** (np.array(given.variable_index) - 1)
+    allowed = np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact))
+    return float((np.abs(values - exact) / allowed).max())
+
+
+def _short(values: Vector) -> str:
+    same = (values == values[0]).all()
+    return f"{values[0]:g}" if same else ", ".join(f"{value:g}" for value in values[:8])
+
+
+@lru_cache(maxsize=4)
+def _of_catalogue_base(name: str, rtol: float) -> tuple[Any, Any]:
+    base = PROBLEMS[name]()
+    same = Units(np.ones(base.n))
+    start = np.array(base.u_exact(base.interval[0]), dtype=float)
+    tight = _solved(InOtherUnits(base, same), start, DEFAULT, max(1e-12, 1e-3 * rtol))
+    return _solved(InOtherUnits(PROBLEMS[name](), same), start, DEFAULT, rtol), tight
+
+
+def _of_catalogue(name: str, seed: int, rtol: float) -> Finding:
+    """A problem of the catalogue; errors are those at the end, against a run with a smaller tolerance."""
+    problem = PROBLEMS[name]()
+    rng = np.random.default_rng([seed, 17, *name.encode()])
+    variant = VARIANTS[seed % len(VARIANTS)]
+    units = units_of(problem.n, variant, rng)
+    start = np.array(problem.u_exact(problem.interval[0]), dtype=float)
+    base, tight = _of_catalogue_base(name, rtol)
+    other = _solved(InOtherUnits(problem, units), start * units.unknowns, DEFAULT, rtol)
+    steps = int(other.stats["steps"])
+    told = f"({variant}: unknowns times {_short(units.unknowns)}, time times {units.time:g})"
+    if not (base.success and other.success):
+        if base.success == other.success:
+            return Finding(DONE, NEITHER, steps=steps, solves=1)
+        said = f"{DIFFERS}: runs in one and not in the other {told}: {base.message or other.message}"
+        return Finding(FAILED, said, steps=steps, solves=1)
+    size = np.maximum(np.abs(base.u).max(axis=0), 1e-300)
+    end = tight.u[-1] if tight.success else base.u[-1]
+    first = float((np.abs(base.u[-1] - end) / size).max()) if tight.success else 0.0
+    second = float((np.abs(other.u[-1] / units.unknowns - end) / size).max()) if tight.success else 0.0
+    return _same(int(base.stats["steps"]), steps, first, second, rtol, told)
+
+
+def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
+    """Lines of all runs."""
+    for family in families:
+        for seed in seeds if quick else range(seeds.start, seeds.start + PER_SEED * len(seeds)):
+            if generate(family, seed).problem_class is not None:
+                continue
+            rng = np.random.default_rng([seed, 14, *family.encode()])
+            for variant in VARIANTS if not quick else rng.choice(VARIANTS, 1):
+                method = str(rng.choice([DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit"]))
+                yield f"{family}:{seed}:units:{variant}:{method}:rtol={rng.choice([1e-4, 1e-6, 1e-8]):g}"
+    if quick:
+        return
+    for name, cls in PROBLEMS.items():
+        if name in SLOW or issubclass(cls, QuasilinearProblem):
+            continue
+        for seed in seeds:
+            for variant in range(len(VARIANTS)):
+                yield f"{CATALOGUE}:{4 * seed + variant}:units:{name}:{DEFAULT}:rtol=1e-05"
+
+
+def summary(rows: Any) -> list[str]:
+    """How many are the same in other units."""
+    lines = []
+    for title, chosen in (
+        ("generated", rows["family"] != CATALOGUE),
+        ("catalogue", rows["family"] == CATALOGUE),
+        ("all", rows["family"] != ""),
+    ):
+        part = rows[chosen & (rows["message"] != NEITHER)]
+        if len(part):
+            same = int((part["outcome"] == DONE).sum())
+            lines.append(f"in other units, {title}: {same} of {len(part)} the same, {same / len(part):.1%}")
+    return ["", *lines, f"wanted are {SHARE:.0%}"] if lines else []
+
+
+KINDS.add("units", Kind(run, plan, summary))

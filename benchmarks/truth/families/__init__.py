@@ -1,0 +1,1 @@
+"""Families of generated DAEs, a file each."""

@@ -1,0 +1,94 @@
+"""What came of a run: done, refused, failed, wrong or crashed, and the class of its message."""
+
+from __future__ import annotations
+
+import re
+import traceback
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dae_sdc.errors import DAEError, DAEWarning, InputError
+
+DONE, REFUSED, FAILED, WRONG, CRASHED = "done", "refused", "failed", "WRONG", "CRASHED"
+OUTCOMES = (DONE, REFUSED, FAILED, WRONG, CRASHED)
+BAD = (WRONG, CRASHED)
+
+RAW = re.compile(
+    r"\b(numpy|scipy|numba|llvmlite|LAPACK|d[gs]e[a-z]{3}\d?|daxpy|offx|Traceback|object has no attribute|"
+    r"unexpected keyword|positional argument|not subscriptable|index out of|out of bounds|must be same rank|"
+    r"could not be broadcast|this is a defect)\b"
+)
+"""Text of a library under dae_sdc, in which no user finds a cause."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The outcome of one run.
+
+    Parameters
+    ----------
+    outcome : str
+        One of ``OUTCOMES``.
+    message : str
+        What the package or the judge said; empty for what is right and needs no word.
+    error : float
+        Largest error in units of what is allowed; NaN where there is none.
+    steps : int
+        Steps that were taken.
+    solves : int
+        Integrations that the run consists of.
+    seconds : float
+        Time that it took on the processor.
+    warned : str
+        Warnings that are none of dae_sdc.
+    """
+
+    outcome: str
+    message: str = ""
+    error: float = float("nan")
+    steps: int = 0
+    solves: int = 0
+    seconds: float = 0.0
+    warned: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The class of the message: without its numbers and names."""
+        text = re.sub(r"'[^']*'|\"[^\"]*\"|\([^()]*\)", "..", self.message)
+        text = re.sub(r"[-+]?\b\d[\d.]*(e[-+]?\d+)?\b|\bnan\b|\binf\b", "#", text)
+        text = re.sub(r"\b(x|du|u|equation |der)[#\[\]]*#\]?", "..", text)
+        return " ".join(text.split())[:110]
+
+
+def judged(run: Callable[[], Finding]) -> Finding:
+    """What came of a run, whatever it raised."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = _caught(run)
+    raw = [
+        f"{one.category.__name__}: {one.message}"
+        for one in caught
+        if not issubclass(one.category, DAEWarning)
+    ]
+    return replace(found, warned=raw[0].splitlines()[0][:200] if raw else "")
+
+
+def _caught(run: Callable[[], Finding]) -> Finding:
+    try:
+        found = run()
+    except InputError as error:
+        found = Finding(REFUSED, str(error), solves=1)
+    except DAEError as error:
+        found = Finding(FAILED, str(error), solves=1)
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        where = next((f for f in reversed(frames) if "dae_sdc" in f.filename), frames[-1])
+        place = f"{where.filename.rpartition('dae_sdc/')[2]}:{where.lineno}"
+        return Finding(CRASHED, f"{type(error).__name__} at {place}: {str(error)[:300]}", solves=1)
+    if found.outcome in (REFUSED, FAILED):
+        if not found.message.strip():
+            return replace(found, outcome=CRASHED, message="no message")
+        if RAW.search(found.message):
+            return replace(found, outcome=CRASHED, message=f"raw text: {found.message[:300]}")
+    return found

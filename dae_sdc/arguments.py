@@ -1,0 +1,282 @@
+"""Arguments of public functions, checked against their signatures: one decorator, errors of one line."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib
+import inspect
+import os
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any, Literal, ParamSpec, TypeVar, get_args, get_origin
+
+import numpy as np
+
+from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+MOST_SHOWN = 60
+"""Characters of a value that a message shows."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What an annotation wants of a value.
+
+    Parameters
+    ----------
+    wanted, several : str
+        In words: "a number", "numbers".
+    takes : callable
+        Whether a value is of this kind.
+    """
+
+    wanted: str
+    several: str
+    takes: Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _is_integer(value: Any) -> bool:
+    return isinstance(value, Integral) and not isinstance(value, bool)
+
+
+PLAIN: Mapping[str, Kind] = {
+    "float": Kind("a number", "numbers", _is_number),
+    "int": Kind("an integer", "integers", _is_integer),
+    "str": Kind("a text", "texts", lambda value: isinstance(value, str)),
+    "bool": Kind("True or False", "truth values", lambda value: isinstance(value, bool | np.bool_)),
+    "None": Kind("None", "None", lambda value: value is None),
+    "Path": Kind("a path", "paths", lambda value: isinstance(value, os.PathLike)),
+    "type": Kind("a class", "classes", lambda value: isinstance(value, type)),
+    "Callable": Kind("a function", "functions", callable),
+}
+"""Annotations by name."""
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _is_iterable(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes)
+
+
+def _is_row(value: Any) -> bool:
+    return bool(value.ndim == 1)
+
+
+OF_SEVERAL: Mapping[str, Callable[[Any], bool]] = {
+    "Sequence": lambda value: _is_row(value) if isinstance(value, np.ndarray) else _is_sequence(value),
+    "list": lambda value: isinstance(value, list),
+    "tuple": lambda value: isinstance(value, tuple),
+    "Iterable": lambda value: _is_row(value) if isinstance(value, np.ndarray) else _is_iterable(value),
+}
+"""Annotations of collections by name, and whether a value is one; what is in them is looked at besides."""
+
+
+def shown(value: object) -> str:
+    """A value for a message, in one line that is not long."""
+    text = " ".join(repr(value).split())
+    return text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 4]} ..."
+
+
+@functools.lru_cache(maxsize=512)
+def kind_of(annotation: str, module: str) -> Kind | None:
+    """What an annotation wants, or None where it says nothing that can be checked.
+
+    Parameters
+    ----------
+    annotation : str
+        As it is written: "float | None", "str | Sequence[str]".
+    module : str
+        Where it is written, for names of Literals.
+    """
+    return _kind(ast.parse(annotation, mode="eval").body, module)
+
+
+def _kind(node: ast.expr, module: str) -> Kind | None:
+    if isinstance(node, ast.BinOp):
+        parts = [_kind(side, module) for side in (node.left, node.right)]
+        known = [part for part in parts if part is not None]
+        return _either(*known) if len(known) == 2 else None
+    if isinstance(node, ast.Constant) and node.value is None:
+        return PLAIN["None"]
+    if isinstance(node, ast.Subscript):
+        return _kind_of_several(node, module)
+    name = ast.unparse(node).rpartition(".")[2]
+    if name == "PathLike":
+        return PLAIN["Path"]
+    known_name = PLAIN.get(name)
+    return _named(name, module) if known_name is None else known_name
+
+
+def _either(first: Kind, second: Kind) -> Kind:
+    own = [kind for kind in (first, second) if kind is not PLAIN["None"]]
+    return Kind(
+        " or ".join(dict.fromkeys(kind.wanted for kind in own)),
+        " or ".join(dict.fromkeys(kind.several for kind in own)),
+        lambda value: first.takes(value) or second.takes(value),
+    )
+
+
+def _kind_of_several(node: ast.Subscript, module: str) -> Kind | None:
+    name = ast.unparse(node.value).rpartition(".")[2]
+    if name in ("type", "Callable"):
+        return PLAIN[name]
+    if name == "PathLike":
+        return PLAIN["Path"]
+    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+    kinds = [_kind(part, module) for part in parts]
+    if name == "Mapping":
+        return _mapping(kinds)
+    if name not in OF_SEVERAL or kinds[0] is None:
+        outer = OF_SEVERAL.get(name)
+        return Kind("a sequence", "sequences", outer) if name in ("Sequence", "Iterable") and outer else None
+    item, whole = kinds[0], OF_SEVERAL[name]
+    wanted = f"{name} of {item.several}" if name in ("list", "tuple") else f"a sequence of {item.several}"
+    return Kind(
+        wanted, f"sequences of {item.several}", lambda value: whole(value) and all(map(item.takes, value))
+    )
+
+
+def _mapping(kinds: Sequence[Kind | None]) -> Kind:
+    key, entry = kinds
+
+    def takes(value: Any) -> bool:
+        if not isinstance(value, Mapping):
+            return False
+        names = key is None or all(map(key.takes, value))
+        return names and (entry is None or all(map(entry.takes, value.values())))
+
+    left = "names" if key is None or key is PLAIN["str"] else key.several
+    right = "values" if entry is None else entry.several
+    return Kind(f"a mapping of {left} to {right}", "mappings", takes)
+
+
+def _named(name: str, module: str) -> Kind | None:
+    """What a module knows by a name: a class, the values of a Literal, or several of them."""
+    return _of_object(getattr(sys.modules.get(module), name, None))
+
+
+def _of_object(given: Any) -> Kind | None:
+    if isinstance(given, types.UnionType):
+        parts = [_of_object(part) for part in get_args(given)]
+        known = [part for part in parts if part is not None]
+        return functools.reduce(_either, known) if len(known) == len(parts) else None
+    if get_origin(given) is Literal:
+        values = get_args(given)
+        wanted = f"one of {', '.join(map(str, values))}"
+        return Kind(wanted, wanted, lambda value: isinstance(value, str) and value in values)
+    if get_origin(given) is type:
+        return PLAIN["type"]
+    if not isinstance(given, type) or given in (Any, object) or getattr(given, "_is_protocol", False):
+        return None
+    known_name = PLAIN.get(given.__name__)
+    if known_name is not None:
+        return known_name
+    article = "an" if given.__name__[0] in "AEIOU" else "a"
+    return Kind(f"{article} {given.__name__}", f"{given.__name__}s", lambda value: isinstance(value, given))
+
+
+@functools.lru_cache(maxsize=256)
+def _signature(function: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(function)
+
+
+def check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments of another type than the signature of a function wants.
+
+    Parameters
+    ----------
+    function : callable
+        Its annotations say what is wanted; where they cannot be checked, the function looks itself.
+    arguments : mapping of str to object
+        Values by name.
+
+    Raises
+    ------
+    InputError
+        For the first that is of another type.
+    """
+    parameters = _signature(function).parameters
+    for name, value in arguments.items():
+        parameter = parameters.get(name)
+        if parameter is None or not isinstance(parameter.annotation, str) or value is parameter.default:
+            continue
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
+            continue
+        kind = kind_of(parameter.annotation, function.__module__)
+        if kind is not None and not kind.takes(value):
+            raise InputError(f"{name} must be {kind.wanted}; got {shown(value)}")
+
+
+def names_of(function: Callable[..., Any]) -> list[str]:
+    """Names of the arguments of a function that can be given by name."""
+    several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
+    return [name for name, one in _signature(function).parameters.items() if one.kind not in several]
+
+
+def checked(
+    *passed_to: str, without: Sequence[str] = (), kind: str = "option"
+) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Decorator for public functions: whatever cannot be used is an InputError of one line.
+
+    Unknown names are answered with the nearest that exist, values of another type than the annotation with
+    what is wanted; too many, too few and doubled arguments are named.
+
+    Parameters
+    ----------
+    *passed_to : str
+        "module:function" of those whose arguments ``**settings`` may hold besides.
+    without : sequence of str
+        Those of them that the function sets itself, and so cannot use.
+    kind : str
+        What arguments are called in messages.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        name = function.__name__
+
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            others = list(_others(passed_to))
+            taken = dict.fromkeys(names_of(function))
+            more = [one for other in others for one in names_of(other) if one not in without]
+            known = [*taken, *(one for one in more if one not in taken)]
+            if others or not _takes_any(function):
+                for given in kwargs:
+                    if given not in known:
+                        raise InputError(unknown(f"{kind} of {name}", given, known))
+            try:
+                bound = _signature(function).bind(*args, **kwargs)
+            except TypeError as error:
+                raise InputError(f"{name}: {error}; it takes {', '.join(known)}") from None
+            check_types(function, bound.arguments)
+            for other in others:
+                check_types(other, {one: value for one, value in kwargs.items() if one not in taken})
+            return function(*args, **kwargs)
+
+        return call
+
+    return decorate
+
+
+def _others(places: Sequence[str]) -> Iterator[Callable[..., Any]]:
+    for place in places:
+        module, _, name = place.partition(":")
+        yield inspect.unwrap(getattr(importlib.import_module(module), name))
+
+
+def _takes_any(function: Callable[..., Any]) -> bool:
+    return any(one.kind is one.VAR_KEYWORD for one in _signature(function).parameters.values())

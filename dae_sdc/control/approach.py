@@ -1,0 +1,103 @@
+"""Steps that shrink with the time that is left to a point, which they never reach."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+
+
+@dataclass(frozen=True)
+class ApproachOptions:
+    """When steps count as an approach to a point.
+
+    Parameters
+    ----------
+    fall : float
+        Factor between the step sizes at which times are remembered.
+    least_steps : int
+        Accepted steps from one of them to the next: fewer are a drop into a fast transient.
+    least_ratio, most_ratio : float
+        Bounds of the ratio of successive times between them: ``1 / fall`` for sizes in proportion to the time
+        that is left.
+    nearness : float
+        Time left, relative to that since the steps began to fall, at which the run ends. A pole of any order
+        can be approached as near as one likes, layers of a finite width as near as they are thin.
+    unresolved_nearness : float
+        The same where the round-off of the time, relative to what is left, is larger than the tolerance.
+    recovery : float
+        Growth from the smallest size, in units of ``fall``, that ends an approach.
+    """
+
+    fall: float = 10.0
+    least_steps: int = 3
+    least_ratio: float = 0.02
+    most_ratio: float = 0.5
+    nearness: float = 3e-8
+    unresolved_nearness: float = 1e-5
+    recovery: float = 3.0
+
+
+class Approach:
+    """Whether the accepted steps of a run approach a point with steps in proportion to the time left to it.
+
+    The sum of such steps converges, so that a run never gets there, or over it by the chance of one step that
+    sees nothing of the point: at a pole, at a root of a solution under a fractional power.
+
+    Parameters
+    ----------
+    rtol : float
+        Relative tolerance of the run.
+    options : ApproachOptions
+        What counts as an approach.
+    """
+
+    def __init__(self, rtol: float, options: ApproachOptions | None = None) -> None:
+        self.rtol, self.options = rtol, options or ApproachOptions()
+        self.forget()
+
+    def forget(self) -> None:
+        """Begin with the next step."""
+        self._next = self._least = np.inf
+        self._count, self._begin = 0, np.nan
+        self._times: list[float] = []
+
+    def memory(self) -> Vector:
+        """What the steps so far leave, for a checkpoint, shape (any,)."""
+        return np.array([self._next, self._least, self._count, self._begin, *self._times])
+
+    def take_up(self, kept: Any) -> None:
+        """Take what :meth:`memory` gave."""
+        self._next, self._least, self._count, self._begin, *self._times = np.asarray(kept).tolist()
+
+    def point(self, time: float, dt: float) -> float | None:
+        """The time that accepted steps approach, seen from a step from ``time`` of size ``dt``, or None."""
+        options = self.options
+        self._count += 1
+        if dt > options.recovery * options.fall * self._least or not self._times:
+            self._restart(time, dt)
+        self._least = min(self._least, dt)
+        if dt > self._next:
+            return None
+        if self._count < options.least_steps:
+            self._restart(time, dt)
+            return None
+        self._next, self._count = dt / options.fall, 0
+        self._times = [*self._times[-2:], time]
+        if len(self._times) < 3:
+            return None
+        before, last = (later - earlier for earlier, later in pairwise(self._times))
+        if not options.least_ratio * before <= last <= options.most_ratio * before:
+            return None
+        left = last * last / (before - last)
+        unresolved = np.finfo(float).eps * abs(time) > self.rtol * left
+        nearness = options.unresolved_nearness if unresolved else options.nearness
+        return time + left if left <= nearness * (time - self._begin) else None
+
+    def _restart(self, time: float, dt: float) -> None:
+        self._times, self._begin, self._count = [time], time, 0
+        self._least, self._next = dt, dt / self.options.fall

@@ -1,0 +1,407 @@
+"""A Jacobian that a problem gives beside differences of its residual: what is wrong, and does it matter.
+
+Newton's method converges with a Jacobian that is somewhat off, only slower. With one that is far off its
+corrections say nothing of the error, and nothing in the iteration itself shows that.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.linear import factorize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import InputError, JacobianError, SolveError
+
+
+@dataclass(frozen=True)
+class ComparisonSettings:
+    """When a given Jacobian counts as wrong.
+
+    Parameters
+    ----------
+    step : float
+        Change of the unknowns in a central difference, relative to their sizes.
+    slack : float
+        Relative difference between a product with the Jacobian and a difference that needs no explanation.
+    spread : float
+        Multiple of the difference between forward and backward differences, which tells their error.
+    contraction : float
+        Contraction of Newton's iteration, undamped or damped by a half, from which on a Jacobian is useless.
+    iterations : int
+        Power iterations that measure the contraction.
+    in_a_row, failures : int
+        Failed steps, in a row and altogether, from which on a run with a wrong Jacobian ends.
+    crawling : int
+        Steps held up by slow contraction after which such a run ends.
+    """
+
+    step: float = 1e-5
+    slack: float = 1e-4
+    spread: float = 4.0
+    contraction: float = 0.95
+    iterations: int = 12
+    in_a_row: int = 10
+    failures: int = 200
+    crawling: int = 1000
+
+
+SETTINGS = ComparisonSettings()
+
+
+class WrongEntry(NamedTuple):
+    """An entry of a Jacobian that differences of F contradict.
+
+    Parameters
+    ----------
+    equation, unknown : int
+        Row and column.
+    of_derivative : bool
+        Whether it belongs to dF/du' rather than to dF/du.
+    given, found : float
+        Its value, and that of a central difference.
+    """
+
+    equation: int
+    unknown: int
+    of_derivative: bool
+    given: float
+    found: float
+
+    def text(self, problem: ProblemDAE, t: float) -> str:
+        """What is wrong, for messages."""
+        prime = "'" if self.of_derivative else ""
+        source = "jacobian_kernel" if problem.jacobian_kernel is not None else "jacobian"
+        factor = ""
+        if self.found and self.given:
+            factor = f", a factor of {self.given / self.found:.3g}"
+        return (
+            f"{source} of {type(problem).__name__} disagrees with differences of F at t={t:.6g}: "
+            f"d({problem.equation_names[self.equation]}) / d({problem.names[self.unknown]}{prime}) is "
+            f"{self.given:.6g} where they give {self.found:.6g}{factor}"
+        )
+
+
+def gives_jacobian(problem: ProblemDAE) -> bool:
+    """Whether a problem has a Jacobian that somebody wrote, and not one that follows from its residual."""
+    given = getattr(problem, "jacobian", None)
+    return given is not None and not getattr(given, "follows_from_residual", False)
+
+
+def unknown_sizes(problem: ProblemDAE, u: Vector, du: Vector) -> tuple[Vector, Vector]:
+    """Sizes of the unknowns and of their derivatives, by which they are changed in differences; (n,) each."""
+    nominal = np.broadcast_to(np.abs(np.asarray(problem.nominal, dtype=np.float64)), u.shape)
+    sizes = np.where(u != 0.0, np.maximum(np.abs(u), 1e-6 * nominal), nominal)
+    span = abs(problem.interval[1] - problem.interval[0]) or 1.0
+    return sizes, np.where(du != 0.0, np.abs(du), sizes / span)
+
+
+class _Differences:
+    """Central differences of F about one point."""
+
+    def __init__(self, problem: ProblemDAE, u: Vector, du: Vector, t: float) -> None:
+        self.problem, self.u, self.du, self.t = problem, u, du, t
+        self.base = self._at(u, du)
+
+    def _at(self, u: Vector, du: Vector) -> Vector:
+        n_diff = self.problem.n_diff
+        return np.array(self.problem.evaluate(attach(u, n_diff), attach(du, n_diff), self.t))
+
+    def along(self, of_u: Vector, of_du: Vector, step: float) -> tuple[Vector, Vector]:
+        """The derivative of F along a direction, and its uncertainty as far as two sides tell; (n,) each."""
+        ahead = self._at(self.u + step * of_u, self.du + step * of_du)
+        behind = self._at(self.u - step * of_u, self.du - step * of_du)
+        return (ahead - behind) / (2.0 * step), np.abs(ahead - 2.0 * self.base + behind) / step
+
+
+@functools.lru_cache(maxsize=16)
+def _directions(n: int, count: int) -> Vector:
+    """Seeded random directions whose entries have sizes from 1/2 to 1, shape (count, n)."""
+    generator = np.random.default_rng(20)
+    sizes = generator.uniform(0.5, 1.0, (count, n))
+    found: Vector = np.where(generator.random((count, n)) < 0.5, -sizes, sizes)
+    return found
+
+
+def _differs(
+    differences: _Differences, linearization: Linearization, sizes: tuple[Vector, Vector], terms: Vector
+) -> bool:
+    """Whether the product with one direction in u and u' together is off by more than differences explain."""
+    (direction,) = _directions(len(terms), 1)
+    of_u, of_du, step = direction * sizes[0], direction[::-1] * sizes[1], SETTINGS.step
+    slope, spread = differences.along(of_u, of_du, step)
+    mass, stiffness = linearization.mass, linearization.stiffness
+    allowed = SETTINGS.slack * (abs(mass) @ np.abs(of_du) + abs(stiffness) @ np.abs(of_u) + np.abs(slope))
+    allowed += SETTINGS.spread * spread + 100.0 * np.finfo(float).eps * terms / step
+    return bool((np.abs(mass @ of_du + stiffness @ of_u - slope) > allowed).any())
+
+
+def wrong_entry(
+    problem: ProblemDAE, linearization: Linearization, u: Vector, du: Vector, t: float
+) -> WrongEntry | None:
+    """An entry of dF/du' or dF/du that is off by more than differences of F explain.
+
+    The matrices are multiplied by a random direction and compared with the derivative of F along it, three
+    evaluations. Where they differ, each of them is looked at by itself, a second direction has to confirm it,
+    and halving the set of unknowns finds the column.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    linearization : Linearization
+        The Jacobian at the point.
+    u, du : ndarray, shape (n,)
+        State and derivative.
+    t : float
+        Time.
+
+    Returns
+    -------
+    WrongEntry or None
+        The worst found; None where nothing is wrong, or F is not finite around the point.
+    """
+    sizes = unknown_sizes(problem, u, du)
+    with np.errstate(all="ignore"):
+        differences = _Differences(problem, u, du, t)
+        terms = abs(linearization.mass) @ np.abs(du) + abs(linearization.stiffness) @ np.abs(u)
+        terms += np.abs(differences.base)
+        if not _differs(differences, linearization, sizes, terms):
+            return None
+        for of_derivative in (True, False):
+            matrix = linearization.mass if of_derivative else linearization.stiffness
+            size = sizes[1] if of_derivative else sizes[0]
+
+            def excess(
+                direction: Vector, step: float, matrix: Any = matrix, of_derivative: bool = of_derivative
+            ) -> Vector:
+                """How many times more than explained the products differ, shape (n,)."""
+                none = np.zeros_like(direction)
+                along = (none, direction) if of_derivative else (direction, none)
+                slope, spread = differences.along(*along, step)
+                product = matrix @ direction
+                allowed = SETTINGS.slack * (abs(matrix) @ np.abs(direction) + np.abs(slope))
+                allowed += SETTINGS.spread * spread + 100.0 * np.finfo(float).eps * terms / step
+                found = np.abs(product - slope) / np.maximum(allowed, np.finfo(float).tiny)
+                return np.where(np.isfinite(found), found, 0.0)
+
+            first, second = _directions(len(u), 2) * size
+            rows = excess(first, SETTINGS.step)
+            if not (rows > 1.0).any():
+                continue
+            rows = np.minimum(rows, excess(second, 0.3 * SETTINGS.step))
+            row = int(np.argmax(rows))
+            if rows[row] <= 1.0:
+                continue
+            columns = np.arange(len(u))
+            while len(columns) > 1:
+                halves = columns[: len(columns) // 2], columns[len(columns) // 2 :]
+                found = []
+                for half in halves:
+                    direction = np.zeros(len(u))
+                    direction[half] = first[half]
+                    found.append(excess(direction, SETTINGS.step)[row])
+                columns = halves[int(found[1] > found[0])]
+            column = int(columns[0])
+            direction = np.zeros(len(u))
+            direction[column] = size[column]
+            none = np.zeros(len(u))
+            of_u, of_du = (none, direction) if of_derivative else (direction, none)
+            slope = differences.along(of_u, of_du, SETTINGS.step)[0][row] / size[column]
+            return WrongEntry(row, column, of_derivative, float(matrix[row, column]), float(slope))
+    return None
+
+
+def contraction(
+    problem: ProblemDAE, linearization: Linearization, u: Vector, du: Vector, t: float, c: float
+) -> float:
+    """By how much Newton's iteration with a given matrix reduces errors, at a point and a coefficient c.
+
+    The spectral radius of I - theta (M + c J)^{-1} (F_u' + c F_u) with the given M and J, F by differences,
+    for theta = 1 and 1/2, whichever is less, by power iteration. Infinite for a singular matrix.
+
+    Parameters
+    ----------
+    problem, linearization, u, du, t
+        As for :func:`wrong_entry`.
+    c : float
+        Coefficient of the iteration matrix.
+    """
+    try:
+        factors = factorize(linearization.iteration_matrix(c, problem.n), "auto")
+    except SolveError:
+        return np.inf
+    of_u, of_du = unknown_sizes(problem, u, du)
+    sizes = of_u / c + of_du
+    rates = []
+    with np.errstate(all="ignore"):
+        differences = _Differences(problem, u, du, t)
+        for damping in (1.0, 0.5):
+            v, growth = _directions(len(u), 1)[0] * sizes, []
+            for _ in range(SETTINGS.iterations):
+                v = v / np.abs(v / sizes).max()
+                slope, _ = differences.along(c * v, v, 0.1 * SETTINGS.step)
+                v = v - damping * factors.solve(slope)
+                growth.append(float(np.abs(v / sizes).max()))
+                if not 1e-6 < growth[-1] < np.inf:
+                    break
+            last = growth[-4:]
+            rates.append(float(np.prod(last)) ** (1.0 / len(last)))
+    return float(np.nanmin(rates)) if np.isfinite(rates).any() else 0.0
+
+
+_COMPARED: weakref.WeakKeyDictionary[type, set[Any]] = weakref.WeakKeyDictionary()
+"""Jacobians and parameters of the classes that have been compared in this process."""
+
+
+class JacobianWatch:
+    """Compares the Jacobian that a problem gives with differences, at two places and where steps fail.
+
+    The two places are the start of a run and the end of its first step; a class is looked at once for the
+    same parameters, and again where steps fail.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    may_shrink : bool
+        Whether the run can take smaller steps, with which more Jacobians converge.
+    """
+
+    def __init__(self, problem: ProblemDAE, may_shrink: bool) -> None:
+        self.problem, self._may_shrink = problem, may_shrink
+        self._given = gives_jacobian(problem)
+        known = _COMPARED.setdefault(type(problem), set())
+        given = getattr(problem, "jacobian", None)
+        self._key = (id(getattr(given, "__func__", given)), str(sorted(problem.params.items())))
+        compared = self._key in known
+        # Beside the start, where much may vanish, the end of the first step is looked at.
+        self._at_start = self._behind_start = self._given and not compared
+        self._kernels_checked = compared or problem.residual_kernel is None
+        self._in_a_row = self._failures = self._crawled = 0
+
+    def begin(self, u0: Any, t: float, dt: float) -> None:
+        """Look at the start of a step, in the first two.
+
+        Raises
+        ------
+        InputError
+            For a Jacobian with which Newton's method cannot converge, naming the entry.
+        """
+        if not self._kernels_checked:
+            self._check_kernels(u0, t)
+        if not (self._at_start or self._behind_start):
+            return
+        known = u0.polynomial
+        if known is None:
+            if not self._at_start:
+                return
+            du = np.zeros(self.problem.n)
+        else:
+            self._behind_start = False
+            du = known.derivative_at_end()
+        self._at_start = False
+        wrong = self._wrong(u0.view(np.ndarray), du, t, (dt, 1e-3 * dt, 1e-6 * dt))
+        if wrong:
+            raise InputError(
+                f"{wrong}, and Newton's method does not converge with it; correct it, or leave it out"
+            )
+        if not self._behind_start:
+            _COMPARED[type(self.problem)].add(self._key)
+
+    def _check_kernels(self, u0: Any, t: float) -> None:
+        """Refuse kernels that write to their arguments: nothing guards the memory that they are given."""
+        self._kernels_checked = True
+        problem = self.problem
+        # Beside the start, which may already have been written to.
+        u = np.array(u0) + 1e-6 * (1.0 + np.abs(u0))
+        du = np.linspace(1e-6, 2e-6, problem.n)
+        p, before = problem.packed_parameters, (u.copy(), du.copy())
+        kept = p.copy()
+        for name in ("residual_kernel", "jacobian_kernel")[: 1 + self._given]:
+            call: Any = problem.eval_f if name == "residual_kernel" else problem.jacobian
+            call(u, du, t, *((1.0,) if name == "jacobian_kernel" else ()))
+            after = zip((u, du, p), (*before, kept), ("u", "du", "p"), strict=True)
+            for now, then, argument in after:
+                if not np.array_equal(now, then, equal_nan=True):
+                    raise InputError(
+                        f"{name} of {type(problem).__name__} writes to its argument {argument}; let it write "
+                        f"to out alone"
+                    )
+
+    def _wrong(self, u: Vector, du: Vector, t: float, coefficients: tuple[float, ...]) -> str:
+        """What is wrong where Newton's method does not converge with any coefficient; empty elsewhere."""
+        found = self._entry(u, du, t)
+        if found is None:
+            return ""
+        linearization, entry = found
+        known = coefficients if self._may_shrink else coefficients[:1]
+        useless = (
+            contraction(self.problem, linearization, u, du, t, c) >= SETTINGS.contraction for c in known
+        )
+        return entry.text(self.problem, t) if all(useless) else ""
+
+    def _entry(self, u: Vector, du: Vector, t: float) -> tuple[Linearization, WrongEntry] | None:
+        problem, n_diff = self.problem, self.problem.n_diff
+        u, du = np.array(u), np.array(du)
+        if not (np.isfinite(u).all() and np.isfinite(du).all()):
+            return None
+        try:
+            with np.errstate(all="ignore"):
+                linearization = linearize(problem, attach(u, n_diff), attach(du, n_diff), t)
+        except SolveError:
+            return None
+        entry = wrong_entry(problem, linearization, u, du, t)
+        return None if entry is None else (linearization, entry)
+
+    def succeeded(self, crawls: bool) -> None:
+        """A step was solved; ``crawls`` if slow contraction held it up."""
+        self._in_a_row = 0
+        self._crawled += crawls
+        if self._crawled >= SETTINGS.crawling:
+            self._crawled = 0
+            self._failures = SETTINGS.failures
+
+    def failed(self, points: Any, dt: float) -> None:
+        """A step was not solved.
+
+        Parameters
+        ----------
+        points : sequence of (ndarray, ndarray, float)
+            State, derivative and time where to look at the Jacobian.
+        dt : float
+            Size of the step.
+
+        Raises
+        ------
+        JacobianError
+            If a wrong Jacobian keeps steps from being solved, naming the entry.
+        """
+        self._failures += 1
+        self._in_a_row += 1
+        if not self._given or self._in_a_row < 2:
+            return
+        hopeless = self._in_a_row >= SETTINGS.in_a_row or self._failures >= SETTINGS.failures
+        for u, du, t in points:
+            wrong = self._wrong(u, du, t, (dt,))
+            if not wrong and hopeless:
+                found = self._entry(u, du, t)
+                wrong = "" if found is None else found[1].text(self.problem, t)
+            if wrong:
+                raise JacobianError(
+                    f"{wrong}, and no step can be solved with it; correct it, or leave it out"
+                )
+
+
+def jacobian_note(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> str:
+    """What to add to the message of a failed solve: the wrong entry of a given Jacobian, if there is one."""
+    if not gives_jacobian(problem):
+        return ""
+    found = JacobianWatch(problem, False)._entry(u, du, t)
+    return "" if found is None else f"; {found[1].text(problem, t)}"

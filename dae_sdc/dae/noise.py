@@ -1,0 +1,112 @@
+"""The noise of a residual: what tables, inner iterations or random numbers leave in F besides round-off."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import factorial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector, attach
+
+EPS = float(np.finfo(float).eps)
+
+
+@dataclass(frozen=True)
+class NoiseOptions:
+    """How the noise of a residual is measured.
+
+    Parameters
+    ----------
+    intervals : int
+        Number of equal intervals of the line along which F is evaluated.
+    spacing : float
+        Length of one, relative to 1 + the sizes of the unknowns: smooth parts vanish in its third power.
+    shift : float
+        Relative change of the unknowns by which the sizes of the terms of F are estimated.
+    agreement : float
+        Ratio up to which the levels that differences of three successive orders show are one.
+    least : float
+        Level, relative to the terms of F and in units of round-off, that is more than round-off.
+    """
+
+    intervals: int = 7
+    spacing: float = 1e-6
+    shift: float = 1e-3
+    agreement: float = 4.0
+    least: float = 30.0
+
+
+class Noise(NamedTuple):
+    """Noise of a residual.
+
+    Parameters
+    ----------
+    relative : float
+        Level in units of the change of F with a relative change of its arguments, the largest of all
+        equations.
+    absolute : ndarray, shape (n,)
+        Level in every equation, as a standard deviation.
+    """
+
+    relative: float
+    absolute: Vector
+
+
+def measured_noise(
+    problem: Any, u: Vector, du: Vector, t: float, options: NoiseOptions | None = None
+) -> Noise | None:
+    """The noise of F at a point, from differences of high order along a line.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u, du : ndarray, shape (n,)
+        State and derivative.
+    t : float
+        Time.
+    options : NoiseOptions, optional
+        How it is measured.
+
+    Returns
+    -------
+    Noise or None
+        None where there is no more than round-off, or F has no value.
+
+    References
+    ----------
+    J. More, S. Wild, Estimating computational noise, SIAM J. Sci. Comput. 33 (2011) 1292 (ECNoise).
+    """
+    options, split = options or NoiseOptions(), problem.n_diff
+    scales = [1.0 + np.abs(u), 1.0 + np.abs(du)]
+    # The same directions in every run, and none along which terms cancel.
+    directions = np.cos(np.arange(1.0, 2.0 * problem.n + 1.0)).reshape(2, problem.n) * scales
+
+    def residual(distance: float) -> Vector:
+        moved = np.array([u, du]) + distance * directions
+        return np.array(problem.evaluate(attach(moved[0], split), attach(moved[1], split), t))
+
+    rows = np.array([residual(options.spacing * i) for i in range(options.intervals + 1)])
+    if not np.isfinite(rows).all():
+        return None
+    levels, signs, table = [], [], rows
+    for k in range(1, options.intervals):
+        table = np.diff(table, axis=0)
+        factor = factorial(k) ** 2 / factorial(2 * k)
+        levels.append(np.sqrt(factor * np.mean(np.square(table), axis=0)))
+        signs.append(table.min(axis=0) * table.max(axis=0) < 0.0)
+    absolute = np.zeros(problem.n)
+    for k in range(len(levels) - 2):
+        three = np.array(levels[k : k + 3])
+        agree = signs[k] & (three.max(axis=0) <= options.agreement * three.min(axis=0)) & (absolute == 0.0)
+        absolute[agree] = levels[k][agree]
+    if not absolute.any():
+        return None
+    terms = np.abs(residual(options.shift) - rows[0]) / options.shift + np.abs(rows[0])
+    if not np.isfinite(terms).all():
+        return None
+    absolute[absolute <= options.least * EPS * terms] = 0.0
+    relative = float((absolute / np.maximum(terms, np.finfo(float).tiny)).max())
+    return Noise(relative, absolute) if relative > 0.0 else None

@@ -1,0 +1,120 @@
+"""Whether a residual is as small as small corrections claim, in scales that no Jacobian has a part in."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dae_sdc.dae.jacobian import NOISE_LIMIT
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+
+
+@dataclass(frozen=True)
+class ResidualSettings:
+    """What a residual may be at an accepted iterate.
+
+    Parameters
+    ----------
+    factor : float
+        Largest residual in units of the change of its equation by a change of the unknowns that is tolerated.
+        Corrections are measured in another norm, and directions may cancel.
+    least_step : float
+        Relative change of the unknowns below which rounding would hide that of F.
+    noise : float
+        Multiple of the change of F by rounding the unknowns that is never too large.
+    rounding : float
+        Relative change of the unknowns by rounding.
+    """
+
+    factor: float = 100.0
+    least_step: float = 1e-8
+    noise: float = 50.0
+    rounding: float = 2.0**-50
+
+
+SETTINGS = ResidualSettings()
+
+DIRECTIONS = 3
+"""Number of directions in which the unknowns are changed; the later ones where the first finds fault."""
+
+
+@functools.lru_cache(maxsize=16)
+def directions(size: int) -> Vector:
+    """Seeded random directions whose entries have sizes from 1/2 to 1, shape (DIRECTIONS, size)."""
+    generator = np.random.default_rng(20)
+    sizes = generator.uniform(0.5, 1.0, (DIRECTIONS, size))
+    found: Vector = np.where(generator.random(sizes.shape) < 0.5, -sizes, sizes)
+    found.setflags(write=False)
+    return found
+
+
+def above_noise(left: Vector, problem: ProblemDAE) -> Vector:
+    """What is left of equations besides their noise, where that is known; of several nodes one after another.
+
+    Parameters
+    ----------
+    left : ndarray, shape (n,) or (M n,)
+        Absolute values of the residual.
+    problem : ProblemDAE
+        The equations.
+    """
+    if problem.noise is None:
+        return left
+    return np.maximum(left - NOISE_LIMIT * np.resize(problem.noise.absolute, len(left)), 0.0)
+
+
+def is_small(
+    left: Vector,
+    base: Vector,
+    relative: float,
+    changed: Callable[[float, Vector], Vector],
+    allowed: Vector | None = None,
+) -> bool:
+    """Whether a residual is no larger than what tolerated changes of the unknowns make of F.
+
+    Each equation counts for itself, in units of the change of F along a random direction. The unknowns are
+    changed by as much as their error may be, or by more where that would be lost in rounding.
+
+    Parameters
+    ----------
+    left : ndarray, shape (N,)
+        Absolute values of the residual; of several residuals the largest.
+    base : ndarray, shape (N,)
+        Residual at the iterate that ``changed`` starts from.
+    relative : float
+        Tolerated relative error of the unknowns.
+    changed : callable
+        ``changed(factor, direction)``: F where every unknown has changed by ``factor`` times the entry of
+        ``direction`` times its tolerated error.
+    allowed : ndarray, shape (N,), optional
+        Receives the largest residual that is small for every equation, as far as it was needed.
+    """
+    enlarged = max(1.0, SETTINGS.least_step / relative)
+    allowed = np.zeros_like(left) if allowed is None else allowed
+    allowed.fill(0.0)
+    with np.errstate(all="ignore"):
+        for direction in directions(len(left)):
+            value = _finite(changed, enlarged, direction)
+            if value is None:
+                return True
+            np.maximum(allowed, np.abs(value - base) * (SETTINGS.factor / enlarged), out=allowed)
+            if (left <= allowed).all():
+                return True
+        for direction in directions(len(left)):
+            value = _finite(changed, SETTINGS.rounding / relative, direction)
+            if value is not None:
+                np.maximum(allowed, np.abs(value - base) * SETTINGS.noise, out=allowed)
+        return bool((left <= allowed).all())
+
+
+def _finite(changed: Callable[[float, Vector], Vector], factor: float, direction: Vector) -> Vector | None:
+    """F at a changed point, on the other side where it is not defined there; None where it is on neither."""
+    for sign in (1.0, -1.0):
+        value = changed(sign * factor, direction)
+        if np.isfinite(value).all():
+            return value
+    return None

@@ -1,0 +1,120 @@
+"""Where the equations of a model jump: comparisons and signs on which their values depend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.symbolic.dag import MOVING, Leaf
+from dae_sdc.symbolic.graph import Graph
+from dae_sdc.symbolic.operations import Op
+
+__all__ = ["Jump", "jumps_of"]
+
+_COMPARISONS: Final = frozenset({Op.LT, Op.LE})
+_POINTS: Final = 64
+"""Points of a border at which the two branches are compared."""
+
+_EQUAL: Final = 1e-9
+"""Difference of two branches, relative to their size, that is no jump."""
+
+
+class Jump(NamedTuple):
+    """A comparison, or a sign, at whose border an equation jumps.
+
+    Parameters
+    ----------
+    node : int
+        The comparison a < b or a <= b, or sign(a), in the graph.
+    border : int
+        Expression whose zeros are the border; at zero the side is the positive one.
+    negative, positive : float
+        Value of ``node`` where the border expression is negative, and where it is not.
+    """
+
+    node: int
+    border: int
+    negative: float
+    positive: float
+
+
+def jumps_of(
+    graph: Graph, roots: Sequence[int], parameter: Callable[[int], float], follows: Callable[[Leaf], bool]
+) -> list[Jump]:
+    """The jumps of expressions as functions of time and of a state.
+
+    A choice whose two branches agree where its comparison changes is no jump: step sizes see to its kink.
+
+    Parameters
+    ----------
+    graph : Graph
+        The expressions.
+    roots : sequence of int
+        Those of the equations.
+    parameter : callable
+        Value of parameter i; NaN where it has none.
+    follows : callable
+        Whether time or the state has the value of a leaf. Comparisons of others, derivatives that no state
+        holds, are left as they are.
+    """
+    found: dict[int, None] = {}
+    for node in graph.below(roots):
+        if graph.op[node] is Op.SIGN:
+            found[node] = None
+        if graph.op[node] is not Op.SELECT:
+            continue
+        condition, first, second = graph.args[node]
+        inner = [one for one in graph.below([condition]) if graph.op[one] in _COMPARISONS]
+        if inner == [condition] and _agree(graph, condition, first, second, parameter):
+            continue
+        found.update(dict.fromkeys(inner))
+    return [
+        _jump(graph, node)
+        for node in found
+        if graph.mark[node] & MOVING and all(follows(leaf) for leaf in graph.leaves_of(node))
+    ]
+
+
+def _jump(graph: Graph, node: int) -> Jump:
+    if graph.op[node] is Op.SIGN:
+        return Jump(node, graph.args[node][0], -1.0, 1.0)
+    a, b = graph.args[node]
+    if graph.op[node] is Op.LE:
+        return Jump(node, graph.sub(b, a), 0.0, 1.0)
+    return Jump(node, graph.sub(a, b), 1.0, 0.0)
+
+
+def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]) -> bool:
+    """Whether two branches have one value at points of the border between them, where that can be told."""
+    a, b = graph.args[condition]
+    gap, rng = graph.sub(a, b), np.random.default_rng(0)
+    values: dict[Leaf, Vector] = {}
+
+    def value(leaf: Leaf) -> Any:
+        if leaf.kind == "p" and np.isfinite(parameter(leaf.index)):
+            return np.full(_POINTS, parameter(leaf.index))
+        if leaf not in values:
+            values[leaf] = rng.choice([-1.0, 1.0], _POINTS) * 10.0 ** rng.uniform(-3.0, 3.0, _POINTS)
+        return values[leaf]
+
+    for leaf in sorted(graph.leaves_of(gap), key=lambda one: (one.kind, one.index, one.order)):
+        if leaf.kind == "p":
+            continue
+        at = []
+        for place in (0.0, 1.0, 2.0):
+            values[leaf] = np.full(_POINTS, place)
+            at.append(graph.numeric([gap], value)[0])
+        slope = at[1] - at[0]
+        with np.errstate(all="ignore"):
+            if not np.allclose(at[2] - at[1], slope, rtol=1e-12) or not (slope != 0.0).all():
+                del values[leaf]
+                continue
+            values[leaf] = -at[0] / slope
+        one, other = graph.numeric([first, second], value)
+        size = np.abs(one) + np.abs(other)
+        told = np.isfinite(size)
+        return bool(told.any() and (np.abs(one - other)[told] <= _EQUAL * size[told]).all())
+    return False

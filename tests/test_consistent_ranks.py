@@ -1,0 +1,143 @@
+"""Ranks, index and degrees of freedom count where the constraints hold; calls in any order; invariants."""
+
+from __future__ import annotations
+
+from itertools import permutations
+
+import numpy as np
+import pytest
+import sympy as sp
+
+import dae_sdc as ds
+from dae_sdc.errors import InconsistentStateError, InputError
+
+
+def factor_that_vanishes() -> ds.Model:
+    """z has a factor that is 0 where x = sin t: index 3, nothing free; x = sin, y = cos, z = -sin."""
+    model = ds.Model("factor that vanishes")
+    x, y, z = model.variables("x y z", start=[0.0, 1.0, 0.0])
+    sine, der = sp.sin(model.t), model.der
+    model.equations(der(x) - y + z * (x - sine), x - sine, der(y) - z)
+    return model
+
+
+def singular_everywhere() -> ds.Model:
+    model = ds.Model("singular everywhere")
+    x, y = model.variables("x y", start=[1.0, 0.0])
+    der, t = model.der, model.t
+    model.equations(der(x) + der(y) + x - sp.sin(t), der(x) + der(y) + y - sp.cos(t))
+    return model
+
+
+def pendulum() -> tuple[ds.Model, sp.Expr]:
+    """A pendulum and its energy."""
+    model = ds.Model("pendulum")
+    x, y, tension = model.variables("x y tension", start=[0.6, -0.8, 0.0])
+    der, g = model.der, sp.Rational(981, 100)
+    model.equations(der(x, 2) + tension * x, der(y, 2) + tension * y + g, x**2 + y**2 - 1)
+    return model, der(x) ** 2 / 2 + der(y) ** 2 / 2 + g * y + g * sp.Rational(4, 5)
+
+
+def test_index_and_freedom_are_those_where_the_constraints_hold() -> None:
+    found = ds.structure(factor_that_vanishes())
+    assert (found.differentiation_index, found.true_dof) == (3, 0)
+    assert not found.regular
+    assert found.test is not None
+    assert found.test.rank == 2
+
+
+def test_a_value_that_only_random_points_allow_is_refused() -> None:
+    with pytest.raises(InconsistentStateError, match="z"):
+        ds.initial(factor_that_vanishes(), fixed={"z": 0.7})
+
+
+def test_the_repair_of_what_is_singular_on_the_constraints_has_the_true_freedom() -> None:
+    found = ds.repair(factor_that_vanishes())
+    assert found.structure.regular
+    assert found.structure.dof == 0
+    values = ds.initial(found.model).values
+    assert [values[name] for name in "xyz"] == pytest.approx([0.0, 1.0, 0.0], abs=1e-9)
+
+
+def test_a_separation_that_would_divide_by_what_vanishes_is_refused() -> None:
+    with pytest.raises(InputError, match="singular where the constraints hold"):
+        ds.reduce(factor_that_vanishes(), method="separation")
+
+
+def test_a_start_at_a_singular_point_does_not_hide_the_general_rank() -> None:
+    # Both bars lie on the x-axis: the derivatives of the constraints are parallel there, and nowhere else.
+    model = ds.Model("slider")
+    a, b, x, force, other = model.variables("a b x f g", start=[0.0, 0.0, 2.0, 0.0, 0.0])
+    der = model.der
+    first, second = sp.cos(a) + sp.cos(b) - x, sp.sin(a) + sp.sin(b)
+    model.equations(
+        der(a, 2) + force * sp.sin(a) - other * sp.cos(a),
+        der(b, 2) + force * sp.sin(b) - other * sp.cos(b),
+        der(x, 2) + force,
+        first,
+        second,
+    )
+    found = ds.structure(model, differentiation=False)
+    assert found.regular
+    assert (found.index, found.dof) == (3, 2)
+
+
+def test_ranks_of_a_random_point_are_called_so() -> None:
+    model = ds.Model("no real point")
+    x, y, z = model.variables("x y z")
+    model.equations(model.der(x) - y + z * x, x**2 + y**2 + 1, model.der(y) - z)
+    assert any("random point" in text for text in ds.structure(model).warnings)
+
+
+def test_new_unknowns_of_a_repair_follow_from_the_guesses_of_the_others() -> None:
+    model = ds.Model("pencil")
+    x, y, z = model.variables("x y z")
+    der, t = model.der, model.t
+    c = sp.cos(t) / 2
+
+    def equations(x: sp.Expr, y: sp.Expr, z: sp.Expr, rate: object) -> list[sp.Expr]:
+        assert callable(rate)
+        both = rate(y) + rate(z) - x * c + y + 2 * z
+        return [both + (y + z) * c, both + x, -x * c + x + z]
+
+    exact = sp.sin(t) + 1, sp.cos(t), sp.sin(2 * t) + 2
+    forced = equations(*exact, lambda e: sp.diff(e, t))
+    model.equations(*(a - b for a, b in zip(equations(x, y, z, der), forced, strict=True)))
+    found = ds.initial(ds.repair(model).model, guesses={"x": 1.0, "y": 1.0, "z": 2.0})
+    assert [found.values[name] for name in "xyz"] == pytest.approx([1.0, 1.0, 2.0], abs=1e-9)
+    assert not found.changed
+
+
+CALLS = {
+    "initial": ds.initial,
+    "repair": ds.repair,
+    "stages": lambda model: ds.reduce(model, method="stages").problem(),
+    "separation": lambda model: ds.reduce(model, method="separation").problem(),
+}
+
+
+@pytest.mark.parametrize("order", list(permutations(CALLS, 3)))
+def test_the_order_of_calls_does_not_matter(order: tuple[str, ...]) -> None:
+    model = singular_everywhere()
+    for name in order:
+        CALLS[name](model)
+
+
+def test_derivatives_that_cancel_as_they_are_written_are_no_unknowns() -> None:
+    model = ds.Model("cancels")
+    x, y, z = model.variables("x y z", start=[1.0, 2.0, 2.0])
+    der = model.der
+    model.equations(der(x) - y, der(y) + y - z, y * (der(y, 2) + z) - y * der(y, 2) - y * x - y)
+    for name in ("auto", "separation", "fraction-free", "stages"):
+        problem = ds.reduce(model, method=name).problem()
+        assert np.isfinite(problem.evaluate(problem.state(np.ones(problem.n)), np.ones(problem.n), 0.0)).all()
+
+
+@pytest.mark.parametrize("method", ["separation", "stages"])
+def test_an_invariant_that_changes_is_refused_with_its_rate(method: str) -> None:
+    model, energy = pendulum()
+    assert "energy" in ds.reduce(model, method=method, invariants={"energy": energy}).invariant_names
+    x = model.symbol(model.graph.leaves[model.graph.variable(0)])
+    for wrong in (energy + x / 10, x - sp.Rational(3, 5)):
+        with pytest.raises(InputError, match=r"energy is no invariant .* changes at a rate of"):
+            ds.reduce(model, method=method, invariants={"energy": wrong})
