@@ -261,9 +261,12 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._began = perf_counter()
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
-        L.prob.noise = _noise(L.prob, u0, t0)
-        tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
+        L.prob.noise = None
         begin_scales(L.prob, u0, t0, self.params.t_end - t0, tolerance.rtol)
+        L.prob.noise = _noise(L.prob, u0, t0)
+        if L.prob.noise is not None:
+            tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
+            begin_scales(L.prob, u0, t0, self.params.t_end - t0, tolerance.rtol)
         given = self.params.dt_first
         self._wanted = L.sweep.starting_step(u0, t0, self._target - t0) if given is None else given
         L.params.dt = self._clipped(t0)

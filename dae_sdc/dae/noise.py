@@ -22,7 +22,7 @@ class NoiseOptions:
     intervals : int
         Number of equal intervals of the line along which F is evaluated.
     spacing : float
-        Length of one, relative to 1 + the sizes of the unknowns: smooth parts vanish in its third power.
+        Length of one, relative to the sizes of the unknowns: smooth parts vanish in its third power.
     shift : float
         Relative change of the unknowns by which the sizes of the terms of F are estimated.
     agreement : float
@@ -80,7 +80,8 @@ def measured_noise(
     J. More, S. Wild, Estimating computational noise, SIAM J. Sci. Comput. 33 (2011) 1292 (ECNoise).
     """
     options, split = options or NoiseOptions(), problem.n_diff
-    scales = [1.0 + np.abs(u), 1.0 + np.abs(du)]
+    known = problem.run_scales
+    scales = [np.maximum(known.expected, np.abs(u)), np.maximum(known.expected / known.time, np.abs(du))]
     # The same directions in every run, and none along which terms cancel.
     directions = np.cos(np.arange(1.0, 2.0 * problem.n + 1.0)).reshape(2, problem.n) * scales
 

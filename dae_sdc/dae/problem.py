@@ -233,6 +233,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         for name in (*PER_UNKNOWN, *DEFAULTS):
             if isinstance(getattr(type(self), name, None), property):
                 continue  # it may need what the constructor of the subclass is yet to set
+            if name == "nominal" and self.given_nominal is None:
+                continue  # not given, and so none of the object
             given = getattr(self, name)
             missing = name in defaults and (given is None or np.size(given) == 0)
             setattr(self, name, defaults[name] if missing else given)
