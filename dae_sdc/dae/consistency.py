@@ -10,7 +10,7 @@ from scipy import sparse
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
-from dae_sdc.dae.starting_scales import balance_at
+from dae_sdc.dae.starting_scales import balance_at, begin_scales
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
 
@@ -53,9 +53,16 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
             f"eval_f of {type(problem).__name__} returned {residual[i]} in '{problem.equation_names[i]}' "
             f"at the initial value, t={t:.6g}; check u0"
         )
-    halves = linearize(problem, u, du, t)
     span = float(problem.interval[1] - problem.interval[0])
-    balance = balance_at(problem, u, t, halves, span if span > 0.0 else 1.0)
+    span = span if span > 0.0 else 1.0
+    scales = problem.run_scales
+    known = scales.memory()
+    if not scales.begun and getattr(problem, "jacobian", None) is None:
+        # Increments of differences must be those of the units of the unknowns.
+        begin_scales(problem, u, t, span, CONSISTENT)
+    halves = linearize(problem, u, du, t)
+    scales.take_up(known)
+    balance = balance_at(problem, u, t, halves, span)
     size = np.abs(u.view(np.ndarray)) + ROUND_OFF / CONSISTENT * balance.sizes
     scale: Vector = np.asarray(abs(halves.stiffness) @ size).ravel()
     if sparse.issparse(halves.mass):
