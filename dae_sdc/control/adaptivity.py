@@ -49,7 +49,7 @@ CLOSE = 1e-10
 ROUNDING = 8.0 * float(np.finfo(float).eps)
 """Distance between two times, relative to them, at which they are one."""
 
-FIRST_LOOK, LOOKS_APART = 8, 8
+FIRST_LOOK, LOOKS_APART = 64, 8
 """Accepted steps after which a run looks back at the sizes it measures by, and factor to the next time."""
 
 MOST_NAMED = 3

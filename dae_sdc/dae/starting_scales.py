@@ -13,7 +13,7 @@ from dae_sdc.dae.scales import Balance, Terms, balanced_sizes
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import SolveError
 
-LOOKS = (2.0**-10, 0.29, 0.61, 0.97)
+LOOKS = (0.29, 0.61, 0.97, 2.0**-10)
 """Places in the interval, in units of it, at which F is asked for what is 0 at the start."""
 
 ROUNDING = 2.0**-40
