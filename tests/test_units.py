@@ -60,7 +60,8 @@ def errors(solution: ds.Solution, problem: ds.ProblemDAE) -> Any:
 
 
 def alike(own: ds.Solution, other: ds.Solution, count: float = 0.15) -> bool:
-    return abs(own.stats["steps"] - other.stats["steps"]) <= count * own.stats["steps"]
+    # Where there are few steps, rounding in the estimate may make two of one.
+    return abs(own.stats["steps"] - other.stats["steps"]) <= max(2, count * own.stats["steps"])
 
 
 # --- unknowns -----------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from scipy import sparse
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
-from dae_sdc.dae.starting_scales import balance_at, begin_scales
+from dae_sdc.dae.starting_scales import balance_at, guess_scales
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
 
@@ -59,7 +59,7 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     known = scales.memory()
     if not scales.begun and getattr(problem, "jacobian", None) is None:
         # Increments of differences must be those of the units of the unknowns.
-        begin_scales(problem, u, t, span, CONSISTENT)
+        guess_scales(problem, u, t, span, CONSISTENT)
     halves = linearize(problem, u, du, t)
     scales.take_up(known)
     balance = balance_at(problem, u, t, halves, span)

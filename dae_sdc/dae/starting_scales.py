@@ -40,17 +40,21 @@ def begin_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
     rtol : float
         Relative tolerance of the run.
     """
-    scales, values = problem.run_scales, u0.view(np.ndarray)
-    scales.begin(values, Balance.unknown(values, span), rtol)
-    problem.start_step(u0, t0)
-    slope = problem.dtype_f(problem.init)
     try:
-        if getattr(problem, "jacobian", None) is None:
-            _try_sizes(problem, u0, slope, t0)
-        parts = linearize(problem, u0, slope, t0)
+        guess_scales(problem, u0, t0, span, rtol)
+        parts = linearize(problem, u0, problem.dtype_f(problem.init), t0)
     except SolveError:  # what there is no Jacobian of is told when a step needs it
         return
-    scales.begin(values, balance_at(problem, u0, t0, parts, span), rtol)
+    problem.run_scales.begin(u0.view(np.ndarray), balance_at(problem, u0, t0, parts, span), rtol)
+
+
+def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> None:
+    """Let the scales of a problem take what differences of F need; see :func:`begin_scales`."""
+    values = u0.view(np.ndarray)
+    problem.run_scales.begin(values, Balance.unknown(values, span), rtol)
+    problem.start_step(u0, t0)
+    if getattr(problem, "jacobian", None) is None:
+        _try_sizes(problem, u0, problem.dtype_f(problem.init), t0)
 
 
 def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float) -> Balance:
