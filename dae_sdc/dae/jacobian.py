@@ -94,7 +94,7 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
             ) from None
         mass, sum_of_both = (_checked(problem, matrix) for matrix in pair)
         stiffness = _combined(sum_of_both, -1.0, mass)
-        if not (_finite(mass) and _finite(stiffness)):
+        if problem.jacobian_is_derived and not (_finite(mass) and _finite(stiffness)):
             # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
             mass, stiffness = _differences(problem, u, du, t)
     else:

@@ -255,6 +255,8 @@ class ModelProblem(ProblemDAE):
         If the model is not balanced, a parameter has no value, or a setting is unknown.
     """
 
+    jacobian_is_derived = True
+
     def __init__(
         self,
         model: Any,
