@@ -1,8 +1,8 @@
 """Compiled continuation of single paths of polynomial homotopies. This imports numba.
 
-Points have n + 1 homogeneous coordinates on an affine patch v . x = 1. Where the precision of doubles does not
-do, a point is the sum of two arrays, and equations are evaluated in double-double arithmetic (about 32 digits);
-linear systems are always solved in doubles, because Newton's method corrects what they lack.
+Points have n + 1 homogeneous coordinates on an affine patch v . x = 1. Where the precision of doubles is too
+low, a point is the sum of two arrays, and equations are evaluated in double-double arithmetic (32 digits).
+Linear systems are always solved in doubles, because Newton's method corrects what they lack.
 """
 
 from __future__ import annotations
@@ -292,8 +292,10 @@ def _advance(  # type: ignore[no-untyped-def]
     shortest,
     most,
 ):
-    """Follows a path from t = start to end, or with `around` from log t = start to end, where fractional
-    powers of t are smooth. Tells whether it has arrived, and the number of steps."""
+    """Follows a path from t = start to end; tells whether it has arrived, and the number of steps.
+
+    With `around` it goes from log t = start to end, where fractional powers of t are smooth.
+    """
     size = x.size
     trial, trial_low, slope, stages = work.trial, work.trial_low, work.slope, work.stages
     noise = 1e-7 * options.noise if extended else options.noise
@@ -410,8 +412,9 @@ def _circle(  # type: ignore[no-untyped-def]
 ):
     """Mean over a closed circle around t = 0, by Cauchy's integral the end of the path.
 
-    Returns the turns after which the path is back, 0 if it is not; the steps; how often the first coordinate
-    goes round 0 meanwhile; the mean of the logarithm of its size, its largest size, and how far the path went.
+    Returns the turns after which the path is back, 0 if it is not; the steps; how often the first
+    coordinate goes round 0 meanwhile; the mean of the logarithm of its size, its largest size, and how far
+    the path went.
     """
     size, samples = x.size, options.samples
     for j in range(size):
@@ -485,12 +488,16 @@ def _endgame(  # type: ignore[no-untyped-def]
     old_turns, old_winding, old_logarithm, old_distance, known_turns = 0, 0, 0.0, np.nan, 0
     for circle in range(1, options.circles + 1):
         there = here + np.log(options.shrink)
+        for j in range(size):
+            place[j], place_low[j] = x[j], low[j]
         arrived, more = _advance(
             eq, options, work, pivots, x, low, patch, no, complex(here, 0.0), complex(there, 0.0),
             close, extended, yes, 0.5, options.shortest, options.most_steps,
         )  # fmt: skip
         steps += more
         if not arrived:
+            for j in range(size):
+                x[j], low[j] = place[j], place_low[j]
             break
         here = there
         if circle < options.begin:
@@ -546,7 +553,8 @@ def _endgame(  # type: ignore[no-untyped-def]
             place[j], place_low[j] = x[j], low[j]
         arrived, more = _advance(
             eq, options, work, pivots, place, place_low, patch, no, complex(here, 0.0),
-            complex(np.log(options.deepest), 0.0), close, yes, yes, 0.02, options.shortest, options.most_steps,
+            complex(np.log(options.deepest), 0.0), close, yes, yes, 0.02, options.shortest,
+            options.most_steps,
         )  # fmt: skip
         steps += more
         if arrived and _settled(eq, work, pivots, place, place_low, trial_patch) and abs(place[0]) > 1e-20:

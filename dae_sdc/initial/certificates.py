@@ -155,9 +155,9 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
     .. math::
         K(X) = x - Y F(x) + (I - Y F'(X)) (X - x), \qquad K(X) \subset \mathrm{int} X
 
-    implies that X has one solution in it, and a simple one. If the coefficients are real and X is symmetric
-    to the real axis, the solution is real, as its conjugate lies in X too. Different solutions have balls that
-    do not meet. Coefficients are the exact ones.
+    implies that X has one solution in it, a simple one. If the coefficients are real and X is symmetric
+    to the real axis, the solution is real, as its conjugate lies in X too. Different solutions have balls
+    that do not meet. Coefficients are the exact ones.
 
     Parameters
     ----------

@@ -29,7 +29,7 @@ TOGETHER = 128
 """Paths that make one job for a process."""
 
 SURELY_REGULAR = 1e-4
-"""Smallest singular value of the relative Jacobian at an end that two paths cannot have, despite round-off."""
+"""Smallest singular value of the relative Jacobian at an end that no two paths have, despite round-off."""
 
 SAME = 1e-5
 """Distance of two ends, in units of 1 + their size, that makes them one solution."""
