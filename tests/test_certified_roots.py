@@ -78,7 +78,7 @@ def test_simple_roots_are_all_proved(system: Any, solutions: int, real: int) -> 
 @pytest.mark.parametrize("exponent", [20, 24, 28])
 @pytest.mark.parametrize("imaginary", [False, True])
 def test_roots_near_each_other_are_no_double_root(exponent: int, imaginary: bool) -> None:
-    """(x - 1)^2 - d^2 and (x - 1)^2 + d^2 with d = 2^-exponent, whose coefficients are doubles or rationals."""
+    """(x - 1)^2 - d^2 and (x - 1)^2 + d^2 with d = 2^-exponent and exact coefficients."""
     distance = sp.Rational(1, 2**exponent)
     square = -(distance**2) if imaginary else distance**2
     roots = solve_polynomials(PolynomialSystem.from_sympy([(x - 1) ** 2 - square], [x]))

@@ -296,10 +296,10 @@ class PolynomialSystem:
         units = 2.0 ** -np.round(np.log2(np.where(largest > 0.0, largest, 1.0)))
         whole = factors * units[:, None]
         # The exponents are those of this system, in the same order, and no monomial is lost.
-        found = PolynomialSystem(self.coefficients * whole, self.exponents, rounded=self.rounded)
-        found.remainders = self.remainders * whole
+        even = PolynomialSystem(self.coefficients * whole, self.exponents, rounded=self.rounded)
+        even.remainders = self.remainders * whole
         if self.exact:
             from sympy import Rational
 
-            found.exact = {place: value * Rational(whole[place]) for place, value in self.exact.items()}
-        return found, scales
+            even.exact = {place: value * Rational(whole[place]) for place, value in self.exact.items()}
+        return even, scales

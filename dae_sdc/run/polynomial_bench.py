@@ -254,8 +254,8 @@ def polynomials(
     -------
     Result
         Of kind "bench" with the parameter ``study`` "polynomials": how many ``seeds`` there were and with how
-        many the ``right`` result was found, that which is ``known``; how many solutions are ``certified`` with
-        every seed, -1 where none can be; median and longest ``time`` of the
+        many the ``right`` result was found, that which is ``known``; how many solutions are ``certified``
+        with every seed, -1 where none can be; median and longest ``time`` of the
         processor (s); and what was ``found`` where it was another.
 
     Raises
@@ -301,8 +301,8 @@ def polynomials(
 def report(result: Result) -> str:
     """The table of a result of :func:`polynomials`, as text."""
     lines = [
-        "seeds that gave what is known, of all; solutions certified with every seed; seconds of one core, median "
-        "and longest",
+        "seeds that gave what is known, of all; solutions certified with every seed; seconds of one core, "
+        "median and longest",
         f"{'system':<20} {'seeds':>9} {'certified':>9} {'s':>13}  known",
     ]
     for row in result.data:
