@@ -370,27 +370,7 @@ def _advance(  # type: ignore[no-untyped-def]
 
 
 @_inner
-def _settled(eq, work, pivots, x, low, patch):  # type: ignore[no-untyped-def]
-    """Newton's method at t = 0 in double-double arithmetic; True where it converges as at simple solutions.
-
-    At multiple ones, corrections shrink by a factor of 1/2 or more.
-    """
-    _set_patch(x, patch)
-    before = np.inf
-    for _ in range(16):
-        length = _corrected(eq, work, pivots, x, low, patch, 0j, before > 0.0)
-        if length <= 1e-28:
-            return True
-        if before <= 1e-16 and length <= before:
-            return True
-        if not length <= 0.25 * before or length > 1e-3:
-            return False
-        before = length
-    return False
-
-
-@_inner
-def _returns(eq, work, pivots, x, patch, nudge):  # type: ignore[no-untyped-def]
+def _returns(eq, work, pivots, x, patch, nudge, extended):  # type: ignore[no-untyped-def]
     """Whether Newton's method at t = 0 soon leads back to x after a displacement by `nudge`."""
     _set_patch(x, patch)
     size, trial, low = x.size, work.trial, work.trial_low
@@ -399,11 +379,37 @@ def _returns(eq, work, pivots, x, patch, nudge):  # type: ignore[no-untyped-def]
             trial[j] = x[j] + nudge / np.sqrt(size) * np.exp(1j * shift * (j + 1) ** 2)
             low[j] = 0j
         for _ in range(4):
-            if _corrected(eq, work, pivots, trial, low, patch, 0j, nudge < 0.0) == np.inf:
+            if _corrected(eq, work, pivots, trial, low, patch, 0j, extended) == np.inf:
                 return False
         if not _distance(trial, x) <= 0.01 * nudge:
             return False
     return True
+
+
+@_inner
+def _settled(eq, options, work, pivots, x, low, patch):  # type: ignore[no-untyped-def]
+    """Newton's method at t = 0 in double-double arithmetic; True where it converges as at simple solutions.
+
+    At multiple ones, corrections shrink by a factor of 1/2 or more. On curves of solutions they may vanish at
+    once: where pivots are small, Newton's method must also lead back from points around.
+    """
+    _set_patch(x, patch)
+    before, settled = np.inf, False
+    for _ in range(16):
+        length = _corrected(eq, work, pivots, x, low, patch, 0j, before > 0.0)
+        settled = length <= 1e-16  # there may not be more digits, but the next correction is its square
+        if settled or not length <= 0.25 * before or length > 1e-3:
+            break
+        before = length
+    if not settled:
+        return False
+    least, most = np.inf, 0.0
+    for j in range(x.size):
+        inverse = abs(work.matrix[j, j])
+        least, most = min(least, inverse), max(most, inverse)
+    if most <= options.surely_regular * least:
+        return True
+    return _returns(eq, work, pivots, x, patch, options.aside, before > 0.0)
 
 
 @_inner
@@ -526,7 +532,7 @@ def _endgame(  # type: ignore[no-untyped-def]
         if exact and turns == 1:
             for j in range(size):
                 place[j], place_low[j] = mean[j], 0j
-            regular = _settled(eq, work, pivots, place, place_low, trial_patch)
+            regular = _settled(eq, options, work, pivots, place, place_low, trial_patch)
             if regular and _distance(place, mean) <= 1e-4 * motion + 1e-9 and abs(place[0]) > 1e-20:
                 for j in range(size):
                     end[j], end_low[j] = place[j], place_low[j]
@@ -551,13 +557,16 @@ def _endgame(  # type: ignore[no-untyped-def]
     if exact and (found or extended):
         for j in range(size):
             place[j], place_low[j] = x[j], low[j]
+        for _ in range(3):  # the digits that doubles do not have
+            _corrected(eq, work, pivots, place, place_low, patch, complex(np.exp(here), 0.0), yes)
         arrived, more = _advance(
             eq, options, work, pivots, place, place_low, patch, no, complex(here, 0.0),
             complex(np.log(options.deepest), 0.0), close, yes, yes, 0.02, options.shortest,
             options.most_steps,
         )  # fmt: skip
         steps += more
-        if arrived and _settled(eq, work, pivots, place, place_low, trial_patch) and abs(place[0]) > 1e-20:
+        regular = arrived and _settled(eq, options, work, pivots, place, place_low, trial_patch)
+        if regular and abs(place[0]) > 1e-20:
             for j in range(size):
                 end[j], end_low[j] = place[j], place_low[j]
             return FINITE, True, 1, steps
@@ -587,16 +596,16 @@ def _path(eq, options, work, pivots, x, low, close, extended, exact, nudge, end,
     )  # fmt: skip
     steps += more
     if arrived:
-        regular = _settled(eq, work, pivots, end, end_low, patch)
+        regular = _settled(eq, options, work, pivots, end, end_low, patch)
         if regular and not exact:
-            regular = _returns(eq, work, pivots, end, patch, nudge)
+            regular = _returns(eq, work, pivots, end, patch, nudge, no)
         if regular and (abs(end[0]) > 1e-20 or not exact):
             return FINITE, True, 1, steps
     known, regular, turns, more = _endgame(
         eq, options, work, pivots, x, low, patch, close, extended, exact, end, end_low
     )
     if known == FINITE and not exact:
-        regular = _returns(eq, work, pivots, end, patch, nudge)
+        regular = _returns(eq, work, pivots, end, patch, nudge, no)
     return known, regular, turns, steps + more
 
 

@@ -184,6 +184,10 @@ class TrackerOptions(NamedTuple):
         Mean of the first coordinate over a circle that is 0, in units of its largest value there.
     deepest : float
         Value of t to which the end of a path is followed to tell near solutions apart.
+    surely_regular : float
+        Ratio of pivots of the Jacobian up to which an end is regular without more ado.
+    aside : float
+        Distance from other ends, from where Newton's method must lead back to a regular one.
     """
 
     early: float = 0.05
@@ -208,6 +212,8 @@ class TrackerOptions(NamedTuple):
     growth: float = 0.01
     vanished: float = 1e-8
     deepest: float = 1e-24
+    surely_regular: float = 1e6
+    aside: float = 1e-11
 
 
 OPTIONS = TrackerOptions()
@@ -457,26 +463,29 @@ def _jumped(ends: Complexes, simple: Integers, distance: float) -> Integers:
 
 
 def _follow(batch: _Batch) -> Ends:
+    from dae_sdc.dae.machine_newton import lightly_optimized
     from dae_sdc.initial._paths import follow_paths
 
     homotopy, count = batch.homotopy, len(batch.starts)
-    ends, remainders = np.zeros_like(batch.starts), np.zeros_like(batch.starts)
+    shape = batch.starts.shape
+    ends, remainders = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
     state, turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     regular, smallest = np.zeros(count, dtype=np.bool_), np.zeros(count)
-    steps = follow_paths(
-        homotopy.equations,
-        batch.options,
-        np.ascontiguousarray(batch.starts),
-        np.asarray(batch.which, dtype=np.int64),
-        batch.close,
-        batch.extended,
-        0.0 if homotopy.exact else NUDGE,
-        ends,
-        remainders,
-        state,
-        regular,
-        turns,
-    )
+    with lightly_optimized():
+        steps = follow_paths(
+            homotopy.equations,
+            batch.options,
+            np.ascontiguousarray(batch.starts),
+            np.asarray(batch.which, dtype=np.int64),
+            batch.close,
+            batch.extended,
+            0.0 if homotopy.exact else NUDGE,
+            ends,
+            remainders,
+            state,
+            regular,
+            turns,
+        )
     found = state != UNKNOWN
     ends[found] /= norms(ends[found])[:, None]
     smallest[regular] = homotopy.smallest(ends[regular], batch.which[regular])
