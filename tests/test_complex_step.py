@@ -272,8 +272,8 @@ def test_a_pattern_that_lacks_an_entry_is_refused() -> None:
 )
 def test_patterns_of_another_form_are_refused(pattern: Any, message: str) -> None:
     P = Ring()
-    P.sparsity = pattern
     with pytest.raises(InputError, match=message):
+        P.sparsity = pattern
         jacobian(P, np.ones(12), np.ones(12))
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from dae_sdc.initial.tracking import FINITE, INFINITE, UNKNOWN
+from dae_sdc.initial.path_ends import FINITE, INFINITE, UNKNOWN
 
 
 class _Work(NamedTuple):

@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.initial.path_ends import INFINITE, UNKNOWN
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem, magnitudes
 from dae_sdc.initial.pool import run_jobs
 
 Booleans = npt.NDArray[np.bool_]
-
-UNKNOWN, FINITE, INFINITE = 0, 1, 2
-"""What is known of the end of a path."""
 
 ATTEMPTS = ((1e-5, False), (1e-7, False), (1e-8, True))
 """Errors of a predictor that are allowed, in coordinates of norm 1, and whether in double-double arithmetic:

@@ -341,7 +341,8 @@ class _Least:
 
     def norm(self, values: Floats) -> float:
         """Size of the rows in units of their derivatives."""
-        return float(np.linalg.norm(values / self._rows))
+        with np.errstate(over="ignore"):
+            return float(np.linalg.norm(values / self._rows))
 
 
 def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float]) -> Point | None:

@@ -86,16 +86,14 @@ def jump_times(graph: Graph, roots: Sequence[int], parameter: Callable[[int], fl
     graph, roots, parameter
         See :func:`jumps_of`.
     """
+    times = np.arange(3.0)
+
+    def value(leaf: Leaf) -> Any:
+        return times if leaf.kind == "t" else np.full(3, parameter(leaf.index))
+
     found = []
     for jump in jumps_of(graph, roots, parameter, lambda leaf: leaf.kind in "tp"):
-        at = [
-            float(
-                graph.numeric(
-                    [jump.border], lambda leaf, t=t: t if leaf.kind == "t" else parameter(leaf.index)
-                )[0]
-            )
-            for t in (0.0, 1.0, 2.0)
-        ]
+        at = graph.numeric([jump.border], value)[0].tolist()
         slope = at[1] - at[0]
         if slope != 0.0 and abs(at[2] - 2.0 * at[1] + at[0]) <= 1e-12 * abs(slope):
             found.append(-at[0] / slope)
