@@ -133,13 +133,16 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
 
     parameters = list(model.parameters_by_name.values())
     jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows)
-    # Where no step has fixed the sides, comparisons are made.
-    free = graph.parameter(len(parameters))
-    sided = {
-        jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(len(parameters) + 1 + i))
-        for i, jump in enumerate(jumps)
-    }
-    roots = graph.substitute(model.roots, sided) if jumps else list(model.roots)
+    roots = list(model.roots)
+    if jumps:
+        graph = graph.copy()  # the sides are no parameters of the model
+        # Where no step has fixed the sides, comparisons are made.
+        free = graph.parameter(len(parameters))
+        sided = {
+            jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(len(parameters) + 1 + i))
+            for i, jump in enumerate(jumps)
+        }
+        roots = graph.substitute(roots, sided)
     rows = [
         graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined
     ] + roots
