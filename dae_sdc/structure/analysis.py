@@ -372,13 +372,16 @@ def _differentiate(
     most = found.index if found.regular else found.index + found.dof + 1
     limit, graph, roots = None, model.graph, list(model.roots)
     varying = varies(graph, roots)
+    rows, searches = found.size * (found.index + 1), True
     if wanted is None:
-        most_rows = LARGEST_AT_POINTS if varying else LARGEST_ARRAY
-        wanted, limit = found.size * (found.index + 1) <= most_rows, MOST_WORK
+        wanted, limit, searches = rows <= LARGEST_ARRAY, MOST_WORK, rows <= LARGEST_AT_POINTS
     if not wanted:
         return None
     if not varying:
         return differentiate(graph, roots, found.signature, most, limit)
+    if not searches:
+        at_random = differentiate(graph, roots, found.signature, most, limit)
+        return None if at_random is None else replace(at_random, consistent=False)
     points = found.leading.points if found.leading is not None else ()
     at_points = differentiate_at_points(
         graph,

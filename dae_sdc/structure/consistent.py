@@ -161,7 +161,8 @@ class Prolongation:
             if leaf.kind == "t":
                 return [t, 1] if order else [t]
             if leaf.kind == "p":
-                return [p[leaf.index]]
+                # Where nobody gives values, any number that is nothing special will do.
+                return [p[leaf.index] if leaf.index < len(p) else t * 0 + 0.7 + 0.013 * leaf.index]
             j, k = leaf.index, leaf.order
             found: list[Any] = [
                 x[self.place[j, k + m]] * perm(k + m, k) for m in range(order + 1) if (j, k + m) in self.place
