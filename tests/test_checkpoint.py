@@ -373,7 +373,7 @@ def test_without_a_file_a_run_begins_at_its_start(tmp_path: Path) -> None:
         ({"resume": True}, "give checkpoint"),
         ({"every": 5}, "give checkpoint"),
         ({"checkpoint": "x", "every": 0}, "every, the number of steps between two checkpoints"),
-        ({"checkpoint": 5}, "must be the name of a file"),
+        ({"checkpoint": 5}, "checkpoint must be a text or a path"),
         ({"checkpoint": "no/such/place"}, "does not exist"),
         ({"checkpoint": "x", "steps": 2}, "one step at a time"),
         ({"checkpoint": "x", "sweeper": "semi-implicit", "coarse_nodes": 2}, "one step at a time"),
