@@ -41,8 +41,9 @@ def same(a: ds.Solution, b: ds.Solution) -> None:
     assert (a.dense is None) == (b.dense is None)
     if a.dense is not None:
         between = np.linspace(a.t[0], a.t[-1], 37)
-        np.testing.assert_array_equal(a(between), b(between))
-        np.testing.assert_array_equal(a.derivative(between), b.derivative(between))
+        # What is computed between the steps depends on the last digits of differences.
+        for one, other in ((a, b), (a.derivative, b.derivative)):
+            np.testing.assert_allclose(one(between), other(between), rtol=1e-9, atol=1e-12)
     for mine, other in zip(a.events + a.switches, b.events + b.switches, strict=True):
         assert mine.name == other.name
         for name in ("t", "u", "direction"):
