@@ -198,6 +198,26 @@ def test_a_run_into_a_pole_ends_before_it_and_says_where_it_is(method: str | Non
     assert 2.0 - 1e-5 < solution.t[-1] < 2.0
 
 
+@pytest.mark.parametrize("kind", ["time", "state"])
+def test_a_jump_is_no_pole_and_is_passed_at_the_tightest_tolerances(kind: str) -> None:
+    class Jump(ds.ProblemDAE):
+        """x' = 5 behind t = 0.15 or y = 0.2, at rest before; y = sin t."""
+
+        index, interval = 1, (0.0, 1.0)
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(n_diff=2, n_alg=1, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            behind = t >= 0.15 if kind == "time" else u[1] >= 0.2
+            return [du[0] - u[2], du[1] - np.cos(t), u[2] - 5.0 * behind]
+
+    solution = ds.solve(Jump, u0=[0.0, 0.0, 0.0], rtol=1e-10)
+    assert solution.success, solution.message
+    since = 0.15 if kind == "time" else np.arcsin(0.2)
+    assert solution.u[-1, 0] == pytest.approx(5.0 * (1.0 - since), rel=1e-8)
+
+
 def test_steps_in_proportion_to_the_time_left_are_an_approach() -> None:
     for share in (0.3, 0.03):
         approach, time, found = Approach(1e-6), 0.0, None
