@@ -379,23 +379,18 @@ def _differentiate(
         return None
     if not varying:
         return differentiate(graph, roots, found.signature, most, limit)
-    if not searches:
-        at_random = differentiate(graph, roots, found.signature, most, limit)
-        return None if at_random is None else replace(at_random, consistent=False)
     points = found.leading.points if found.leading is not None else ()
-    at_points = differentiate_at_points(
-        graph,
-        roots,
-        found.signature,
-        most,
-        start,
-        points[0] if points else None,
-        Differentiation(found.index, found.dof) if found.regular else None,
-    )
-    if at_points is not None:
-        return at_points
+    # A regular system Jacobian at a point that satisfies the constraints proves these degrees of freedom.
+    expected = Differentiation(found.index, found.dof) if found.regular and points else None
+    if searches:
+        near = points[0] if points else None
+        at_points = differentiate_at_points(graph, roots, found.signature, most, start, near, expected)
+        if at_points is not None:
+            return at_points
     at_random = differentiate(graph, roots, found.signature, most, limit)
-    return None if at_random is None else replace(at_random, consistent=False)
+    if at_random is None or at_random == expected:
+        return at_random
+    return replace(at_random, consistent=False)
 
 
 def _nonlinear_rows(
