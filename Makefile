@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 # Tests of orders and digits, which are the same wherever the package lies.
 NUMBERS_ALONE := orders tableaux contraction adaptive_sdc dense_output transfer sdc multistep manifold \
 	manifold_problems quasilinear complex_step reduction reduction_random structure structure_models graph \
-	initial every_start homotopy witness singular_points singular invariants aliases modelica_errors \
+	initial every_start homotopy certified_roots witness singular_points singular invariants aliases modelica_errors \
 	mechanism_models device_models model_bench testset testset_b testset_c testset_d \
 	adaptive modelica linear newton sparse_stages large_problems jacobian triangular
 
@@ -36,7 +36,7 @@ endef
 
 .venv/stamp: pyproject.toml
 	$(call make-venv,.venv)
-	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu]"
+	$(BIN)/python $(PIP_INSTALL) --editable ".[mpi,test,bench,klu,certify]"
 	@touch $@
 
 # Empty at first: the wheel must bring all it needs.
@@ -71,7 +71,7 @@ installed-test: .venv-installed/stamp
 	"$$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$$work" "$$work/source"; \
 	wheel=$$(echo "$$work"/dae_sdc-*.whl); \
 	"$$python" -m pip uninstall --quiet --yes dae_sdc; \
-	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test,bench,klu]"; \
+	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test,bench,klu,certify]"; \
 	cd "$$work/tests-only"; \
 	DAE_SDC_INSTALLED=1 "$$python" -m pytest --numprocesses "$(WORKERS)" $(NUMBERS_ALONE:%=--ignore=tests/test_%.py)
 

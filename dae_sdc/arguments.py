@@ -14,13 +14,18 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, ParamSpec, TypeVar, get_args, get_origin
 
-import numpy as np
-
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+def _is_of_numpy(value: Any, name: str) -> bool:
+    """Whether a value is of a class of NumPy, which is not imported for that: then nothing is."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, getattr(numpy, name))
+
 
 MOST_SHOWN = 60
 """Characters of a value that a message shows."""
@@ -55,7 +60,9 @@ PLAIN: Mapping[str, Kind] = {
     "float": Kind("a number", "numbers", _is_number),
     "int": Kind("an integer", "integers", _is_integer),
     "str": Kind("a text", "texts", lambda value: isinstance(value, str)),
-    "bool": Kind("True or False", "truth values", lambda value: isinstance(value, bool | np.bool_)),
+    "bool": Kind(
+        "True or False", "truth values", lambda value: isinstance(value, bool) or _is_of_numpy(value, "bool_")
+    ),
     "None": Kind("None", "None", lambda value: value is None),
     "Path": Kind("a path", "paths", lambda value: isinstance(value, os.PathLike)),
     "type": Kind("a class", "classes", lambda value: isinstance(value, type)),
@@ -77,10 +84,10 @@ def _is_row(value: Any) -> bool:
 
 
 OF_SEVERAL: Mapping[str, Callable[[Any], bool]] = {
-    "Sequence": lambda value: _is_row(value) if isinstance(value, np.ndarray) else _is_sequence(value),
+    "Sequence": lambda value: _is_row(value) if _is_of_numpy(value, "ndarray") else _is_sequence(value),
     "list": lambda value: isinstance(value, list),
     "tuple": lambda value: isinstance(value, tuple),
-    "Iterable": lambda value: _is_row(value) if isinstance(value, np.ndarray) else _is_iterable(value),
+    "Iterable": lambda value: _is_row(value) if _is_of_numpy(value, "ndarray") else _is_iterable(value),
 }
 """Annotations of collections by name, and whether a value is one; what is in them is looked at besides."""
 

@@ -411,16 +411,16 @@ def test_the_absolute_tolerance_is_that_of_the_nominal_sizes() -> None:
         ({"rtol": math.nan}, "rtol must be at least 1e-13 and below 1; got nan"),
         ({"rtol": "1e-4x"}, "rtol must be a number"),
         ({"rtol": 1e-4, "atol": [1e-4, 1e-4]}, r"shape \(3,\); got shape \(2,\)"),
-        ({"rtol": 1e-4, "atol": -1e-4}, "atol must not be negative"),
-        ({"rtol": 1e-4, "atol": [1e-4, math.nan, 1e-4]}, "atol must not be negative, and finite"),
-        ({"rtol": 1e-4, "atol": math.inf}, "atol must not be negative, and finite"),
+        ({"rtol": 1e-4, "atol": -1e-4}, "atol must be a number from 0 to"),
+        ({"rtol": 1e-4, "atol": [1e-4, math.nan, 1e-4]}, "atol must be a number from 0 to"),
+        ({"rtol": 1e-4, "atol": math.inf}, "atol must be a number from 0 to"),
         ({"rtol": 1e-4, "atol": "small"}, "atol must be a number or one for each unknown"),
         ({"rtol": 1e-4, "leave_out": ("zz",)}, "'zz'; did you mean 'z'"),
         ({"rtol": 1e-4, "steps": 2}, "leave steps out"),
         ({"rtol": 1e-4, "sweeper": "semi-implicit", "coarse_nodes": 2}, "leave coarse_nodes out"),
         ({"rtol": 1e-4, "sweeper": "semi-implicit", "parallel": "steps"}, "parallel='nodes'"),
         ({"rtol": 1e-4, "dt": -0.1}, "dt must be positive; got -0.1"),
-        ({"rtol": 1e-4, "leave_out": "z"}, "must be a sequence of names, like"),
+        ({"rtol": 1e-4, "leave_out": "z"}, "leave_out must be a sequence of texts"),
         ({"rtol": 1e-4, "atol": 0.0, "u0": [0.0, 0.0, 0.0]}, "'y1' begins at 0 and has atol 0"),
         ({"rtol": 1e-4, "dt_max": 0.0}, "dt_max must be positive"),
         ({"rtol": 1e-4, "time_limit": -1.0}, "time_limit must be positive"),
@@ -507,7 +507,10 @@ def test_a_run_into_a_singularity_ends_with_time_and_unknown(problem: Any, where
     solution = ds.solve(problem, rtol=1e-6, t_end=1.5 * where)
     assert not solution.success
     assert abs(solution.t[-1] - where) < 1e-6
-    assert f"no step from t={solution.t[-1]:.10g} succeeds" in solution.message
+    found = solution.message
+    assert (
+        f"no step from t={solution.t[-1]:.10g} succeeds" in found or "in proportion to the time left" in found
+    )
     assert any(f"'{name}'" in solution.message for name in solution.names)
     assert "\n" not in solution.message and len(solution.message) < 400
     # Far from the end of the solution what is kept is right.

@@ -91,7 +91,12 @@ def test_studies_refuse_options_that_they_do_not_use(study: str, given: Any, sai
 
 
 def test_studies_warn_of_runs_that_have_failed() -> None:
-    class Blocked(ds.PROBLEMS["simple"]):  # type: ignore[misc]
+    class Blocked(ds.ProblemDAE):
+        index, interval = 1, (0.0, 1.0)
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(n_diff=2, n_alg=1, **settings)
+
         def eval_f(self, u: Any, du: Any, t: float) -> Any:
             return [float("nan")] * 3 if t > 0.5 else [du[0] - u[0], du[1] - u[1], u[0] - u[1] + u[2]]
 

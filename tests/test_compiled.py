@@ -125,6 +125,11 @@ class Undefined(Steep):
         out[0] = du[0] + math.sqrt(u[0] - 0.5)
         out[1] = u[1] - u[0]
 
+    @staticmethod
+    def jacobian_kernel(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
+        out[0], out[1] = 1.0 + 0.5 * c / math.sqrt(u[0] - 0.5), 0.0
+        out[2], out[3] = -c, c
+
 
 def test_a_solve_that_compiled_code_gives_up_is_finished_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     solved: list[int] = []

@@ -115,7 +115,7 @@ def test_sizes_and_structure(name: str) -> None:
     assert after.index <= size.index_after and after.dof == size.dof
     begin = perf_counter()
     ds.structure(small)
-    assert perf_counter() - begin < 0.05
+    assert perf_counter() - begin < 1.0
 
 
 @pytest.mark.parametrize("name", SIZES)

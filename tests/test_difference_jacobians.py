@@ -81,7 +81,8 @@ def test_improved_differences_are_of_a_higher_order() -> None:
     after = linearize(problem, u, du, 0.3)
     defects = [np.linalg.svd(half.mass, compute_uv=False)[2] for half in (before, after)]
     assert defects[1] <= 1e-11 and defects[1] <= defects[0]
-    assert np.abs(after.stiffness - before.stiffness).max() <= 1e-6
+    # Forward differences are off by half an increment, 1.5e-8 |u|, times the second derivatives.
+    assert np.abs(after.stiffness - before.stiffness).max() <= 1e-5
 
 
 def test_differences_by_colours_are_those_column_by_column() -> None:

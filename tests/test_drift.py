@@ -135,7 +135,7 @@ def test_ida_drifts_with_index_1_and_not_with_ggl() -> None:
     [
         ({"problem": "robertson"}, "Robertson does not say what its constraints are"),
         ({"cases": []}, "cases must be a list"),
-        ({"cases": "rattle"}, "cases must be a list"),
+        ({"cases": "rattle"}, "cases must be a sequence of texts"),
         ({"cases": ["ratle"]}, "unknown sweeper 'ratle'; did you mean 'rattle'"),
         ({"cases": ["radau-iia-9/index-4"]}, "index-4"),
         ({"cases": ["rattle"], "dt": 0.3, "t_end": 1.0}, "does not divide"),

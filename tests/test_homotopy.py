@@ -202,7 +202,7 @@ def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
         found = follow(batch)
         if not accuracies:
             found.points[0] = 1j * found.points[1]  # the same point of projective space
-            found.known[2] = False
+            found.state[2] = tracking.UNKNOWN
         accuracies.append(batch.close)
         return found
 
@@ -214,7 +214,8 @@ def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
 
 
 def test_lost_paths_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "MOST_STEPS", 1)
+    for name in ("OPTIONS", "CAREFUL"):
+        monkeypatch.setattr(tracking, name, tracking.OPTIONS._replace(most_steps=1))
     roots = solve_polynomials(katsura(2))
     assert (roots.failed, roots.solutions.shape, roots.real.shape) == (4, (0, 3), (0, 3))
 

@@ -171,6 +171,9 @@ def test_the_work_of_the_steps_adds_up(sweeper: str, num_procs: int) -> None:
             return super().eval_f(u, du, t)
 
     settings = {"nodes": 2, "num_procs": num_procs if sweeper in SDC else 1}
+    # The first run of a class compares its Jacobian with differences, which is no work of a step.
+    run(controller(Counting, sweeper, [], **settings), 0.35)
+    calls[0] = 0
     own = controller(Counting, sweeper, [LogWork], **settings)
     _, stats = run(own, 0.35)
     counters = [S.levels[0].prob.work_counters for S in own.MS]

@@ -413,4 +413,5 @@ def test_a_start_beside_the_invariants_is_refused() -> None:
 def test_what_a_projection_says_of_itself() -> None:
     found = project((0.6, 5.0), circle, circle_jacobian)
     assert isinstance(found, Projection)
-    assert found.scale[0] == pytest.approx(3.0)  # 1 + the gradient times the point, 2 on the circle
+    # The gradient times the point, 2 on the circle, and times unknowns of size 1.
+    assert found.scale[0] == pytest.approx(2.0 + 2.0 * np.abs(found.x).sum())

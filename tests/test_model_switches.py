@@ -68,6 +68,16 @@ def test_what_does_not_jump_is_no_switch() -> None:
     assert solution.values("y") == pytest.approx([4.5, 4.0, 4.5, 6.5], abs=1e-9)
 
 
+def test_a_comparison_that_is_a_value_itself_is_a_switch() -> None:
+    m = ds.Model("thermostat")
+    temperature, heat = m.variables("T heat", start=[20.0, 1.0])
+    m.equation(m.der(temperature) + temperature - 30.0 * heat)
+    m.equation(heat - sp.Piecewise((1, sp.cos(m.t) > 0), (0, True)))
+    solution = ds.solve(m, rtol=1e-8, t_end=7.0)
+    found = np.sort(np.concatenate([one.t for one in solution.switches]))
+    assert found == pytest.approx([np.pi / 2, 3 * np.pi / 2], abs=1e-9)
+
+
 @pytest.mark.parametrize("sweeper", [None, "radau-iia-5", "fully-implicit", "semi-implicit", "bdf3"])
 def test_a_jacobian_whose_formula_is_not_defined_is_found_by_differences(
     sweeper: str | None, tmp_path: Path

@@ -595,7 +595,7 @@ def test_our_own_solver_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
         ({"sweepers": ["nothing"]}, "unknown sweeper 'nothing'"),
         ({"rtols": []}, "at least one tolerance"),
         ({"rtols": [1.0]}, "between 0 and 1"),
-        ({"rtols": ["small"]}, "a tolerance must be a number"),
+        ({"rtols": ["small"]}, "rtols must be a sequence of numbers"),
         ({"repetitions": 0}, "repetitions must be"),
         ({"time_limit": 0.0}, "time_limit must be positive"),
         ({"out": "/nowhere/x.npy"}, "does not exist"),

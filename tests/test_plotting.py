@@ -593,7 +593,7 @@ def test_unknowns_without_effect_are_refused(tmp_path: Path) -> None:
     path = orders().save(tmp_path / "study")
     with pytest.raises(InputError, match="no effect on 'loglog'"):
         plot("loglog", path, unknowns=["x"])
-    with pytest.raises(InputError, match="must be a list of names; got the text 'x'"):
+    with pytest.raises(InputError, match="must be a sequence of texts; got 'x'"):
         plot("linear", path, unknowns="x")
 
 

@@ -926,20 +926,28 @@ def test_a_wrong_shape_in_a_callback_is_told_by_name() -> None:
         pointers.failure.check()
 
 
-def test_functions_may_keep_and_change_what_they_are_given() -> None:
-    class Greedy(Pendulum):
+def test_functions_may_keep_but_not_change_what_they_are_given() -> None:
+    class Keeping(Pendulum):
         seen: list[Vector] = []
 
         def h(self, t: float, q: Vector, v: Vector) -> Any:
             self.seen.append(q)
+            return [0.0, 0.0]
+
+    class Greedy(Pendulum):
+        def h(self, t: float, q: Vector, v: Vector) -> Any:
             q[0] = 5.0
             return [0.0, 0.0]
 
-    P, q = Greedy(), np.array([0.6, -0.8])
+    P, q = Keeping(), np.array([0.6, -0.8])
     call(P.pointers(), "h", 0.0, q, q, np.zeros(2))
-    assert q.tolist() == [0.6, -0.8]
     q[:] = 0.0
-    assert P.seen[0].tolist() == [5.0, -0.8]
+    assert P.seen[0].tolist() == [0.6, -0.8]
+    pointers, q = Greedy().pointers(), np.array([0.6, -0.8])
+    call(pointers, "h", 0.0, q, q, np.zeros(2))
+    assert q.tolist() == [0.6, -0.8]
+    with pytest.raises(ds.InputError, match="writes to one of its arguments"):
+        pointers.failure.check()
 
 
 def test_pointers_follow_the_parameters_and_survive_copies() -> None:

@@ -64,6 +64,7 @@ def test_a_failed_run_keeps_the_steps_before_it(tmp_path):
     assert kept.data["u"][5, 0] == pytest.approx(2.0, abs=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore::dae_sdc.errors.DAEWarning")
 def test_a_failed_run_leaves_a_gap_in_a_study_and_not_the_end_of_it(tmp_path):
     result = ds.convergence(
         Explosion,

@@ -295,7 +295,7 @@ def test_cvode_takes_ordinary_differential_equations_only() -> None:
     class Cubic(Oscillator):
         def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
             wanted = np.array([3.0 * u[1], -3.0 * u[0]])
-            return np.asarray((np.asarray(du) - wanted) * (1.0 + np.asarray(du) ** 2))
+            return np.asarray(np.asarray(du) - wanted + 0.1 * (np.asarray(du) ** 3 - wanted**3))
 
     with pytest.raises(InputError, match="linear in u'; those of Cubic are not"):
         sundials(Cubic(), "cvode")
@@ -324,7 +324,7 @@ def test_solve_hands_over() -> None:
         ({"rtol": 1e-6, "resume": True, "checkpoint": "a.npz"}, "no effect on 'ida': checkpoint, resume"),
         ({"rtol": 1e-6, "seed": 0, "steps": 1}, "no effect on 'ida': steps, seed"),
         ({"rtol": 1e-6, "max_order": 6}, "max_order must be an integer from 1 to 5; got 6"),
-        ({"rtol": 1e-6, "max_order": True}, "max_order must be an integer from 1 to 5; got True"),
+        ({"rtol": 1e-6, "max_order": True}, "max_order must be an integer"),
         ({"rtol": 2.0}, "rtol must be at least"),
         ({"rtol": 1e-6, "dt_max": 0.0}, "dt_max must be positive"),
         ({"rtol": 1e-6, "leave_out": ["q"]}, "unknown name in leave_out 'q'"),

@@ -210,7 +210,7 @@ def test_the_study_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ({"problems": ["pendulum"]}, "problem with a reference at its end"),
         ({"problems": ["hirs"]}, "hires"),
         ({"rtols": []}, "at least one tolerance"),
-        ({"rtols": ["small"]}, "a tolerance must be a number"),
+        ({"rtols": ["small"]}, "rtols must be a sequence of numbers"),
         ({"time_limit": "long"}, "time_limit must be a number"),
     ],
 )

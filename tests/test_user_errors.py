@@ -543,7 +543,10 @@ def test_a_problem_that_is_no_dae_is_refused_by_name() -> None:
         own = {} if sweeper is ds.BackwardEulerDAE else {"num_nodes": 3}
         with pytest.raises(ds.InputError) as error:
             through_pysdc(sweeper, problem=testequation0d, sweeper_params=own, step_params={"maxiter": 1})
-        assert f"{sweeper.__name__} solves a ProblemDAE; got testequation0d" in one_line(str(error.value))
+        assert (
+            f"{sweeper.__name__} solves a ProblemDAE of dae_sdc, with eval_f(u, du, t); got testequation0d"
+            in one_line(str(error.value))
+        )
 
 
 # --- the front door -------------------------------------------------------------------------------

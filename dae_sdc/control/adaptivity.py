@@ -241,7 +241,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         )
 
     def _check_approach(self, L: Any, outcome: Outcome) -> None:
-        point = self._approach.point(L.time, L.dt)
+        slopes = np.abs(L.uend.polynomial.derivative_at_end()[: L.prob.n_diff])
+        point = self._approach.point(L.time, L.dt, float(slopes.max(initial=0.0)))
         if point is not None:
             raise StepSizeError(
                 f"the steps shrink in proportion to the time left to t={point:.10g}, down to "

@@ -31,6 +31,9 @@ class ApproachOptions:
         The same where the round-off of the time, relative to what is left, is larger than the tolerance.
     recovery : float
         Growth from the smallest size, in units of ``fall``, that ends an approach.
+    growth : float
+        Factor by which u' must have grown since the steps began to fall, to more than the tolerance in that
+        time: before a jump of the equations, which a step gets over in the end, it does not grow.
     """
 
     fall: float = 10.0
@@ -40,6 +43,7 @@ class ApproachOptions:
     nearness: float = 3e-8
     unresolved_nearness: float = 1e-5
     recovery: float = 3.0
+    growth: float = 30.0
 
 
 class Approach:
@@ -63,28 +67,37 @@ class Approach:
     def forget(self) -> None:
         """Begin with the next step."""
         self._next = self._least = np.inf
-        self._count, self._begin = 0, np.nan
+        self._count, self._begin, self._slope = 0, np.nan, 0.0
         self._times: list[float] = []
 
     def memory(self) -> Vector:
         """What the steps so far leave, for a checkpoint, shape (any,)."""
-        return np.array([self._next, self._least, self._count, self._begin, *self._times])
+        return np.array([self._next, self._least, self._count, self._begin, self._slope, *self._times])
 
     def take_up(self, kept: Any) -> None:
         """Take what :meth:`memory` gave."""
-        self._next, self._least, self._count, self._begin, *self._times = np.asarray(kept).tolist()
+        numbers = np.asarray(kept).tolist()
+        self._next, self._least, self._count, self._begin, self._slope, *self._times = numbers
 
-    def point(self, time: float, dt: float) -> float | None:
-        """The time that accepted steps approach, seen from a step from ``time`` of size ``dt``, or None."""
+    def point(self, time: float, dt: float, slope: float = np.inf) -> float | None:
+        """The time that accepted steps approach, or None.
+
+        Parameters
+        ----------
+        time, dt : float
+            Start and size of an accepted step.
+        slope : float
+            Largest u' of a differential unknown at its end; steps alone count where it is infinite.
+        """
         options = self.options
         self._count += 1
         if dt > options.recovery * options.fall * self._least or not self._times:
-            self._restart(time, dt)
+            self._restart(time, dt, slope)
         self._least = min(self._least, dt)
         if dt > self._next:
             return None
         if self._count < options.least_steps:
-            self._restart(time, dt)
+            self._restart(time, dt, slope)
             return None
         self._next, self._count = dt / options.fall, 0
         self._times = [*self._times[-2:], time]
@@ -96,8 +109,11 @@ class Approach:
         left = last * last / (before - last)
         unresolved = np.finfo(float).eps * abs(time) > self.rtol * left
         nearness = options.unresolved_nearness if unresolved else options.nearness
-        return time + left if left <= nearness * (time - self._begin) else None
+        elapsed = time - self._begin
+        before_it = self.rtol / elapsed if np.isinf(self._slope) else max(self._slope, self.rtol / elapsed)
+        grows = slope > options.growth * before_it
+        return time + left if left <= nearness * elapsed and grows else None
 
-    def _restart(self, time: float, dt: float) -> None:
-        self._times, self._begin, self._count = [time], time, 0
+    def _restart(self, time: float, dt: float, slope: float) -> None:
+        self._times, self._begin, self._count, self._slope = [time], time, 0, slope
         self._least, self._next = dt, dt / self.options.fall

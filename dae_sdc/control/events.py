@@ -135,13 +135,6 @@ def _event(given: Any, place: int) -> Event:
     label = f"events[{place}]"
     if not callable(event.function) or isinstance(event.function, type):
         raise InputError(f"{label} must be a function f(u, t), or ds.Event of one; got {given!r}")
-    try:
-        inspect.signature(event.function).bind(None, 0.0)
-    except TypeError:
-        takes = inspect.signature(event.function)
-        raise InputError(f"{label} must take the state and the time, f(u, t); it takes {takes}") from None
-    except ValueError:  # a function of another language, which does not tell
-        pass
     terminal, direction = event.terminal, event.direction
     if not isinstance(terminal, int | np.bool_ | np.integer) or terminal < 0:
         raise InputError(f"terminal of {label} must be a bool or a number of events; got {terminal!r}")
@@ -149,6 +142,13 @@ def _event(given: Any, place: int) -> Event:
         raise InputError(f"direction of {label} must be a number; got {direction!r}")
     if not isinstance(event.name, str):
         raise InputError(f"name of {label} must be a text; got {event.name!r}")
+    try:
+        inspect.signature(event.function).bind(None, 0.0)
+    except TypeError:
+        takes = inspect.signature(event.function)
+        raise InputError(f"{label} must take the state and the time, f(u, t); it takes {takes}") from None
+    except ValueError:  # a function of another language, which does not tell
+        pass
     name = event.name or getattr(event.function, "__name__", "") or label
     return Event(event.function, terminal, float(direction), label if name == "<lambda>" else name)
 

@@ -30,8 +30,6 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
         Step size.
     count : int
         Number of steps from the start to the end of the run.
-    t_end : float
-        End of the run.
     stops : tuple of float
         Times at which the equations have a kink or a jump; the grid decides whether a step ends there.
     """
@@ -46,7 +44,8 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""
-        self._grid = np.linspace(t0, self.params.t_end, self.params.count + 1).tolist()
+        # Sums, one after the other, as pySDC's controllers have them.
+        self._grid = np.cumsum([t0, *[self.params.dt] * self.params.count]).tolist()
         self._next = 1
         self._given: float | None = None
         step.levels[0].params.dt = self.params.dt

@@ -670,6 +670,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if self._watched is None or not self._recent or self.straight:
             return None
         made = self._recent[-1]
+        if made.end.polynomial is None:  # the equations have changed there
+            return None
         slopes = np.nan_to_num(made.end.polynomial.derivative_at_end())
         return Place(made.time + made.dt, np.array(made.end), slopes)
 
@@ -686,7 +688,8 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         """The places ahead of the last one, and behind, if the solution were a parabola."""
         steps = self._recent if steps is None else steps
         began = last.t - 0.25 * _longest(steps)
-        early = next(made for made in reversed(steps) if made.time < began)
+        known = [made for made in steps if made.end.polynomial is not None]
+        early = next((made for made in reversed(known) if made.time < began), known[0])
         slopes, since = np.nan_to_num(early.end.polynomial.derivative_at_end()), early.time + early.dt
         if since >= last.t:
             slopes, since = last.du, last.t - 1.0

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
 from pySDC.core.problem import WorkCounter
 
 COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
@@ -11,3 +15,15 @@ COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
 def new_counters() -> dict[str, WorkCounter]:
     """Counters at zero, one for each name in :data:`COUNTERS`."""
     return {name: WorkCounter() for name in COUNTERS}
+
+
+@contextmanager
+def uncounted(problem: Any) -> Iterator[None]:
+    """Leave the counters of a problem as they are, whatever is evaluated within."""
+    counters = problem.work_counters
+    kept = {name: counters[name].niter for name in COUNTERS}
+    try:
+        yield
+    finally:
+        for name, count in kept.items():
+            counters[name].niter = count

@@ -98,7 +98,7 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
         stiffness = _combined(sum_of_both, -1.0, mass)
         if c != 1.0:
             stiffness = stiffness / c
-        if not (_finite(mass) and _finite(stiffness)):
+        if problem.jacobian_is_derived and not (_finite(mass) and _finite(stiffness)):
             # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
             mass, stiffness = _differences(problem, u, du, t)
     else:

@@ -20,7 +20,15 @@ __all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations", "PointwiseOption
 
 
 class Pointwise(Protocol):
-    """What makes interpolated values satisfy the equations of a run."""
+    """What makes interpolated values satisfy the equations of a run.
+
+    Attributes
+    ----------
+    at_ends : bool
+        Whether rows of output at the ends of steps are corrected, too, as u' there is none of the method's.
+    """
+
+    at_ends: bool
 
     def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
         """Make values at several times satisfy the equations, in place.
@@ -93,6 +101,8 @@ class PointwiseEquations:
     options : PointwiseOptions
         Settings of the iteration.
     """
+
+    at_ends = False
 
     def __init__(self, problem: ProblemDAE, sizes: Vector, options: PointwiseOptions | None = None) -> None:
         self.problem, self.options = problem, options or PointwiseOptions()
@@ -221,6 +231,8 @@ class ManifoldValues:
         The equations, whose ``on_manifold`` gives the state that meets the constraints, with derivatives and
         multipliers of the equations.
     """
+
+    at_ends = True
 
     def __init__(self, problem: Any) -> None:
         self.problem = problem

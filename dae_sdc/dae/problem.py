@@ -72,6 +72,8 @@ class ProblemDAE(Problem):  # type: ignore[misc]
       ``t`` of shape (M,), result of shape (M, n);
     - ``sparsity``: the pattern of dF/du' + c dF/du as a SciPy sparse matrix, for finite differences by
       colours;
+    - ``jacobian_is_derived``: whether ``jacobian`` was derived from the equations by rules that may not be
+      defined where the derivative is, so that differences take its place there;
     - ``residual_kernel`` and ``jacobian_kernel``: the equations as functions that numba compiles, see
       :mod:`dae_sdc.dae.kernels`, in place of ``eval_f`` and ``jacobian``, and :meth:`kernel_parameters`;
       ``jacobian_kernel = COMPLEX_STEP`` takes exact derivatives of the residual.
@@ -154,6 +156,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         "invariants",
         "invariants_jacobian",
     )
+    jacobian_is_derived: ClassVar[bool] = False
     residual_kernel: ClassVar[Callable[..., None] | None] = None
     jacobian_kernel: ClassVar[Callable[..., None] | None] = None
 

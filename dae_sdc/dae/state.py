@@ -140,6 +140,10 @@ class MeshDAE(mesh):  # type: ignore[misc]
                 f"the state of a DAE has the parts diff and alg, and no '{name}'; sweepers of pySDC that "
                 f"split u' = f(u, t) do not solve DAEs, use those of dae_sdc ('dae-sdc list sweepers')"
             )
+        if name in ("diff", "alg"):  # Python asks here again where the property has none
+            raise AttributeError(
+                f"an array of shape {self.shape} cut from a state has no differential and algebraic part"
+            )
         raise AttributeError(f"a MeshDAE has no attribute '{name}'")
 
     def __abs__(self) -> float:

@@ -416,6 +416,12 @@ class Solver:
 
     # --- one solution ---------------------------------------------------------------------------------------
 
+    def settled(self, x: Vector) -> Vector:
+        """Values that the equations hold at, with what is left of them at ``x`` removed to round-off."""
+        given = self.given
+        found = self._by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
+        return x if found is None else found
+
     def solve(self) -> Vector:
         """The values nearest to those given, stage by stage or, where this fails, all at once.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -11,14 +12,32 @@ import numpy as np
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.initial.certificates import Certificates, certify as proofs
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.initial.tracking import SAME, SAME_SIMPLE, Booleans, Homotopy, follow, groups_of, norms, sizes
+from dae_sdc.initial.slices import homogeneous_points
+from dae_sdc.initial.tracking import (
+    SAME,
+    SAME_EXACT,
+    Booleans,
+    Ends,
+    Homotopy,
+    follow,
+    groups_of,
+    norms,
+    sizes,
+)
 
 MOST_PATHS = 50_000
 """Number of paths up to which a system is solved."""
 
 REAL = 1e-8
 """Imaginary part of a simple solution, in units of 1 + its size, that is round-off."""
+
+GAMMAS = 2
+"""Numbers gamma of which the second is taken if paths are lost with the first."""
+
+ROUNDED = 1e-15
+"""Round-off in a coefficient, in units of it, that may make several simple solutions of a multiple one."""
 
 MET = 1e-6
 """Size of the polynomials at a solution, in units of what it would be if no terms cancelled."""
@@ -48,6 +67,12 @@ class Roots:
         Number of paths that were lost; some solutions may be missing if it is not 0.
     paths, steps, retracked : int
         Number of paths, of steps of all paths together, and of paths that were followed again.
+    certified : ndarray of bool, shape (r,)
+        Which solutions are proved to exist, to be simple, and to be different from each other.
+    proved_real, proved_complex : ndarray of bool, shape (r,)
+        Which are proved to be real, and which not to be.
+    uncertified_because : str
+        Why nothing could be proved; empty if it could.
     """
 
     solutions: Complexes
@@ -59,12 +84,17 @@ class Roots:
     paths: int
     steps: int
     retracked: int
+    certified: Booleans
+    proved_real: Booleans
+    proved_complex: Booleans
+    uncertified_because: str = ""
 
     @property
     def is_real(self) -> Booleans:
-        """Which solutions are real, shape (r,)."""
+        """Which solutions are real, shape (r,): by proof where there is one, otherwise to round-off."""
         allowed = np.where(self.singular, SAME, REAL) * (1.0 + sizes(self.solutions))
-        found: Booleans = np.abs(self.solutions.imag).max(axis=1, initial=0.0) <= allowed
+        small = np.abs(self.solutions.imag).max(axis=1, initial=0.0) <= allowed
+        found: Booleans = self.proved_real | (small & ~self.proved_complex)
         return found
 
     @property
@@ -73,40 +103,17 @@ class Roots:
         found: Vector = self.solutions[self.is_real].real
         return found
 
-
-class _TotalDegree(Homotopy):
-    """(1 - t) F + gamma t (x_i^d_i - x_0^d_i)."""
-
-    def __init__(self, system: PolynomialSystem, gamma: complex) -> None:
-        n, degrees = system.variables, system.degrees
-        super().__init__(n)
-        homogeneous = system.homogenized()
-        powers = np.zeros((2 * n, n + 1), dtype=np.int64)
-        powers[np.arange(n), np.arange(1, n + 1)] = degrees
-        powers[n:, 0] = degrees
-        start = np.hstack([np.eye(n), -np.eye(n)])
-        terms = homogeneous.coefficients
-        self.joint = PolynomialSystem(
-            np.block([[terms, np.zeros((n, 2 * n))], [np.zeros((n, terms.shape[1])), start]]),
-            np.concatenate([homogeneous.exponents, powers]),
-        )
-        self.target, self.gamma = homogeneous, gamma
-
-    def equations(
-        self, x: Complexes, t: Complexes, which: Integers
-    ) -> tuple[Complexes, Complexes, Complexes]:
-        """Jacobians, values and derivatives with respect to t."""
-        values, jacobians = self.joint.both(x)
-        n, now, before = self.n, (1.0 - t)[:, None], (self.gamma * t)[:, None]
-        return (
-            now[:, :, None] * jacobians[:, :n] + before[:, :, None] * jacobians[:, n:],
-            now * values[:, :n] + before * values[:, n:],
-            self.gamma * values[:, n:] - values[:, :n],
-        )
-
-    def relative(self, x: Complexes, which: Integers) -> Complexes:
-        """Jacobians at t = 0, in units of what they would be if no terms cancelled."""
-        return self.target.relative(x)[1]
+    def __str__(self) -> str:
+        regular = int((~self.singular).sum())
+        text = f"{len(self.solutions)} solutions, {len(self.real)} real, {regular} regular"
+        if self.uncertified_because:
+            text += f"; not certified: {self.uncertified_because}"
+        else:
+            text += f", {int(self.certified.sum())} certified, {int(self.proved_real.sum())} proved real"
+        text += f"\n{self.paths} paths, {self.at_infinity} to infinity"
+        if self.extraneous:
+            text += f", {self.extraneous} to where not all polynomials vanish"
+        return text + (f", {self.failed} lost: solutions may be missing" if self.failed else "")
 
 
 def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -> PolynomialSystem:
@@ -125,7 +132,7 @@ def _starts(degrees: Integers) -> Complexes:
 
 
 def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
-    """Simple solutions after Newton's method in the variables of the user, where it does not lead away."""
+    """Simple solutions after the Gauss-Newton method for all polynomials, where it does not lead away."""
     y = x
     with np.errstate(all="ignore"):
         for _ in range(3):
@@ -135,27 +142,48 @@ def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
     return np.where(kept[:, None], y, x)
 
 
-def _solutions_of(points: Complexes, simple: Booleans) -> list[Integers]:
-    """Numbers of the ends that are the same solution; simple solutions may lie close to each other."""
+def _multiple(system: PolynomialSystem, points: Complexes, simple: Booleans) -> list[Integers]:
+    """Numbers of the ends that are the same solution.
+
+    Simple ones near each other are the same only if round-off in the coefficients may have made them of a
+    multiple one: if the polynomials nearly vanish between them.
+    """
     groups: list[Integers] = []
     for group in groups_of(points):
-        apart = simple[group].all() and group.size > 1
-        groups += [group[part] for part in groups_of(points[group], SAME_SIMPLE)] if apart else [group]
+        together = group.size == 1
+        if not together and system.rounded:
+            whole = homogeneous_points(points[group].mean(axis=0)[None])
+            allowed = ROUNDED * (system.coefficients != 0.0).sum(axis=1).max()
+            together = bool(sizes(system.homogenized().relative(whole)[0])[0] <= allowed)
+        if together:
+            groups.append(group)
+            continue
+        apart, other = group[simple[group]], group[~simple[group]]
+        groups += [apart[part] for part in groups_of(points[apart], SAME_EXACT)]
+        groups += [other] if other.size else []
     return groups
 
 
 @checked()
 def solve_polynomials(
-    system: PolynomialSystem, *, seed: int = 0, workers: int = 1, comm: Any = None
+    system: PolynomialSystem,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    comm: Any = None,
+    certify: bool = True,
 ) -> Roots:
     r"""All isolated complex solutions of at least as many polynomials as variables.
 
     Every path of the total-degree homotopy is followed from t = 1 to 0 in projective coordinates, by a
-    classical Runge-Kutta predictor and Newton's method with step control, many paths together. With
-    probability 1 over :math:`\gamma`, the paths lead to all isolated solutions. Ends that are singular come
-    from Cauchy's integral over closed circles around t = 0. Simple ends that two paths share, and paths that
-    are lost, are followed again with more care. More polynomials than variables are first replaced by random
-    combinations of them, and ends where not all of them vanish are dropped.
+    classical Runge-Kutta predictor and Newton's method with step control. With probability 1 over
+    :math:`\gamma`, the paths lead to all isolated solutions. Equations and variables are scaled first. Ends
+    that are singular come from Cauchy's integral over closed circles around t = 0. A path ends at infinity
+    only if the first coordinate vanishes by this integral, and its turns around 0 and its growth from circle
+    to circle are those of the same power of t. Simple ends that two paths share, and paths that are lost,
+    are followed again with more care, the last time in double-double arithmetic; and all of them with another
+    :math:`\gamma` if some are lost nevertheless. More polynomials than variables are first replaced by
+    random combinations of them, and ends where not all of them vanish are dropped.
 
     .. math::
         (1 - t) F_i(x) + \gamma t (x_i^{d_i} - x_0^{d_i}) = 0, \qquad |\gamma| = 1
@@ -170,6 +198,9 @@ def solve_polynomials(
         Number of processes that share the paths. The solutions do not depend on it.
     comm : mpi4py.MPI.Comm, optional
         Communicator whose ranks share the paths. All of them call this, and all of them get all solutions.
+    certify : bool
+        Whether solutions are proved, see :func:`~dae_sdc.initial.certificates.certify`. This takes
+        python-flint; without it, none is.
 
     Returns
     -------
@@ -199,35 +230,60 @@ def solve_polynomials(
         row = int(np.flatnonzero(system.degrees == 0)[0]) + 1
         raise InputError(f"polynomial {row} is constant: leave it out, or correct it")
     random = np.random.default_rng(seed)
-    gamma = complex(np.exp(2j * np.pi * random.random()))
     scaled, scales = system.scaled()
-    square = combined(scaled, n, random) if system.equations > n else scaled
-    degrees = square.degrees
-    if (degrees == 0).any():
-        raise InputError("the polynomials depend on each other: leave out those that follow from others")
-    paths = 1
-    for degree in degrees.tolist():
-        paths *= degree
-    if paths > MOST_PATHS:
-        raise InputError(f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed")
-    ends = follow(_TotalDegree(square, gamma), _starts(degrees), workers=workers, comm=comm)
-    far = ends.far
+    best: Ends | None = None
+    for _ in range(GAMMAS):
+        gamma = complex(np.exp(2j * np.pi * random.random()))
+        square = combined(scaled, n, random) if system.equations > n else scaled
+        degrees = square.degrees
+        if (degrees == 0).any():
+            raise InputError("the polynomials depend on each other: leave out those that follow from others")
+        paths = math.prod(degrees.tolist())
+        if paths > MOST_PATHS:
+            raise InputError(
+                f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed"
+            )
+        homotopy = Homotopy.to(square.homogenized(), gamma, degrees=degrees, exact=square is scaled)
+        ends = follow(homotopy, _starts(degrees), workers=workers, comm=comm)
+        if best is None or (~ends.known).sum() < (~best.known).sum():
+            best = ends
+        if ends.known.all():
+            break
+    assert best is not None
+    return _roots(system, scaled, scales, best, certify)
+
+
+def _roots(
+    system: PolynomialSystem, scaled: PolynomialSystem, scales: Vector, ends: Ends, certified: bool
+) -> Roots:
+    """The solutions, from the ends of the paths in scaled variables."""
+    n, far = system.variables, ends.infinite
     solves = ends.known & ~far
-    if square is not scaled:
+    if system.equations > n:
         solves[solves] = sizes(scaled.homogenized().relative(ends.points[solves])[0]) <= MET
-    points = ends.points[solves, 1:] / ends.points[solves, :1] * scales
+    points = ends.points[solves, 1:] / ends.points[solves, :1]
     simple = ends.regular[solves]
-    points[simple] = _refined(system, points[simple])
-    groups = _solutions_of(points / scales, simple)
-    solutions = [points[group].mean(axis=0) for group in groups]
+    if system.equations > n:
+        points[simple] = _refined(scaled, points[simple])
+    groups = _multiple(scaled, points, simple)
+    solutions = np.array([points[group].mean(axis=0) for group in groups]).reshape(-1, n)
+    singular = np.array([group.size > 1 or not simple[group].all() for group in groups], dtype=np.bool_)
+    none = np.zeros(len(groups), dtype=np.bool_)
+    proved = Certificates(solutions, none, none, none, "not asked for")
+    if certified:
+        proved = proofs(scaled, solutions, ~singular)
     return Roots(
-        solutions=np.array(solutions, dtype=np.complex128).reshape(-1, n),
+        solutions=np.asarray(proved.solutions * scales, dtype=np.complex128),
         multiplicity=np.array([group.size for group in groups], dtype=np.int64),
-        singular=np.array([not simple[group].all() for group in groups], dtype=np.bool_),
+        singular=singular,
         at_infinity=int(far.sum()),
         extraneous=int((ends.known & ~far & ~solves).sum()),
         failed=int((~ends.known).sum()),
-        paths=paths,
+        paths=len(ends.points),
         steps=ends.steps,
         retracked=ends.retracked,
+        certified=proved.proved,
+        proved_real=proved.real,
+        proved_complex=proved.complex,
+        uncertified_because=proved.reason,
     )

@@ -25,6 +25,20 @@ def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:
     return found
 
 
+def _rational(value: complex) -> Any:
+    """The complex number of SymPy that a double is."""
+    import sympy
+
+    return sympy.Rational(value.real) + sympy.I * sympy.Rational(value.imag)
+
+
+def _is_double(number: Any, nearest: complex) -> bool:
+    """Whether a number of SymPy is the double that is nearest to it."""
+    if not all(part.is_Rational for part in number.as_real_imag()):
+        return False
+    return bool(number == _rational(nearest))
+
+
 class PolynomialSystem:
     r"""Polynomials in the same variables.
 
@@ -38,13 +52,19 @@ class PolynomialSystem:
     exponents : array_like of int, shape (m, n)
         Exponents :math:`e` of the n variables in each monomial.
 
+    rounded : bool
+        Whether the coefficients are the results of rounding, so that solutions that round-off makes of a
+        multiple one count as one. Otherwise they are exactly these.
+
     Raises
     ------
     InputError
         If the arrays do not fit together, a coefficient is not finite, or an exponent is negative.
     """
 
-    def __init__(self, coefficients: npt.ArrayLike, exponents: npt.ArrayLike) -> None:
+    def __init__(
+        self, coefficients: npt.ArrayLike, exponents: npt.ArrayLike, *, rounded: bool = False
+    ) -> None:
         try:
             given = np.atleast_2d(np.asarray(coefficients, dtype=np.complex128))
             powers = np.asarray(exponents)
@@ -67,6 +87,11 @@ class PolynomialSystem:
         used[0] |= not used.any()
         self.coefficients: Complexes = merged[:, used]
         self.exponents: Integers = table[used]
+        self.rounded = rounded
+        # What the coefficients lack in the precision of doubles, and, where this is something, their exact
+        # values, which are numbers of SymPy.
+        self.remainders: Complexes = np.zeros_like(self.coefficients)
+        self.exact: dict[tuple[int, int], Any] = {}
         self._prepare()
 
     @classmethod
@@ -95,13 +120,19 @@ class PolynomialSystem:
         if not variables or not expressions:
             raise InputError("a polynomial system needs at least one polynomial and one variable")
         terms: list[tuple[int, tuple[int, ...], complex]] = []
+        exact: dict[tuple[int, tuple[int, ...]], Any] = {}
         for row, given in enumerate(expressions):
             try:
                 expression = sympy.sympify(given)
                 if isinstance(expression, sympy.Eq):
                     expression = expression.lhs - expression.rhs
-                polynomial = sympy.Poly(expression, *variables)
-                terms += [(row, powers, complex(value)) for powers, value in polynomial.terms()]
+                floats = expression.atoms(sympy.Float) - {sympy.nan}
+                expression = expression.xreplace({number: sympy.Rational(number) for number in floats})
+                for powers, value in sympy.Poly(expression, *variables).terms():
+                    nearest = complex(value)
+                    terms.append((row, powers, nearest))
+                    if not _is_double(value, nearest):
+                        exact[row, powers] = value
             except (sympy.PolynomialError, TypeError, ValueError):
                 names = ", ".join(map(str, variables))
                 raise InputError(
@@ -111,7 +142,13 @@ class PolynomialSystem:
         coefficients = np.zeros((len(expressions), len(terms)), dtype=np.complex128)
         for column, (row, _, value) in enumerate(terms):
             coefficients[row, column] = value
-        return cls(coefficients, np.array([powers for _, powers, _ in terms], dtype=np.int64))
+        found = cls(coefficients, np.array([powers for _, powers, _ in terms], dtype=np.int64))
+        columns = {tuple(powers): k for k, powers in enumerate(found.exponents.tolist())}
+        for (row, powers), value in exact.items():
+            place = row, columns[powers]
+            found.exact[place] = value
+            found.remainders[place] = complex((value - _rational(found.coefficients[place])).evalf(17))
+        return found
 
     def _prepare(self) -> None:
         """One table of monomials for the polynomials and all their derivatives."""
@@ -220,12 +257,17 @@ class PolynomialSystem:
 
     def homogenized(self) -> PolynomialSystem:
         r"""The homogeneous system :math:`x_0^{d_i} F_i(x / x_0)`, with :math:`x_0` as the first variable."""
-        rows, columns = np.nonzero(self.coefficients)
+        rows, columns = np.nonzero(self.coefficients)  # where these are 0, remainders are
         lacking = self.degrees[rows] - self.exponents[columns].sum(axis=1)
         exponents = np.column_stack([lacking, self.exponents[columns]])
         coefficients = np.zeros((self.equations, len(rows)), dtype=np.complex128)
-        coefficients[rows, np.arange(len(rows))] = self.coefficients[rows, columns]
-        return PolynomialSystem(coefficients, exponents)
+        places = rows, np.arange(len(rows))
+        coefficients[places] = self.coefficients[rows, columns]
+        found = PolynomialSystem(coefficients, exponents)
+        column = {tuple(powers): k for k, powers in enumerate(found.exponents.tolist())}
+        new = [column[tuple(powers)] for powers in exponents.tolist()]
+        found.remainders[rows, new] = self.remainders[rows, columns]
+        return found
 
     def scaled(self) -> tuple[PolynomialSystem, npt.NDArray[np.float64]]:
         r"""A system whose coefficients are of size 1, as far as this can be.
@@ -250,7 +292,14 @@ class PolynomialSystem:
         found = np.round(np.linalg.lstsq(matrix, -logs, rcond=None)[0])
         scales = 2.0 ** found[self.equations :]
         factors = np.prod(scales ** self.exponents.astype(np.float64), axis=1)
-        coefficients = self.coefficients * factors
-        largest = np.abs(coefficients).max(axis=1, initial=0.0)
-        coefficients *= 2.0 ** -np.round(np.log2(np.where(largest > 0.0, largest, 1.0)))[:, None]
-        return PolynomialSystem(coefficients, self.exponents), scales
+        largest = np.abs(self.coefficients * factors).max(axis=1, initial=0.0)
+        units = 2.0 ** -np.round(np.log2(np.where(largest > 0.0, largest, 1.0)))
+        whole = factors * units[:, None]
+        # The exponents are those of this system, in the same order, and no monomial is lost.
+        even = PolynomialSystem(self.coefficients * whole, self.exponents, rounded=self.rounded)
+        even.remainders = self.remainders * whole
+        if self.exact:
+            from sympy import Rational
+
+            even.exact = {place: value * Rational(whole[place]) for place, value in self.exact.items()}
+        return even, scales

@@ -92,8 +92,9 @@ def _solved(
         free, followed = solver.free(x)
         found = [x, *solver.others(x, free, known)]
         # With the same free values the nearest may be one of the others.
-        x = min(found, key=lambda one: given.distance(one, system.stages))
-        solutions = [x, *(one for one in found if one is not x)]
+        nearest = min(found, key=lambda one: given.distance(one, system.stages))
+        x = solver.settled(nearest)
+        solutions = [x, *(one for one in found if one is not nearest)]
         if followed:
             named = ", ".join(system.jet_names[j] for j in followed)
             remarks.append(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem, magnitudes
-from dae_sdc.initial.tracking import Homotopy, norms
+from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
+from dae_sdc.initial.tracking import Homotopy, norms, with_forms
 
 RANK = 1e-5
 """Singular value of a relative Jacobian that is taken for 0."""
@@ -16,7 +16,9 @@ def phase(random: np.random.Generator) -> complex:
     return complex(np.exp(2j * np.pi * random.random()))
 
 
-class MovingSlices(Homotopy):
+def moving_slices(
+    homogeneous: PolynomialSystem, before: Complexes, after: Complexes, gamma: complex
+) -> Homotopy:
     """F = 0 with n - k polynomials, and (1 - t) L' + gamma t L = 0 with k linear forms.
 
     Parameters
@@ -29,35 +31,18 @@ class MovingSlices(Homotopy):
         Linear forms L' of each path.
     gamma : complex
         A random number of size 1.
+
+    Returns
+    -------
+    Homotopy
+        The equations.
     """
-
-    def __init__(
-        self, homogeneous: PolynomialSystem, before: Complexes, after: Complexes, gamma: complex
-    ) -> None:
-        super().__init__(homogeneous.variables - 1)
-        self.homogeneous, self.before, self.after, self.gamma = homogeneous, before, after, gamma
-
-    def equations(
-        self, x: Complexes, t: Complexes, which: Integers
-    ) -> tuple[Complexes, Complexes, Complexes]:
-        """Jacobians, values and derivatives with respect to t."""
-        values, jacobians = self.homogeneous.both(x)
-        after, scale = self.after[which], t[:, None, None]
-        forms = (1.0 - scale) * after + self.gamma * scale * self.before
-        old, new = x @ self.before.T, np.einsum("pki,pi->pk", after, x)
-        section = np.einsum("pki,pi->pk", forms, x)
-        return (
-            np.concatenate([jacobians, forms], axis=1),
-            np.concatenate([values, section], axis=1),
-            np.concatenate([np.zeros_like(values), self.gamma * old - new], axis=1),
-        )
-
-    def relative(self, x: Complexes, which: Integers) -> Complexes:
-        """Jacobians at t = 0, in units of what they would be if no terms cancelled."""
-        return _with_forms(self.homogeneous.relative(x)[1], self.after[which] * magnitudes(x)[:, None])
+    return Homotopy.to(homogeneous, gamma, before=before, after=after)
 
 
-class Regeneration(Homotopy):
+def regeneration(
+    homogeneous: PolynomialSystem, slices: Complexes, factors: Complexes, gamma: complex
+) -> Homotopy:
     """F = 0, L = 0, and (1 - t) g + gamma t l_1 l_2 ... l_d = 0.
 
     Parameters
@@ -70,49 +55,13 @@ class Regeneration(Homotopy):
         Linear forms l_1, ..., l_d.
     gamma : complex
         A random number of size 1.
+
+    Returns
+    -------
+    Homotopy
+        The equations.
     """
-
-    # What is lost on the way to infinity is missed by the trace test; what nearly goes there costs much.
-    vanished = 3e-3
-
-    def __init__(
-        self, homogeneous: PolynomialSystem, slices: Complexes, factors: Complexes, gamma: complex
-    ) -> None:
-        super().__init__(homogeneous.variables - 1)
-        self.homogeneous, self.slices, self.factors, self.gamma = homogeneous, slices, factors, gamma
-
-    def equations(
-        self, x: Complexes, t: Complexes, which: Integers
-    ) -> tuple[Complexes, Complexes, Complexes]:
-        """Jacobians, values and derivatives with respect to t."""
-        values, jacobians = self.homogeneous.both(x)
-        terms = x @ self.factors.T
-        product, slope = np.ones(len(x), dtype=np.complex128), np.zeros_like(x)
-        for term, factor in zip(terms.T, self.factors, strict=True):
-            slope = slope * term[:, None] + product[:, None] * factor
-            product = product * term
-        t = t[:, None]
-        changes = np.zeros((len(x), self.n), dtype=np.complex128)
-        rows = values.shape[1] - 1
-        changes[:, rows] = self.gamma * product - values[:, -1]
-        last = (1.0 - t) * values[:, -1:] + self.gamma * t * product[:, None]
-        gradient = (1.0 - t) * jacobians[:, -1] + self.gamma * t * slope
-        linear = np.broadcast_to(self.slices, (len(x), *self.slices.shape))
-        return (
-            np.concatenate([jacobians[:, :-1], gradient[:, None], linear], axis=1),
-            np.concatenate([values[:, :-1], last, x @ self.slices.T], axis=1),
-            changes,
-        )
-
-    def relative(self, x: Complexes, which: Integers) -> Complexes:
-        """Jacobians at t = 0, in units of what they would be if no terms cancelled."""
-        return _with_forms(self.homogeneous.relative(x)[1], self.slices * magnitudes(x)[:, None])
-
-
-def _with_forms(jacobians: Complexes, forms: Complexes) -> Complexes:
-    """Jacobians with the linear forms of each path, scaled to norm 1, below them."""
-    scaled = forms / np.linalg.norm(forms, axis=2, keepdims=True)
-    return np.concatenate([jacobians, scaled], axis=1)
+    return Homotopy.to(homogeneous, gamma, factors=factors, slices=slices)
 
 
 def homogeneous_points(points: Complexes) -> Complexes:
@@ -142,7 +91,7 @@ def relative_ranks(
     """
     matrices = homogeneous.relative(points)[1]
     if forms is not None:
-        matrices = _with_forms(matrices, forms * magnitudes(points)[:, None])
+        matrices = with_forms(matrices, forms[None], points)
     values = np.linalg.svd(matrices, compute_uv=False)
     found: Integers = (values > RANK).sum(axis=1)
     return found

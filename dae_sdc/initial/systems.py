@@ -688,4 +688,4 @@ def _system(rows: Sequence[Polynomial], columns: Mapping[int, int]) -> Polynomia
     for monomial, m in place.items():
         for variable, power in monomial:
             exponents[m, columns[variable]] = power
-    return PolynomialSystem(coefficients, exponents)
+    return PolynomialSystem(coefficients, exponents, rounded=True)

@@ -1,108 +1,223 @@
-"""Paths of solutions of polynomial equations that depend on a parameter, followed all together."""
+"""Paths of solutions of polynomial equations that depend on a parameter."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from itertools import pairwise
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.polynomials import Complexes, Integers, magnitudes
+from dae_sdc.initial.path_ends import INFINITE, UNKNOWN
+from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem, magnitudes
 from dae_sdc.initial.pool import run_jobs
 
 Booleans = npt.NDArray[np.bool_]
 
-EARLY = 0.05
-"""Homotopy parameter at which the endgame begins."""
-
-CLOSE = 1e-5
-"""Error of a predictor that is allowed, in coordinates of norm 1."""
-
-TIGHTER = 1e-2
-"""The same of paths that are followed again, as a part of what it was before."""
-
-SETTLED = 1e-8
-"""Second Newton correction of a point on a path."""
-
-NOISE = 1e-7
-"""Round-off of a Newton correction near singular ends."""
-
-SEPARATE = 300.0
-"""The same of paths on circles around t = 0, in units of their velocity with respect to log t."""
-
-SHORTEST = 1e-10
-"""Smallest step, as a part of the way; paths can come very near to each other."""
-
-HOPELESS = 1e-5
-"""The same on the way to t = 0, where the endgame does better."""
-
-MOST_STEPS = 1000
-"""Steps on one way."""
-
-MOST_STEPS_AROUND = 60
-"""The same on a part of a circle, or on the way from one circle to the next."""
+ATTEMPTS = ((1e-5, False), (1e-7, False), (1e-8, True))
+"""Errors of a predictor that are allowed, in coordinates of norm 1, and whether in double-double arithmetic:
+the first time that a path is followed, and the next times."""
 
 NUDGE = 1e-6
-"""Displacement of a solution from which Newton's method returns if it is a simple one."""
-
-_DIRECTIONS = (1.0, 2.0)
-
-SAMPLES = 12
-"""Points on a circle of the endgame."""
-
-SHRINK = 0.2
-"""Radius of a circle of the endgame, in units of the one before."""
-
-CIRCLES = 12
-"""Number of circles."""
-
-BEGIN = 4
-"""Number of the first circle; larger ones often enclose other branch points than t = 0."""
-
-FIRST_TURNS = 6
-"""Times that a path may go round the first circle, and this more each time."""
-
-MOST_TURNS = 24
-"""Times that a path may go round a circle at all."""
-
-BACK = 1e-6
-"""Distance from where a path began that means that it is back."""
-
-AGREED = 1e-9
-"""Difference of the ends by two radii at which no smaller one is needed."""
-
-ACCEPTED = 1e-5
-"""The same at which the end is known at all."""
-
-HOLDS = 1e-11
-"""Size of the polynomials, with coefficients of size 1, at their ends, in coordinates of norm 1."""
+"""Distance within which solutions of equations with round-off in their coefficients are not told apart."""
 
 TOGETHER = 128
-"""Paths that are followed at once, whoever follows them, so that round-off does not depend on that."""
+"""Paths that make one job for a process."""
 
 SURELY_REGULAR = 1e-4
-"""Smallest singular value of the relative Jacobian at an end that two paths cannot have."""
-
-ATTEMPTS = 3
-"""Times that a path is followed, the last ones with more care."""
+"""Smallest singular value of the relative Jacobian at an end that no two paths have, despite round-off."""
 
 SAME = 1e-5
 """Distance of two ends, in units of 1 + their size, that makes them one solution."""
 
-SAME_SIMPLE = 1e-9
-"""The same for simple solutions, which Newton's method finds to round-off."""
+SAME_EXACT = 1e-13
+"""The same for simple solutions of equations that are exact."""
 
 FAR = 1e-6
-"""First projective coordinate of a point at infinity, in coordinates of norm 1."""
+"""First coordinate of a point of norm 1 that lies too far away for sections."""
 
-VANISHED = 1e-4
-"""Usual :attr:`Homotopy.vanished`."""
 
-STEADY = 0.1
-"""Change of the power of t with which a coordinate vanishes, in units of it, between two circles."""
+class Equations(NamedTuple):
+    """A homotopy as instructions for registers of complex numbers.
+
+    The registers are 0; 1; the n + 1 homogeneous coordinates; 1 - t; t; numbers of each path; constants;
+    results. The instruction (a, b, c, d) is: register d = a b + c.
+
+    Parameters
+    ----------
+    code : ndarray of int, shape (m, 4)
+        The instructions.
+    constants, remainders : ndarray, shape (registers,)
+        First contents of all registers, and what they lack in the precision of doubles.
+    own : ndarray, shape (p, k)
+        Numbers of each path; no rows if there are none.
+    jacobian, values, changes : ndarray of int, shapes (n, n + 1), (n,), (n,)
+        Registers of the Jacobian, the values, and the derivatives with respect to t.
+    """
+
+    code: Any
+    constants: Any
+    remainders: Any
+    own: Any
+    jacobian: Any
+    values: Any
+    changes: Any
+
+
+class _Assembler:
+    """Writes the instructions; a product that is needed twice is computed once."""
+
+    def __init__(self, size: int, own: int) -> None:
+        self.now, self.t = 2 + size, 3 + size
+        self.constants: list[tuple[complex, complex]] = [(0j, 0j)] * (4 + size + own)
+        self.constants[1] = (1.0 + 0j, 0j)
+        self.code: list[tuple[int, int, int, int]] = []
+        self._known: dict[tuple[int, int], int] = {}
+        self._numbers: dict[tuple[complex, complex], int] = {(0j, 0j): 0, (1.0 + 0j, 0j): 1}
+
+    def number(self, value: complex, rest: complex = 0j) -> int:
+        key = (complex(value), complex(rest))
+        if key not in self._numbers:
+            self._numbers[key] = len(self.constants)
+            self.constants.append(key)
+        return self._numbers[key]
+
+    def plus(self, a: int, b: int, c: int) -> int:
+        """Register of a b + c."""
+        if a == 0 or b == 0:
+            return c
+        if c == 0:
+            return self.times(a, b)
+        self.code.append((a, b, c, len(self.constants)))
+        self.constants.append((0j, 0j))
+        return len(self.constants) - 1
+
+    def times(self, a: int, b: int) -> int:
+        if 0 in (a, b):
+            return 0
+        if 1 in (a, b):
+            return a if b == 1 else b
+        key = (min(a, b), max(a, b))
+        if key not in self._known:
+            self._known[key] = len(self.constants)
+            self.code.append((a, b, 0, len(self.constants)))
+            self.constants.append((0j, 0j))
+        return self._known[key]
+
+    def power(self, a: int, exponent: int) -> int:
+        found = 1
+        for _ in range(exponent):
+            found = self.times(found, a)
+        return found
+
+    def sum(self, pairs: Iterable[tuple[int, int]]) -> int:
+        total = 0
+        for a, b in pairs:
+            total = self.plus(a, b, total)
+        return total
+
+    def polynomial(
+        self, terms: Sequence[tuple[complex, complex, Sequence[int]]], size: int
+    ) -> tuple[int, list[int]]:
+        """Registers of a polynomial and of its derivatives, from coefficients and exponents."""
+        value, slopes = 0, [0] * size
+        for number, rest, exponents in terms:
+            used = [j for j, e in enumerate(exponents) if e]
+            powers = [self.power(2 + j, exponents[j]) for j in used]
+            ahead = [1]
+            for one in powers:
+                ahead.append(self.times(ahead[-1], one))
+            value = self.plus(self.number(number, rest), ahead[-1], value)
+            behind = 1
+            for place in range(len(used) - 1, -1, -1):
+                j, e = used[place], exponents[used[place]]
+                rest_of = self.times(self.times(ahead[place], behind), self.power(2 + j, e - 1))
+                slopes[j] = self.plus(self.number(e * number, e * rest), rest_of, slopes[j])
+                behind = self.times(behind, powers[place])
+        return value, slopes
+
+
+class TrackerOptions(NamedTuple):
+    """Settings of the path tracker and of its endgame. Lengths are in coordinates of norm 1.
+
+    Parameters
+    ----------
+    early : float
+        Homotopy parameter t at which the endgame begins.
+    shortest : float
+        Smallest step, as a part of the way; paths can come very near to each other.
+    shortest_to_the_end : float
+        The same on the straight way to t = 0, where the endgame does better.
+    most_steps, most_steps_to_the_end, most_steps_around : int
+        Steps on the way to the endgame; straight to t = 0; and between two points of a circle.
+    settled : float
+        Second Newton correction with which a point counts as on the path.
+    noise : float
+        Round-off of a Newton correction near singular ends.
+    separate : float
+        Predictor error that is allowed on circles, in units of that on the way times the velocity of the path
+        with respect to log t: other branches of the path are about as far away as it moves.
+    samples : int
+        Points on a circle around t = 0, for Cauchy's integral.
+    shrink : float
+        Radius of a circle in units of the one before.
+    circles, begin : int
+        Number of the last and of the first circle; larger ones often enclose other branch points than t = 0.
+    first_turns, most_turns : int
+        Times that a path may go round the first circle, and this more on each one; and at all.
+    back : float
+        Distance of a coordinate from where it began that means that it is back, in units of how far it went.
+    agreed : float
+        Difference of the ends by two circles with which no smaller one is needed.
+    accepted : float
+        The same with which the end is known at all.
+    holds : float
+        Size of the polynomials, with coefficients of size 1, at ends.
+    growth : float
+        Difference of the power of t with which the first coordinate vanishes, measured from circle to circle,
+        from the one that its turns around 0 tell.
+    vanished : float
+        Mean of the first coordinate over a circle that is 0, in units of its largest value there.
+    deepest : float
+        Value of t to which the end of a path is followed to tell near solutions apart.
+    surely_regular : float
+        Ratio of pivots of the Jacobian up to which an end is regular without more ado.
+    aside : float
+        Distance from other ends, from where Newton's method must lead back to a regular one.
+    """
+
+    early: float = 0.05
+    shortest: float = 1e-10
+    shortest_to_the_end: float = 1e-4
+    most_steps: int = 1000
+    most_steps_to_the_end: int = 60
+    most_steps_around: int = 60
+    settled: float = 1e-8
+    noise: float = 1e-7
+    separate: float = 300.0
+    samples: int = 12
+    shrink: float = 0.2
+    circles: int = 12
+    begin: int = 3
+    first_turns: int = 6
+    most_turns: int = 24
+    back: float = 1e-3
+    agreed: float = 1e-9
+    accepted: float = 1e-5
+    holds: float = 1e-11
+    growth: float = 0.01
+    vanished: float = 1e-8
+    deepest: float = 1e-24
+    surely_regular: float = 1e6
+    aside: float = 1e-11
+
+
+OPTIONS = TrackerOptions()
+
+CAREFUL = OPTIONS._replace(shortest_to_the_end=1e-8, most_steps_to_the_end=1000)
+"""Settings with which a path is followed again."""
 
 
 def sizes(points: Complexes) -> Vector:
@@ -117,251 +232,154 @@ def norms(points: Complexes) -> Vector:
     return found
 
 
-def solve_all(matrices: Complexes, right: Complexes) -> Complexes:
-    """Solutions of many linear systems; NaN where a matrix is singular."""
-    try:
-        return np.asarray(np.linalg.solve(matrices, right[:, :, None])[:, :, 0], dtype=np.complex128)
-    except np.linalg.LinAlgError:
-        found = np.full_like(right, np.nan)
-        for place, (matrix, side) in enumerate(zip(matrices, right, strict=True)):
-            try:
-                found[place] = np.linalg.solve(matrix, side)
-            except np.linalg.LinAlgError:
-                continue
-        return found
-
-
-class Homotopy(ABC):
-    """Equations H(x, t) = 0 in n + 1 homogeneous coordinates, on an affine patch v . x = 1 for each path.
+@dataclass(frozen=True, eq=False)
+class Homotopy:
+    """A homotopy to a system of homogeneous polynomials and linear forms.
 
     Parameters
     ----------
-    n : int
-        Number of equations.
+    target : PolynomialSystem
+        The polynomials at t = 0, in n + 1 homogeneous coordinates.
+    equations : Equations
+        All equations, for the compiled tracker.
+    forms : ndarray, shape (1 or p, k, n + 1)
+        Linear forms at t = 0, the same for all paths or those of each.
+    exact : bool
+        Whether the coefficients are those of the user, so that solutions near each other may be told apart.
     """
 
-    vanished = VANISHED
-    """First coordinate, in coordinates of norm 1, that a singular end must have to count as finite."""
+    target: PolynomialSystem
+    equations: Equations
+    forms: Complexes
+    exact: bool = False
 
-    def __init__(self, n: int) -> None:
-        self.n, self.steps = n, 0
+    @classmethod
+    def to(
+        cls,
+        target: PolynomialSystem,
+        gamma: complex = 1.0,
+        *,
+        degrees: Integers | None = None,
+        factors: Complexes | None = None,
+        slices: Complexes | None = None,
+        before: Complexes | None = None,
+        after: Complexes | None = None,
+        exact: bool = False,
+    ) -> Homotopy:
+        r"""The homotopy from these parts; m polynomials come first, then linear forms.
 
-    @abstractmethod
-    def equations(
-        self, x: Complexes, t: Complexes, which: Integers
-    ) -> tuple[Complexes, Complexes, Complexes]:
-        """Jacobians (p, n, n + 1), values (p, n) and derivatives with respect to t of the paths `which`."""
+        .. math::
+            (1 - t) F_i + \gamma t G_i = 0, \quad i < m; \qquad L x = 0; \qquad
+            ((1 - t) L'_k + \gamma t L_k) x = 0
 
-    def _slope(
-        self, x: Complexes, u: Complexes, patch: Complexes, which: Integers, around: bool
-    ) -> Complexes:
-        """Derivative of the path with respect to t = u, or to u = log t."""
-        t: Complexes = np.exp(u) if around else np.asarray(u, dtype=np.complex128)
-        jacobians, _, change = self.equations(x, t, which)
-        right = np.zeros_like(x)
-        right[:, : self.n] = change * t[:, None] if around else change
-        return solve_all(np.concatenate([jacobians, patch[:, None]], axis=1), -right)
+        Parameters
+        ----------
+        target : PolynomialSystem
+            The polynomials F, in n + 1 homogeneous coordinates.
+        gamma : complex
+            A random number of size 1.
+        degrees : ndarray of int, shape (m,), optional
+            Degrees d of :math:`G_i = x_{i+1}^d - x_0^d`. If neither these nor factors are given, the
+            polynomials do not depend on t.
+        factors : ndarray, shape (d, n + 1), optional
+            Linear forms whose product is G of the last polynomial, the only one that depends on t.
+        slices : ndarray, shape (k, n + 1), optional
+            Linear forms that do not depend on t.
+        before, after : ndarray, shapes (k, n + 1) and (p, k, n + 1), optional
+            Linear forms at t = 1, and at t = 0 for each path.
+        exact : bool
+            Whether the coefficients are those of the user.
 
-    def _newton(self, x: Complexes, t: Complexes, patch: Complexes, which: Integers) -> Complexes:
-        """Newton's correction."""
-        jacobians, values, _ = self.equations(x, t, which)
-        misses = (patch * x).sum(axis=1, keepdims=True) - 1.0
-        right = np.concatenate([values, misses], axis=1)
-        return solve_all(np.concatenate([jacobians, patch[:, None]], axis=1), -right)
-
-    def track(
-        self,
-        points: Complexes,
-        start: complex,
-        end: complex,
-        close: float,
-        which: Integers,
-        patch: Complexes | None = None,
-        first: float = 0.1,
-        shortest: float = SHORTEST,
-        around: bool = False,
-    ) -> tuple[Complexes, Booleans]:
-        """Points at t = end, and which of them were reached; the patch moves along unless it is given.
-
-        With `around`, start and end are values of log t: near t = 0, fractional powers of t are smooth in it.
+        Returns
+        -------
+        Homotopy
+            The homotopy.
         """
-        x, reached = points.copy(), np.zeros(len(points), dtype=np.bool_)
-        v = x.conj() / (norms(x) ** 2)[:, None] if patch is None else patch
-        way, step = np.zeros(len(x)), np.full(len(x), first)
-        live = np.arange(len(x))
-        with np.errstate(all="ignore"):  # a step into the void is refused below
-            for _ in range(MOST_STEPS_AROUND if around else MOST_STEPS):
-                if live.size == 0:
-                    break
-                self.steps += live.size
-                h = np.minimum(step[live], 1.0 - way[live])
-                y, w, who = x[live], v[live], which[live]
-                u: Complexes = np.asarray(start + way[live] * (end - start), dtype=np.complex128)
-                du = np.asarray(h * (end - start), dtype=np.complex128)[:, None]
-                k1 = self._slope(y, u, w, who, around)
-                k2 = self._slope(y + 0.5 * du * k1, u + 0.5 * du[:, 0], w, who, around)
-                k3 = self._slope(y + 0.5 * du * k2, u + 0.5 * du[:, 0], w, who, around)
-                k4 = self._slope(y + du * k3, u + du[:, 0], w, who, around)
-                y = y + du / 6.0 * (k1 + 2.0 * (k2 + k3) + k4)
-                full = np.exp(u + du[:, 0]) if around else u + du[:, 0]
-                change = self._newton(y, full, w, who)
-                y = y + change
-                error = norms(change)
-                change = self._newton(y, full, w, who)
-                y = y + change
-                error = np.where(np.isfinite(error), error, np.inf)
-                again = norms(change)
-                if around:  # other branches of the path are about as far away as it moves
-                    y = y + self._newton(y, full, w, who)
-                    allowed = np.clip(SEPARATE * close * norms(k1), NOISE, SEPARATE * close)
-                    good = (error <= allowed) & (again <= np.maximum(0.01 * error, 0.1 * NOISE))
-                else:
-                    allowed = np.full(live.size, close)
-                    good = (error <= close) & (again <= 0.01 * error) & (again**3 <= 1e-13 * error**2)
-                    good |= (error <= close) & (again <= SETTLED)
-                taken = live[good]
-                x[taken] = y[good]
-                way[taken] = np.where(h[good] >= 1.0 - way[taken], 1.0, way[taken] + h[good])
-                if patch is None:
-                    x[taken] /= norms(x[taken])[:, None]
-                    v[taken] = x[taken].conj()
-                factor: Vector = 0.8 * (0.1 * allowed / np.maximum(error, 1e-16)) ** 0.2
-                step[live] = h * np.where(good, np.clip(factor, 0.3, 2.5), np.clip(factor, 0.1, 0.5))
-                reached[taken] = way[taken] == 1.0
-                live = live[(step[live] > shortest) & ~reached[live]]
-        return x, reached
+        size, m = target.variables, target.equations
+        own = np.zeros((0, 0), dtype=np.complex128) if after is None else after.reshape(len(after), -1)
+        asm = _Assembler(size, own.shape[1])
+        coordinates = range(2, 2 + size)
+        past, minus = asm.times(asm.number(gamma), asm.t), asm.number(-1.0)
+        jacobian, values, changes = [], [], []
 
-    @abstractmethod
-    def relative(self, x: Complexes, which: Integers) -> Complexes:
-        """Jacobians at t = 0 and x of norm 1, in units of what they would be if no terms cancelled."""
+        def linear(form: Iterable[complex]) -> list[int]:
+            return [asm.number(value) for value in form]
+
+        for i in range(m):
+            columns = np.flatnonzero(target.coefficients[i])
+            value, slopes = asm.polynomial(
+                [
+                    (complex(target.coefficients[i, k]), complex(target.remainders[i, k]), powers)
+                    for k, powers in zip(columns.tolist(), target.exponents[columns].tolist(), strict=True)
+                ],
+                size,
+            )
+            start, change = 0, [0] * size
+            if degrees is not None:
+                terms = [(1.0, 0.0, [0] * size), (-1.0, 0.0, [0] * size)]
+                for place, (_, _, powers) in zip((i + 1, 0), terms, strict=True):
+                    powers[place] = int(degrees[i])
+                start, change = asm.polynomial(terms, size)
+            elif factors is not None and i == m - 1:
+                start = 1
+                for form in map(linear, factors.tolist()):
+                    term = asm.sum(zip(form, coordinates, strict=True))
+                    change = [
+                        asm.plus(start, f, asm.times(c, term)) for c, f in zip(change, form, strict=True)
+                    ]
+                    start = asm.times(start, term)
+            if start:
+                jacobian.append(
+                    [asm.plus(asm.now, a, asm.times(past, b)) for a, b in zip(slopes, change, strict=True)]
+                )
+                values.append(asm.plus(asm.now, value, asm.times(past, start)))
+                changes.append(asm.plus(asm.number(gamma), start, asm.times(minus, value)))
+            else:
+                jacobian.append(slopes)
+                values.append(value)
+                changes.append(0)
+        for form in [] if slices is None else map(linear, slices.tolist()):
+            jacobian.append(form)
+            values.append(asm.sum(zip(form, coordinates, strict=True)))
+            changes.append(0)
+        if before is not None:
+            for k, old in enumerate(map(linear, before.tolist())):
+                new = [4 + size + k * size + j for j in range(size)]
+                form = [asm.plus(asm.now, a, asm.times(past, b)) for a, b in zip(new, old, strict=True)]
+                jacobian.append(form)
+                values.append(asm.sum(zip(form, coordinates, strict=True)))
+                ends = asm.sum(zip(new, coordinates, strict=True))
+                begins = asm.sum(zip(old, coordinates, strict=True))
+                changes.append(asm.plus(asm.number(gamma), begins, asm.times(minus, ends)))
+        constants = np.array(asm.constants, dtype=np.complex128)
+        equations = Equations(
+            code=np.array(asm.code, dtype=np.int64).reshape(-1, 4),
+            constants=constants[:, 0].copy(),
+            remainders=constants[:, 1].copy(),
+            own=np.ascontiguousarray(own, dtype=np.complex128),
+            jacobian=np.array(jacobian, dtype=np.int64),
+            values=np.array(values, dtype=np.int64),
+            changes=np.array(changes, dtype=np.int64),
+        )
+        forms = after if after is not None else np.zeros((1, 0, size)) if slices is None else slices[None]
+        return cls(target, equations, np.asarray(forms, dtype=np.complex128), exact)
 
     def smallest(self, x: Complexes, which: Integers) -> Vector:
-        """Smallest singular values of the relative Jacobian at t = 0 with the patch through x, of norm 1."""
+        """Smallest singular values at t = 0 of the relative Jacobian with the patch through x, of norm 1."""
+        forms = self.forms[which] if len(self.forms) > 1 else self.forms
+        jacobians = with_forms(self.target.relative(x)[1], forms, x)
         patch = x.conj() / magnitudes(x)  # the direction in which nothing changes
         patch /= norms(patch)[:, None]
-        matrix = np.concatenate([self.relative(x, which), patch[:, None]], axis=1)
+        matrix = np.concatenate([jacobians, patch[:, None]], axis=1)
         found = np.asarray(np.linalg.svd(matrix, compute_uv=False)[:, -1], dtype=np.float64)
         return found
 
-    def returns(self, x: Complexes, which: Integers) -> Booleans:
-        """Whether Newton's method soon leads back to x of norm 1 at t = 0, as it does at simple solutions."""
-        t, patch = np.zeros(len(x), dtype=np.complex128), x.conj()
-        found = np.ones(len(x), dtype=np.bool_)
-        with np.errstate(all="ignore"):
-            for shift in _DIRECTIONS:
-                direction = np.exp(1j * shift * np.arange(1, x.shape[1] + 1) ** 2)
-                y = x + NUDGE * direction / np.sqrt(x.shape[1])
-                for _ in range(4):
-                    y = y + self._newton(y, t, patch, which)
-                found &= norms(y - x) <= 0.01 * NUDGE
-        return found
 
-    def mismatch(self, x: Complexes, which: Integers) -> Vector:
-        """Size of the equations at t = 0 and x of norm 1."""
-        return sizes(self.equations(x, np.zeros(len(x), dtype=np.complex128), which)[1])
-
-    def _circles(
-        self, x: Complexes, radius: float, patch: Complexes, close: float, which: Integers, most: int
-    ) -> tuple[Complexes, Integers]:
-        """Means over closed circles around t = 0, and how often they go round; 0 where they do not close."""
-        turns = np.zeros(len(x), dtype=np.int64)
-        mean, total, place = np.full_like(x, np.nan), np.zeros_like(x), x.copy()
-        live = np.arange(len(x))
-        angles = 2.0 * np.pi / SAMPLES * np.arange(SAMPLES + 1)
-        for turn in range(1, most + 1):
-            for here, there in pairwise((np.log(radius) + 1j * angles).tolist()):
-                total[live] += place[live]
-                place[live], good = self.track(
-                    place[live], here, there, close, which[live], patch[live], first=1.0, around=True
-                )
-                live = live[good]
-            back = norms(place[live] - x[live]) <= BACK
-            done = live[back]
-            mean[done] = total[done] / (turn * SAMPLES)
-            turns[done] = turn
-            live = live[~back]
-            if live.size == 0:
-                break
-        return mean, turns
-
-    def endgame(self, x: Complexes, close: float, which: Integers) -> tuple[Complexes, Booleans]:
-        """Ends at t = 0 of paths that are at t = EARLY, by Cauchy's integral, and which are known.
-
-        The means also agree on circles that enclose other branch points than t = 0. So the equations must
-        hold there, and the path must come nearer as t to the power of 1 / (number of turns), or faster.
-        Paths whose first coordinate vanishes as a power of t go to infinity and need no circles; the first
-        coordinate of their ends is 0.
-        """
-        patch = x.conj() / (norms(x) ** 2)[:, None]
-        places, last = self._towards(x, close, which, patch)
-        ends, gap = np.zeros_like(x), np.full(len(x), np.inf)
-        far = self._vanishing(np.abs(places[:, :, 0]) / np.linalg.norm(places, axis=2))
-        rows = np.arange(len(x))
-        ends[far], gap[far] = places[last[far], rows[far]], 0.0
-        ends[far, 0] = 0.0
-        before, away = np.full_like(x, np.nan), np.full(len(x), np.nan)
-        often, most = np.zeros(len(x), dtype=np.int64), 0
-        for circle in range(1, CIRCLES + 1):
-            begun = (circle >= np.minimum(BEGIN, last - 1)) & (circle <= last)
-            live = np.flatnonzero(begun & (gap > AGREED))
-            if live.size == 0:
-                continue
-            most = min(most + FIRST_TURNS, MOST_TURNS)
-            place = places[circle, live]
-            radius = EARLY * SHRINK**circle
-            mean, turns = self._circles(place, radius, patch[live], close, which[live], most)
-            difference, distance = norms(mean - before[live]), norms(mean - place)
-            rate = SHRINK ** (0.5 / np.maximum(turns, 1))
-            with np.errstate(invalid="ignore"):
-                better = (difference < gap[live]) & (self.mismatch(mean, which[live]) <= HOLDS)
-                better &= (turns == often[live]) & (distance <= rate * away[live] + AGREED)
-            ends[live[better]] = mean[better]
-            gap[live[better]] = difference[better]
-            before[live], away[live], often[live] = mean, distance, turns
-        known = gap <= ACCEPTED
-        ends[known] /= norms(ends[known])[:, None]
-        return ends, known
-
-    def _towards(
-        self, x: Complexes, close: float, which: Integers, patch: Complexes
-    ) -> tuple[Complexes, Integers]:
-        """Points where the circles meet the positive axis, NaN where none is, and the last circle reached."""
-        places = np.full((CIRCLES + 1, *x.shape), np.nan, dtype=np.complex128)
-        places[0], last = x, np.zeros(len(x), dtype=np.int64)
-        live, here = np.arange(len(x)), float(np.log(EARLY))
-        for circle in range(1, CIRCLES + 1):
-            there = here + float(np.log(SHRINK))
-            found, good = self.track(
-                places[circle - 1, live], here, there, close, which[live], patch[live], first=0.5, around=True
-            )
-            here, live = there, live[good]
-            places[circle, live], last[live] = found[good], circle
-        return places, last
-
-    def _vanishing(self, first: Vector) -> Booleans:
-        """Whether the first coordinates on the circles, shape (CIRCLES + 1, p), go to 0 as powers of t do."""
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            power = np.diff(np.log(first), axis=0) / np.log(SHRINK)
-            change = np.abs(np.diff(power, axis=0) / power[1:])
-            # What is left at t = 0 makes the power change.
-            left = first[2:] * change / (SHRINK ** -power[1:] - 1.0)
-            found: Booleans = ((left <= self.vanished) & (change <= STEADY) & (power[1:] > 0.0)).any(axis=0)
-        found |= np.nanmin(first, axis=0) <= 0.01 * FAR
-        return found
-
-    def run(self, starts: Complexes, close: float, which: Integers) -> tuple[Complexes, Booleans, Booleans]:
-        """Ends of paths in homogeneous coordinates of norm 1, which are known, and which are regular."""
-        early, arrived = self.track(starts, 1.0, EARLY, close, which)
-        ends, known = self.track(early, EARLY, 0.0, close, which, shortest=HOPELESS)
-        known &= arrived
-        regular = known.copy()
-        regular[known] = self.returns(ends[known], which[known])
-        again = np.flatnonzero(arrived & ~regular)
-        if again.size:
-            ends[again], known[again] = self.endgame(early[again], close, which[again])
-            again = again[known[again]]
-            regular[again] = self.returns(ends[again], which[again])
-        return ends, known, regular
+def with_forms(jacobians: Complexes, forms: Complexes, points: Complexes) -> Complexes:
+    """Relative Jacobians at points of norm 1, and below them the linear forms of each, scaled to norm 1."""
+    scaled = forms * magnitudes(points)[:, None]
+    scaled = scaled / np.linalg.norm(scaled, axis=2, keepdims=True)
+    return np.concatenate([jacobians, scaled], axis=1)
 
 
 class _Batch(NamedTuple):
@@ -371,6 +389,8 @@ class _Batch(NamedTuple):
     starts: Complexes
     which: Integers
     close: float
+    extended: bool
+    options: TrackerOptions
 
 
 class Ends(NamedTuple):
@@ -380,8 +400,10 @@ class Ends(NamedTuple):
     ----------
     points : ndarray, shape (p, n + 1)
         Homogeneous coordinates of norm 1.
-    known, regular : ndarray of bool, shape (p,)
-        Whether a path has an end, and whether the Jacobian has an inverse there.
+    state : ndarray of int, shape (p,)
+        :data:`UNKNOWN`, :data:`FINITE`, or :data:`INFINITE` where the endgame has proved it.
+    regular : ndarray of bool, shape (p,)
+        Whether the Jacobian has an inverse at a finite end.
     smallest : ndarray, shape (p,)
         Smallest singular values of the Jacobian at regular ends, otherwise 0.
     steps, retracked : int
@@ -389,17 +411,29 @@ class Ends(NamedTuple):
     """
 
     points: Complexes
-    known: Booleans
+    state: Integers
     regular: Booleans
     smallest: Vector
     steps: int
     retracked: int = 0
 
     @property
+    def known(self) -> Booleans:
+        """Which paths have an end."""
+        found: Booleans = self.state != UNKNOWN
+        return found
+
+    @property
+    def infinite(self) -> Booleans:
+        """Which ends are at infinity."""
+        found: Booleans = self.state == INFINITE
+        return found
+
+    @property
     def far(self) -> Booleans:
-        """Which ends are known to be at infinity."""
+        """Which ends are at infinity, or too far away to go on from there."""
         near = np.abs(self.points[:, 0]) > np.where(self.regular, FAR, 10.0 * FAR)
-        found: Booleans = self.known & ~near
+        found: Booleans = self.infinite | (self.known & ~near)
         return found
 
 
@@ -415,29 +449,54 @@ def groups_of(points: Complexes, distance: float = SAME) -> list[Integers]:
     return groups
 
 
-def _jumped(ends: Complexes, smallest: Vector) -> Integers:
+def _jumped(ends: Complexes, simple: Integers, distance: float) -> Integers:
     """Numbers of simple ends that more than one path has, which can only be by leaving one's own."""
-    simple = np.flatnonzero(smallest > SURELY_REGULAR)
     if simple.size == 0:
         return simple
     # Points on the sphere are the same up to a factor, which a general linear function takes away.
     general = np.exp(1j * np.arange(ends.shape[1]) ** 2)
     turned = ends[simple] / (ends[simple] @ general)[:, None]
-    doubtful = [simple[group] for group in groups_of(turned) if group.size > 1]
+    doubtful = [simple[group] for group in groups_of(turned, distance) if group.size > 1]
     return np.concatenate(doubtful) if doubtful else simple[:0]
 
 
 def _follow(batch: _Batch) -> Ends:
-    homotopy, which = batch.homotopy, batch.which
-    homotopy.steps = 0
-    ends, known, regular = homotopy.run(batch.starts, batch.close, which)
-    smallest, safe = np.zeros(len(ends)), known & regular
-    smallest[safe] = homotopy.smallest(ends[safe], which[safe])
-    return Ends(ends, known, regular, smallest, homotopy.steps)
+    from dae_sdc.dae.machine_newton import lightly_optimized
+    from dae_sdc.initial._paths import follow_paths
+
+    homotopy, count = batch.homotopy, len(batch.starts)
+    shape = batch.starts.shape
+    ends, remainders = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
+    state, turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
+    regular, smallest = np.zeros(count, dtype=np.bool_), np.zeros(count)
+    with lightly_optimized():
+        steps = follow_paths(
+            homotopy.equations,
+            batch.options,
+            np.ascontiguousarray(batch.starts),
+            np.asarray(batch.which, dtype=np.int64),
+            batch.close,
+            batch.extended,
+            0.0 if homotopy.exact else NUDGE,
+            ends,
+            remainders,
+            state,
+            regular,
+            turns,
+        )
+    found = state != UNKNOWN
+    ends[found] /= norms(ends[found])[:, None]
+    smallest[regular] = homotopy.smallest(ends[regular], batch.which[regular])
+    return Ends(ends, state, regular, smallest, int(steps))
 
 
 def follow(
-    homotopy: Homotopy, starts: Complexes, *, workers: int = 1, comm: Any = None, attempts: int = ATTEMPTS
+    homotopy: Homotopy,
+    starts: Complexes,
+    *,
+    workers: int = 1,
+    comm: Any = None,
+    attempts: int = len(ATTEMPTS),
 ) -> Ends:
     """Ends of all paths; lost ones, and those with the simple end of another, are followed more carefully.
 
@@ -452,7 +511,7 @@ def follow(
     comm : mpi4py.MPI.Comm, optional
         Communicator whose ranks share the paths.
     attempts : int
-        Times that a path is followed, the last ones with more care.
+        Times that a path is followed, the last ones with more care: see :data:`ATTEMPTS`.
 
     Returns
     -------
@@ -461,18 +520,20 @@ def follow(
     """
     count = len(starts)
     ends, smallest = np.zeros_like(starts), np.zeros(count)
-    known, regular = np.zeros(count, dtype=np.bool_), np.zeros(count, dtype=np.bool_)
-    close, todo, retracked, steps = CLOSE, np.arange(count), 0, 0
-    for attempt in range(attempts):
+    state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
+    todo, retracked, steps = np.arange(count), 0, 0
+    for attempt, (close, extended) in enumerate(ATTEMPTS[:attempts]):
         if todo.size == 0:
             break
         retracked += todo.size if attempt else 0
+        options = CAREFUL if attempt else OPTIONS
         parts = np.array_split(todo, -(-todo.size // TOGETHER))
-        jobs = [_Batch(homotopy, starts[part], part, close) for part in parts]
+        jobs = [_Batch(homotopy, starts[part], part, close, extended, options) for part in parts]
         for part, done in zip(parts, run_jobs(_follow, jobs, workers=workers, comm=comm), strict=True):
-            ends[part], known[part], regular[part], smallest[part] = done[:4]
+            ends[part], state[part], regular[part], smallest[part] = done[:4]
             steps += done.steps
-        todo = np.union1d(np.flatnonzero(~known), _jumped(ends, smallest))
-        close *= TIGHTER
-    known[todo] = False
-    return Ends(ends, known, regular, smallest, steps, retracked)
+        alone = regular if homotopy.exact else regular & (smallest > SURELY_REGULAR)
+        shared = _jumped(ends, np.flatnonzero(alone), SAME_EXACT if homotopy.exact else SAME)
+        todo = np.union1d(np.flatnonzero(state == UNKNOWN), shared)
+    state[todo] = UNKNOWN
+    return Ends(ends, state, regular, smallest, steps, retracked)

@@ -14,11 +14,11 @@ from dae_sdc.errors import InputError, require_count
 from dae_sdc.initial.homotopy import MET, MOST_PATHS, combined
 from dae_sdc.initial.polynomials import Complexes, Integers, PolynomialSystem
 from dae_sdc.initial.slices import (
-    MovingSlices,
-    Regeneration,
     deflated,
     homogeneous_points,
+    moving_slices,
     phase,
+    regeneration,
     relative_ranks,
 )
 from dae_sdc.initial.tracking import SAME, Booleans, Ends, follow, groups_of, sizes
@@ -86,7 +86,7 @@ class Section:
     ) -> Ends:
         """Where points go when the slices are moved, to other ones for each point or the same for all."""
         targets = np.broadcast_to(after, (len(points), *self.slices.shape))
-        return follow(MovingSlices(self.square, before, targets, gamma), points, attempts=attempts)
+        return follow(moving_slices(self.square, before, targets, gamma), points, attempts=attempts)
 
     def contains(self, points: Complexes, random: np.random.Generator, close: float = SAME) -> Booleans:
         """Which points, shape (q, n), lie on the components that the section meets."""
@@ -406,7 +406,7 @@ class _Cascade:
             here = PolynomialSystem(
                 polynomials.coefficients[: stage + 1], polynomials.exponents
             ).homogenized()
-            homotopy = Regeneration(here, slices, factors, phase(random))
+            homotopy = regeneration(here, slices, factors, phase(random))
             ends = follow(homotopy, starts, workers=self.workers, attempts=1 if self.hasty else 3)
             self._count(ends)
             finite = ends.known & ~ends.far
@@ -436,7 +436,7 @@ class _Cascade:
         after[:, 0] = factors[1:]
         here = PolynomialSystem(polynomials.coefficients[:stage], polynomials.exponents).homogenized()
         targets = np.repeat(after, len(points), axis=0)
-        homotopy = MovingSlices(here, before, targets, phase(self.random))
+        homotopy = moving_slices(here, before, targets, phase(self.random))
         attempts = 1 if self.hasty else 3
         ends = follow(homotopy, np.tile(points, (more, 1)), workers=self.workers, attempts=attempts)
         self._count(ends)

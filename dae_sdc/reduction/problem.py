@@ -16,6 +16,7 @@ from dae_sdc.reduction.stages import Selection
 from dae_sdc.reduction.switch import Switch
 from dae_sdc.symbolic.codegen import Compiled
 from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.jumps import jump_times
 from dae_sdc.symbolic.problem import ModelProblem, Origin
 
 __all__ = ["ReducedProblem"]
@@ -170,6 +171,17 @@ class ReducedProblem(ModelProblem):
         place = self._taken(u)
         machine().residual_at(program.address, float(t), place, place, self.packed_parameters, out)
         return out
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """Times just before those at which comparisons with time change in the equations."""
+        model = self.origin.model
+        if model is None:
+            return ()
+        numbers = list(self.values.values())
+        times = jump_times(model.graph, model.roots, lambda i: numbers[i])
+        # A stage at the end of a step is to see the limit from the left.
+        before = sorted({float(np.nextafter(t, -np.inf)) for t in times})
+        return tuple(t for t in before if t0 < t < t_end)
 
     # The choice of pivots and dummies
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ REPETITIONS = 20
 
 COLUMNS = [
     *(("case", "U32"), ("what", "U16"), ("known", "U96"), ("seeds", "i8"), ("right", "i8")),
+    ("certified", "i8"),
     *(("time", "f8"), ("time_longest", "f8"), ("found", "U120")),
 ]
 
@@ -82,6 +84,37 @@ def cyclic(n: int) -> PolynomialSystem:
     return _system([*sums, sp.prod(u) - 1], u)
 
 
+def chandrasekhar(n: int) -> PolynomialSystem:
+    """A discretised H equation of Chandrasekhar, with c = 0.51234: 2^n real solutions, of size up to 2e4."""
+    import sympy as sp
+
+    h, c = sp.symbols(f"h1:{n + 1}"), sp.Rational("0.51234")
+    given = [
+        2 * n * h[k - 1]
+        - c * h[k - 1] * (1 + sum(sp.Rational(k, k + i) * h[i - 1] for i in range(1, n)))
+        - 2 * n
+        for k in range(1, n + 1)
+    ]
+    return _system(given, h)
+
+
+def reimer(n: int) -> PolynomialSystem:
+    """Equations of Reimer: alternating sums of the powers 2 to n + 1 of n unknowns are 1/2."""
+    import sympy as sp
+
+    u = sp.symbols(f"u1:{n + 1}")
+    return _system([sum((-1) ** j * 2 * u[j] ** (i + 2) for j in range(n)) - 1 for i in range(n)], u)
+
+
+def noon(n: int) -> PolynomialSystem:
+    """A neural network by Noonburg, with c = 1.1: 3^n paths, of which 2 n go to infinity."""
+    import sympy as sp
+
+    u = sp.symbols(f"u1:{n + 1}")
+    others = [sum(u[j] ** 2 for j in range(n) if j != i) for i in range(n)]
+    return _system([u[i] * others[i] - sp.Rational(11, 10) * u[i] + 1 for i in range(n)], u)
+
+
 def product_of(*roots: complex | str) -> PolynomialSystem:
     """A polynomial of one variable with these roots, numbers or texts such as "sqrt(2)"."""
     import sympy as sp
@@ -115,17 +148,18 @@ def six_components() -> PolynomialSystem:
 # --- what is found --------------------------------------------------------------------------------
 
 
-def _solutions(system: PolynomialSystem, seed: int) -> str:
+def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
     from dae_sdc.initial.homotopy import solve_polynomials
 
     roots = solve_polynomials(system, seed=seed)
     lost = f", {roots.failed} paths lost" if roots.failed else ""
     multiple = sorted(int(count) for count in roots.multiplicity if count > 1)
     several = f", multiplicities {' '.join(map(str, multiple))}" if multiple else ""
-    return f"{len(roots.solutions)} solutions, {len(roots.real)} real{several}{lost}"
+    proved = -1 if roots.uncertified_because else int(roots.certified.sum())
+    return f"{len(roots.solutions)} solutions, {len(roots.real)} real{several}{lost}", proved
 
 
-def _components(system: PolynomialSystem, seed: int) -> str:
+def _components(system: PolynomialSystem, seed: int) -> tuple[str, int]:
     from dae_sdc.initial.witness import decompose
 
     parts = decompose(system, seed=seed)
@@ -135,26 +169,41 @@ def _components(system: PolynomialSystem, seed: int) -> str:
         told.append(f"dimension {dimension}: degrees {' '.join(map(str, degrees))}")
     if not all(one.certified for one in parts.components):
         told.append("not certified")
-    return "; ".join(told)
+    return "; ".join(told), -1
 
 
-def _singular_points(system: PolynomialSystem, seed: int) -> str:
+def _singular_points(system: PolynomialSystem, seed: int) -> tuple[str, int]:
     from dae_sdc.initial.singular_points import singular_points
 
     found = singular_points(system, seed=seed)
     ranks = f" of ranks {' '.join(map(str, found.ranks.tolist()))}" if len(found.points) else ""
-    return f"{len(found.points)} points{ranks}, elsewhere {found.generic_rank}"
+    return f"{len(found.points)} points{ranks}, elsewhere {found.generic_rank}", -1
 
 
-WAYS: dict[str, Callable[[PolynomialSystem, int], str]] = {
+WAYS: dict[str, Callable[[PolynomialSystem, int], tuple[str, int]]] = {
     "solutions": _solutions,
     "components": _components,
     "singular points": _singular_points,
 }
+"""What is found, and the number of solutions that are proved, -1 if none can be."""
 
 CASES: tuple[Case, ...] = (
     Case("katsura-5", "solutions", lambda: katsura(5), "32 solutions, 16 real"),
     Case("cyclic-5", "solutions", lambda: cyclic(5), "70 solutions, 10 real"),
+    Case("cyclic-6", "solutions", lambda: cyclic(6), "156 solutions, 24 real"),
+    Case("katsura-8", "solutions", lambda: katsura(8), "256 solutions, 84 real"),
+    Case("noon-5", "solutions", lambda: noon(5), "233 solutions, 11 real"),
+    Case("reimer-5", "solutions", lambda: reimer(5), "144 solutions, 24 real"),
+    Case("chandra-6", "solutions", lambda: chandrasekhar(6), "32 solutions, 32 real"),
+    *(
+        Case(
+            f"wilkinson-{n}",
+            "solutions",
+            partial(product_of, *range(1, n + 1)),
+            f"{n} solutions, {n} real",
+        )
+        for n in (10, 15, 20)
+    ),
     Case("four-roots", "solutions", lambda: product_of(3, "1/2 + 5*I", "I", "7*I"), "4 solutions, 1 real"),
     Case("sixfold-root", "solutions", lambda: product_of(*[3] * 6), "1 solutions, 1 real, multiplicities 6"),
     Case(
@@ -207,7 +256,8 @@ def polynomials(
     -------
     Result
         Of kind "bench" with the parameter ``study`` "polynomials": how many ``seeds`` there were and with how
-        many the ``right`` result was found, that which is ``known``; median and longest ``time`` of the
+        many the ``right`` result was found, that which is ``known``; how many solutions are ``certified``
+        with every seed, -1 where none can be; median and longest ``time`` of the
         processor (s); and what was ``found`` where it was another.
 
     Raises
@@ -227,11 +277,12 @@ def polynomials(
     with rows, tqdm(total=total, unit="system", disable=None if progress else True, leave=False) as bar:
         for case in chosen:
             bar.set_postfix_str(case.name)
-            system, times, wrong = case.system(), [], []
+            system, times, wrong, proved = case.system(), [], [], []
             for seed in range(repetitions):
                 begun = time.process_time()
-                found = WAYS[case.what](system, seed)
+                found, certified = WAYS[case.what](system, seed)
                 times.append(time.process_time() - begun)
+                proved.append(certified)
                 if found != case.known:
                     wrong.append(f"seed {seed}: {found}")
                 bar.update(1)
@@ -241,6 +292,7 @@ def polynomials(
                 known=case.known,
                 seeds=repetitions,
                 right=repetitions - len(wrong),
+                certified=min(proved),
                 time=sorted(times)[len(times) // 2],
                 time_longest=max(times),
                 found="; ".join(wrong)[:120],
@@ -251,13 +303,15 @@ def polynomials(
 def report(result: Result) -> str:
     """The table of a result of :func:`polynomials`, as text."""
     lines = [
-        "seeds that gave what is known, of all; seconds of one core, median and longest",
-        f"{'system':<20} {'seeds':>9} {'s':>13}  known",
+        "seeds that gave what is known, of all; solutions certified with every seed; seconds of one core, "
+        "median and longest",
+        f"{'system':<20} {'seeds':>9} {'certified':>9} {'s':>13}  known",
     ]
     for row in result.data:
         seeds = f"{row['right']} of {row['seeds']}"
+        certified = "" if row["certified"] < 0 else row["certified"]
         times = f"{row['time']:.2f} {row['time_longest']:.2f}"
-        lines.append(f"{row['case']:<20} {seeds:>9} {times:>13}  {row['known']}")
+        lines.append(f"{row['case']:<20} {seeds:>9} {certified:>9} {times:>13}  {row['known']}")
         if row["found"]:
             lines.append(f"  else {row['found']}")
     return "\n".join(lines)

@@ -140,11 +140,13 @@ class Solution:
             warnings.warn(_interpolated(failed), DAEWarning, stacklevel=3)
         return (u[0], du[0]) if times.ndim == 0 else (u, du)
 
-    def _between(self, times: Vector) -> tuple[Vector, Vector, Vector]:
+    def _between(self, times: Vector, rows_wanted: bool = False) -> tuple[Vector, Vector, Vector]:
         """u and u' at K times, and the times at which they do not satisfy the equations."""
         dense = self._dense()
         u, du = dense(times), dense.derivative(times)
         rows, sizes = dense.within(times)
+        if rows_wanted and self.equations is not None and self.equations.at_ends:
+            rows, sizes = np.arange(len(times)), np.zeros(len(times))
         if self.equations is None or not rows.size:
             return u, du, times[:0]
         new_u, new_du = u[rows], du[rows]
@@ -159,6 +161,24 @@ class Solution:
                 "t_eval"
             )
         return self.dense
+
+    def with_corrected_events(self) -> Solution:
+        """The same, with states at events and switches within steps that satisfy the equations."""
+        if self.dense is None or self.equations is None:
+            return self
+
+        def corrected(record: EventRecord) -> EventRecord:
+            if not len(record):
+                return record
+            assert self.dense is not None
+            rows, _ = self.dense.within(record.t)
+            u = record.u.copy()
+            u[rows] = self._between(record.t[rows])[0]
+            return replace(record, u=u)
+
+        return replace(
+            self, events=tuple(map(corrected, self.events)), switches=tuple(map(corrected, self.switches))
+        )
 
     def values(self, name: Any) -> NDArray[np.float64]:
         """An unknown at the times :attr:`t`, by its name.
@@ -223,7 +243,7 @@ class Solution:
             gather = np.maximum if name == "residual" else np.add
             gather.at(summary, rows[within], values[1:][within])
             per_step[name] = summary
-        u, du, failed = self._between(reached)
+        u, du, failed = self._between(reached, rows_wanted=True)
         parts = (self.message, _interpolated(failed) if failed.size else "")
         message = "; ".join(part for part in parts if part)
         return replace(self, t=reached, u=u, du=du, per_step=per_step, message=message)

@@ -705,6 +705,7 @@ class _Run:
             saves_dense=bool(self.dense),
             unknowns=self.unknowns,
         )
+        solution = solution.with_corrected_events()
         if self.t_eval is not None:
             solution = solution.at(self.t_eval)
         return solution if self.keeps else replace(solution, dense=None)

@@ -372,27 +372,25 @@ def _differentiate(
     most = found.index if found.regular else found.index + found.dof + 1
     limit, graph, roots = None, model.graph, list(model.roots)
     varying = varies(graph, roots)
+    rows, searches = found.size * (found.index + 1), True
     if wanted is None:
-        most_rows = LARGEST_AT_POINTS if varying else LARGEST_ARRAY
-        wanted, limit = found.size * (found.index + 1) <= most_rows, MOST_WORK
+        wanted, limit, searches = rows <= LARGEST_ARRAY, MOST_WORK, rows <= LARGEST_AT_POINTS
     if not wanted:
         return None
     if not varying:
         return differentiate(graph, roots, found.signature, most, limit)
     points = found.leading.points if found.leading is not None else ()
-    at_points = differentiate_at_points(
-        graph,
-        roots,
-        found.signature,
-        most,
-        start,
-        points[0] if points else None,
-        Differentiation(found.index, found.dof) if found.regular else None,
-    )
-    if at_points is not None:
-        return at_points
+    # A regular system Jacobian at a point that satisfies the constraints proves these degrees of freedom.
+    expected = Differentiation(found.index, found.dof) if found.regular and points else None
+    if searches:
+        near = points[0] if points else None
+        at_points = differentiate_at_points(graph, roots, found.signature, most, start, near, expected)
+        if at_points is not None:
+            return at_points
     at_random = differentiate(graph, roots, found.signature, most, limit)
-    return None if at_random is None else replace(at_random, consistent=False)
+    if at_random is None or at_random == expected:
+        return at_random
+    return replace(at_random, consistent=False)
 
 
 def _nonlinear_rows(

@@ -52,12 +52,16 @@ class Settings:
         Steps in a row that bring little after which it ends.
     stiff : float
         Part of a step of a derivative that one of an unknown counts for.
+    fast : float
+        Time in which unknowns change in every other attempt, relative to the interval.
     converged : float
         Step, relative to 1 + the size of the Taylor coefficients, after which it has converged.
     dependent : float
         Singular value, relative to the largest, of rows of size 1 that counts as 0 in a step.
     dense : int
         Entries of a Jacobian up to which it is decomposed by singular values.
+    vanishing : float
+        Value of a row, relative to its terms, that is 0 at a point with further derivatives.
     tiny : float
         Number that is 0 in the arithmetic with many digits.
     """
@@ -68,9 +72,11 @@ class Settings:
     most_iterations: int = 60
     patience: int = 15
     stiff: float = 0.1
+    fast: float = 0.01
     converged: float = 1e-11
     dependent: float = 1e-11
     dense: int = 100_000
+    vanishing: float = 1e-9
     tiny: float = 1e-35
 
 
@@ -133,12 +139,10 @@ class Prolongation:
     def __init__(
         self, graph: Any, roots: Sequence[int], times: Sequence[int], highest: Sequence[int]
     ) -> None:
-        self.graph, self.times, self._highest, self._every = graph, list(times), list(highest), list(roots)
+        self.graph, self.times, self.highest, self._every = graph, list(times), list(highest), list(roots)
         self.order = max(0, *self.times)
         self.columns = [(j, k) for j, top in enumerate(highest) for k in range(top + 1)]
         self.place = {jet: at for at, jet in enumerate(self.columns)}
-        # Derivatives, of which little is known, change rather than the unknowns themselves.
-        self.scales = np.array([SETTINGS.stiff if k == 0 else 1.0 for _, k in self.columns])
         self._own = [i for i, most in enumerate(self.times) if most >= 0]
         self._roots = [roots[i] for i in self._own]
         self.rows = [(i, m) for i in self._own for m in range(self.times[i] + 1)]
@@ -149,9 +153,14 @@ class Prolongation:
             if graph.leaves[leaf].kind == "u"
         ]
 
+    def scales(self, pace: float) -> Floats:
+        """Sizes of changes of the Taylor coefficients of unknowns that change in a time of length pace."""
+        # Derivatives, of which little is known, change rather than the unknowns themselves.
+        return np.array([SETTINGS.stiff if k == 0 else pace**-k for _, k in self.columns])
+
     def lowered(self, by: int) -> Prolongation:
         """The rows of an earlier stage: all differentiated less, for unknowns of lower orders."""
-        highest = [max(0, top - by) for top in self._highest]
+        highest = [max(0, top - by) for top in self.highest]
         return Prolongation(self.graph, self._every, [most - by for most in self.times], highest)
 
     def leaf_series(self, x: Sequence[Any], t: Any, p: Sequence[Any], order: int) -> Callable[[Leaf], Series]:
@@ -161,7 +170,8 @@ class Prolongation:
             if leaf.kind == "t":
                 return [t, 1] if order else [t]
             if leaf.kind == "p":
-                return [p[leaf.index]]
+                # Where nobody gives values, any number that is nothing special will do.
+                return [p[leaf.index] if leaf.index < len(p) else t * 0 + 0.7 + 0.013 * leaf.index]
             j, k = leaf.index, leaf.order
             found: list[Any] = [
                 x[self.place[j, k + m]] * perm(k + m, k) for m in range(order + 1) if (j, k + m) in self.place
@@ -238,12 +248,15 @@ class Point:
         Time.
     p : sequence of float
         Parameters.
+    pace : float
+        Time in which unknowns were taken to change when it was found.
     """
 
     system: Prolongation
     x: Floats
     t: float
     p: Sequence[float]
+    pace: float = 1.0
 
     @cached_property
     def digits(self) -> tuple[Any, list[Any]] | None:
@@ -253,7 +266,7 @@ class Point:
         made = _matrix_at(system, self)
         if made is None:
             return None
-        least = _Least(made[1], system.scales)
+        least = _Least(made[1], system.scales(self.pace))
         x = [context.mpf(value) for value in self.x]
         goal = context.mpf(10) ** (10 - context.dps)
         size = 1 + max(map(abs, x), default=0)
@@ -299,7 +312,11 @@ def _matrix_at(system: Prolongation, point: Point) -> tuple[Floats, Any] | None:
     if not (np.isfinite(data).all() and np.isfinite(residual).all()):
         return None
     shape = (len(system.rows), len(system.columns))
-    return residual, sparse.csr_matrix((data, (keys[:, 0], keys[:, 1])), shape=shape)
+    if shape[0] * shape[1] > SETTINGS.dense:
+        return residual, sparse.csr_matrix((data, (keys[:, 0], keys[:, 1])), shape=shape)
+    matrix = np.zeros(shape)
+    matrix[keys[:, 0], keys[:, 1]] = data
+    return residual, matrix
 
 
 class _Least:
@@ -307,16 +324,20 @@ class _Least:
 
     def __init__(self, matrix: Any, scales: Floats) -> None:
         self._scales = scales
-        matrix = matrix @ sparse.diags(scales)
-        sizes = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-        self._rows = np.where(sizes > 0.0, sizes, 1.0)
-        scaled = sparse.csr_matrix(sparse.diags(1.0 / self._rows) @ matrix)
-        self._dense = scaled.shape[0] * scaled.shape[1] <= SETTINGS.dense
+        self._dense = isinstance(matrix, np.ndarray)
         if self._dense:
-            left, values, right = np.linalg.svd(scaled.toarray(), full_matrices=False)
+            matrix = matrix * scales
+            sizes = np.linalg.norm(matrix, axis=1)
+        else:
+            matrix = matrix @ sparse.diags(scales)
+            sizes = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+        self._rows = np.where(sizes > 0.0, sizes, 1.0)
+        if self._dense:
+            left, values, right = np.linalg.svd(matrix / self._rows[:, None], full_matrices=False)
             rank = int((values > SETTINGS.dependent * values.max(initial=0.0)).sum())
             self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
             return
+        scaled = sparse.csr_matrix(sparse.diags(1.0 / self._rows) @ matrix)
         k, n = scaled.shape
         self._scaled = scaled
         # A little off the diagonal of zeros, so that rows that depend on others have factors.
@@ -341,12 +362,14 @@ class _Least:
 
     def norm(self, values: Floats) -> float:
         """Size of the rows in units of their derivatives."""
-        return float(np.linalg.norm(values / self._rows))
+        with np.errstate(over="ignore"):
+            return float(np.linalg.norm(values / self._rows))
 
 
-def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float]) -> Point | None:
+def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: float = 1.0) -> Point | None:
     """A point near Taylor coefficients x at which all rows vanish; None where none is found."""
-    point = Point(system, x, t, p)
+    point = Point(system, x, t, p, pace)
+    scales = system.scales(pace)
     made = _matrix_at(system, point)
     least_of_all, slow, factor = np.inf, 0, 1.0
     for _ in range(SETTINGS.most_iterations):
@@ -354,7 +377,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float]) -> Poin
             return None
         residual, matrix = made
         try:
-            least = _Least(matrix, system.scales)
+            least = _Least(matrix, scales)
         except (np.linalg.LinAlgError, RuntimeError):
             return None
         before = least.norm(residual)
@@ -362,7 +385,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float]) -> Poin
         if not np.isfinite(step).all():
             return None
         if before < 1e-8 and (np.abs(step) <= SETTINGS.converged * (1.0 + np.abs(point.x))).all():
-            return Point(system, point.x + step, t, p)
+            return Point(system, point.x + step, t, p, pace)
         slow = slow + 1 if before > 0.8 * least_of_all else 0
         least_of_all = min(before, least_of_all)
         if slow > SETTINGS.patience:
@@ -371,7 +394,8 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float]) -> Poin
             # The step without damping first, which is taken where it brings much.
             damping = factor * min(before, before**2) if attempt else 0.0
             wanted = 0.5 * before if not attempt else before
-            place = Point(system, point.x + (least.solve(-residual, damping) if damping else step), t, p)
+            change = least.solve(-residual, damping) if damping else step
+            place = Point(system, point.x + change, t, p, pace)
             values = system.values(place, place.x.tolist(), doubles())
             if values is not None and least.norm(np.array(values, dtype=np.float64)) < wanted:
                 factor = max(1e-6, 0.2 * factor) if attempt == 1 else factor
@@ -405,14 +429,15 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
     for attempt, spread in enumerate(SETTINGS.spreads):
         source = np.random.default_rng([attempt, 1])
         t = start.t + min(spread, 1.0) * 0.2 * start.span * float(source.uniform(0.2, 1.0))
+        pace = SETTINGS.fast * start.span if attempt % 2 else 1.0
         if near is None:
-            first = _by_stages(system, start, spread, source, attempt, t) if attempt % 2 else None
+            first = _by_stages(system, start, spread, source, attempt, t, pace) if attempt % 2 else None
             if not attempt % 2:
                 x = _beginning(system, start, None, spread, source, positive=attempt % 4 == 2)
                 first = solve(system, x, t, _parameters(start, source))
         else:
             x = _beginning(system, start, near, spread, source, positive=False)
-            first = solve(system, x, near.t, near.p)
+            first = solve(system, x, near.t, near.p, pace)
         if first is not None:
             break
     else:
@@ -425,14 +450,60 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         source = np.random.default_rng([attempt, 2])
         away = SETTINGS.apart * source.standard_normal(first.x.size) * (0.3 + np.abs(first.x))
         t = first.t + 0.05 * start.span * float(source.uniform(0.2, 1.0))
-        other = solve(system, first.x + away, t, first.p)
+        other = solve(system, first.x + away, t, first.p, first.pace)
         if other is not None:
             yield other
             found += 1
 
 
+def prolonged(point: Point, wanted: Prolongation) -> Point | None:
+    """A point at which more derivatives of the equations vanish; None where the system Jacobian is singular.
+
+    Each further Taylor coefficient follows from linear equations with the system Jacobian as matrix.
+
+    Parameters
+    ----------
+    point : Point
+        Where equations vanish with as many derivatives as their offsets say.
+    wanted : Prolongation
+        The rows that are to vanish, of the same equations.
+    """
+    known = point.system
+    stages = wanted.order - min(known.times)
+    system = known.lowered(-stages)
+    found = Point(system, np.zeros(len(system.columns)), point.t, point.p, point.pace)
+    for jet, at in known.place.items():
+        found.x[system.place[jet]] = point.x[at]
+    row_of = {row: at for at, row in enumerate(system.rows)}
+    for stage in range(1, stages + 1):
+        made = _matrix_at(system, found)
+        if made is None:
+            return None
+        residual, matrix = made
+        rows = [row_of[i, c + stage] for i, c in enumerate(known.times)]
+        columns = [system.place[j, d + stage] for j, d in enumerate(known.highest)]
+        try:
+            least = _Least(matrix[rows][:, columns], np.ones(len(columns)))
+        except (np.linalg.LinAlgError, RuntimeError):
+            return None
+        found.x[columns] = least.solve(-residual[rows])
+    x = np.array([found.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
+    end = Point(wanted, x, point.t, point.p, point.pace)
+    made = _matrix_at(wanted, end)
+    if made is None:
+        return None
+    terms = abs(made[1]) @ np.abs(x) + 1.0
+    return end if (np.abs(made[0]) <= SETTINGS.vanishing * terms).all() else None
+
+
 def _by_stages(
-    system: Prolongation, start: Start, spread: float, source: np.random.Generator, attempt: int, t: float
+    system: Prolongation,
+    start: Start,
+    spread: float,
+    source: np.random.Generator,
+    attempt: int,
+    t: float,
+    pace: float,
 ) -> Point | None:
     """A point from one at which fewer derivatives of the rows vanish, and so on."""
     found: Point | None = None
@@ -445,7 +516,7 @@ def _by_stages(
             x = _beginning(lower, start, None, spread, source, positive=attempt % 4 == 3)
         else:
             x = _beginning(lower, start, found, 0.0, source, positive=False)
-        found = solve(lower, x, t, p)
+        found = solve(lower, x, t, p, pace)
         if found is None:
             return None
     return found

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import perm
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.structure.consistent import Echelon as DigitsEchelon, Point, Prolongation, Start, find_points
+from dae_sdc.structure.consistent import (
+    Echelon as DigitsEchelon,
+    Point,
+    Prolongation,
+    Start,
+    find_points,
+    prolonged,
+)
 from dae_sdc.structure.rank import Echelon, WorkLimitError
 from dae_sdc.structure.real_series import doubles
 from dae_sdc.structure.series import NoValueError, Series, evaluate
@@ -164,7 +172,9 @@ def differentiate_at_points(
             graph, roots, [order + 1] * len(roots), [most_of + order + 1 for most_of in highest]
         )
         best = None
-        for point in find_points(system, start, near):
+        further = None if near is None else prolonged(near, system)
+        points = find_points(system, start, near if further is None else further)
+        for point in points if further is None else chain([further], points):
             found = _search_at(point, highest, order)
             if found is None:
                 continue

@@ -41,7 +41,7 @@ def choose_states(
         if value:
             rows.setdefault(i, {})[j] = value
     for block in blocks:
-        if block.size == 1:
+        if block.size == 1 or any(i not in rows for i in block.rows.tolist()):
             states[block.cols] = d[block.cols] - c[block.rows]
             continue
         own = set(block.cols.tolist())

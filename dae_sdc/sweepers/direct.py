@@ -190,6 +190,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
 
     collocation = False
     uses_jacobian: ClassVar[bool] = True
+    _watch: JacobianWatch | None = None
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         params = {**params, "num_nodes": 1, "quad_type": "RADAU-RIGHT", "do_coll_update": False}
@@ -231,7 +232,7 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
     def _begin_step(self) -> None:
         L = self.level
         P, polynomial = L.prob, L.u[0].polynomial
-        if self.uses_jacobian:
+        if self.uses_jacobian and self._watch is not None:
             self._watch.begin(L.u[0], L.time, L.dt)
         L.f[0] = P.dtype_f(P.init)
         if polynomial is not None:

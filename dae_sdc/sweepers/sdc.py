@@ -1061,6 +1061,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             kept["solver"] = self.solver.memory()
             if self._steps is not None:
                 kept["goal"] = self._goal.numbers.copy()
+                kept["allowed"] = np.array([self._least_allowed, self._allowed_dt, self._allowed_for])
         return kept
 
     def take_up(self, kept: Mapping[str, Any]) -> None:
@@ -1072,6 +1073,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
             self.solver.take_up(kept["solver"])
             if self._steps is not None:
                 self._goal.numbers[:] = kept["goal"]
+                self._least_allowed, self._allowed_dt, steps = kept["allowed"].tolist()
+                self._allowed_for = int(steps)
 
     def begin_anew(self) -> None:
         """Let the next step find a sweeper that has taken no steps, without matrices."""

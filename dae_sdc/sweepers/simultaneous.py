@@ -8,12 +8,13 @@ the operations below, which :class:`Simultaneous` implements with NumPy and SciP
 from __future__ import annotations
 
 import functools
+import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import lu_factor, lu_solve
+from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.jacobian import improve_differences, linearize
@@ -642,7 +643,9 @@ class Simultaneous:
         matrix = self._mass + c * self._stiffness
         if sparse.issparse(matrix):
             return splu(matrix.tocsc()).solve
-        factors = lu_factor(matrix, check_finite=False)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LinAlgWarning)  # a pivot that is zero is looked for below
+            factors = lu_factor(matrix, check_finite=False)
         if not np.abs(np.diagonal(factors[0])).all():
             raise SingularMatrixError("zero pivot")
         return functools.partial(lu_solve, factors, check_finite=False)

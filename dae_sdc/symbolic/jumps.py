@@ -12,7 +12,7 @@ from dae_sdc.symbolic.dag import MOVING, Leaf
 from dae_sdc.symbolic.graph import Graph
 from dae_sdc.symbolic.operations import Op
 
-__all__ = ["Jump", "jumps_of"]
+__all__ = ["Jump", "jump_times", "jumps_of"]
 
 _COMPARISONS: Final = frozenset({Op.LT, Op.LE})
 _POINTS: Final = 64
@@ -60,22 +60,44 @@ def jumps_of(
         Whether time or the state has the value of a leaf. Comparisons of others, derivatives that no state
         holds, are left as they are.
     """
-    found: dict[int, None] = {}
+    found = dict.fromkeys(node for node in roots if graph.op[node] in _COMPARISONS)
     for node in graph.below(roots):
-        if graph.op[node] is Op.SIGN:
+        op, operands = graph.op[node], graph.operands(node)
+        if op is Op.SIGN:
             found[node] = None
-        if graph.op[node] is not Op.SELECT:
-            continue
-        condition, first, second = graph.args[node]
-        inner = [one for one in graph.below([condition]) if graph.op[one] in _COMPARISONS]
-        if inner == [condition] and _agree(graph, condition, first, second, parameter):
-            continue
-        found.update(dict.fromkeys(inner))
+        for at, operand in enumerate(operands):
+            chooses = op is Op.SELECT and at == 0
+            if graph.op[operand] in _COMPARISONS and not (
+                chooses and _agree(graph, operand, operands[1], operands[2], parameter)
+            ):
+                found[operand] = None
     return [
         _jump(graph, node)
         for node in found
         if graph.mark[node] & MOVING and all(follows(leaf) for leaf in graph.leaves_of(node))
     ]
+
+
+def jump_times(graph: Graph, roots: Sequence[int], parameter: Callable[[int], float]) -> list[float]:
+    """Times at which comparisons of expressions change that depend on time alone, and linearly on that.
+
+    Parameters
+    ----------
+    graph, roots, parameter
+        See :func:`jumps_of`.
+    """
+    times = np.arange(3.0)
+
+    def value(leaf: Leaf) -> Any:
+        return times if leaf.kind == "t" else np.full(3, parameter(leaf.index))
+
+    found = []
+    for jump in jumps_of(graph, roots, parameter, lambda leaf: leaf.kind in "tp"):
+        at = graph.numeric([jump.border], value)[0].tolist()
+        slope = at[1] - at[0]
+        if slope != 0.0 and abs(at[2] - 2.0 * at[1] + at[0]) <= 1e-12 * abs(slope):
+            found.append(-at[0] / slope)
+    return found
 
 
 def _jump(graph: Graph, node: int) -> Jump:

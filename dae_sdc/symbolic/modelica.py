@@ -6,7 +6,7 @@ import html
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import sympy
 
@@ -29,7 +29,7 @@ _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberO
 
 @checked()
 def read_modelica(
-    source: str | Path, *, name: str | None = None, parameters: Mapping[str, float] | None = None
+    source: str | Path, *, name: str | None = None, parameters: Mapping[str, Any] | None = None
 ) -> Model:
     """The model in a file of Modelica.
 
@@ -81,7 +81,7 @@ def read_modelica_text(
     *,
     file: str = "<text>",
     name: str | None = None,
-    parameters: Mapping[str, float] | None = None,
+    parameters: Mapping[str, Any] | None = None,
 ) -> Model:
     """The model in a text of Modelica, see :func:`read_modelica`.
 

@@ -21,6 +21,7 @@ from dae_sdc.symbolic.codegen import Compiled, compile_program
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.jumps import jumps_of
 from dae_sdc.symbolic.names import name_of
+from dae_sdc.symbolic.operations import Op
 from dae_sdc.symbolic.program import Input, Program
 
 __all__ = ["Form", "ModelProblem", "SwitchingModelProblem", "first_order"]
@@ -50,8 +51,9 @@ class Form:
     borders : Program
         Functions of time, state and parameters at whose zeros the equations jump.
     sides : ndarray, shape (J, 2)
-        Values of the parameters behind those of the model, on the negative and on the positive side of each
-        of the J borders. Residual and Jacobian take them in the place of comparisons.
+        Values of comparisons on the negative and on the positive side of each of the J borders. Behind the
+        parameters of the model, residual and Jacobian take 1 for comparisons that are made, or 0 for those
+        that are given, which follow.
     border_names : tuple of str
         What is compared, for messages.
     """
@@ -131,8 +133,16 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
 
     parameters = list(model.parameters_by_name.values())
     jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows)
-    sided = {jump.node: graph.parameter(len(parameters) + i) for i, jump in enumerate(jumps)}
-    roots = graph.substitute(model.roots, sided) if jumps else list(model.roots)
+    roots = list(model.roots)
+    if jumps:
+        graph = graph.copy()  # the sides are no parameters of the model
+        # Where no step has fixed the sides, comparisons are made.
+        free = graph.parameter(len(parameters))
+        sided = {
+            jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(len(parameters) + 1 + i))
+            for i, jump in enumerate(jumps)
+        }
+        roots = graph.substitute(roots, sided)
     rows = [
         graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined
     ] + roots
@@ -254,6 +264,8 @@ class ModelProblem(ProblemDAE):
     InputError
         If the model is not balanced, a parameter has no value, or a setting is unknown.
     """
+
+    jacobian_is_derived = True
 
     def __init__(
         self,
@@ -383,7 +395,13 @@ class SwitchingModelProblem(ModelProblem):
     """A model whose equations jump, with the borders of its comparisons as switches.
 
     Within a step the side of every border is fixed, so that no iteration meets a jump; runs of one step at a
-    time locate the borders and go on behind them from a consistent state.
+    time locate the borders and go on behind them from a consistent state. Before the first step, comparisons
+    are made at the state that is given.
+
+    Attributes
+    ----------
+    in_force : tuple of int or None
+        For each border the side, 1 or -1, that a step has fixed; None before the first one.
 
     Parameters
     ----------
@@ -396,12 +414,15 @@ class SwitchingModelProblem(ModelProblem):
     def __init__(self, model: Any, **settings: Any) -> None:
         super().__init__(model, **settings)
         self.switch_names = self.form.border_names
-        self.in_force = (1,) * len(self.form.sides)
+        self.in_force: tuple[int, ...] | None = None
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The values of the parameters, and those of the comparisons on the sides in force."""
+        """The values of the parameters, and those of the comparisons on the sides that are in force."""
+        numbers, sides = list(self.values.values()), self.form.sides
+        if self.in_force is None:
+            return np.concatenate([numbers, [1.0], sides[:, 1]])
         chosen = (np.array(self.in_force) > 0).astype(np.intp)
-        return np.concatenate([list(self.values.values()), self.form.sides[np.arange(len(chosen)), chosen]])
+        return np.concatenate([numbers, [0.0], sides[np.arange(len(chosen)), chosen]])
 
     def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
         """The functions at whose zeros the equations jump, shape (J,)."""
