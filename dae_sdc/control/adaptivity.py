@@ -11,6 +11,7 @@ from pySDC.core.convergence_controller import ConvergenceController
 
 from dae_sdc.control.approach import Approach
 from dae_sdc.dae.noise import Noise, measured_noise
+from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.starting_scales import begin_scales
 from dae_sdc.errors import StepSizeError, TimeLimitError
 from dae_sdc.sweepers.tolerance import Outcome
@@ -292,7 +293,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         tolerance, names = L.sweep.tolerance, L.prob.names
         if tolerance.atol is not None:
             return False
-        again, lost = L.prob.run_scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
+        scales: Scales = L.prob.run_scales
+        again, lost = scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
         counted = [names[i] for i in lost if names[i] not in tolerance.left_out]
         shown, more = "', '".join(counted[:MOST_NAMED]), len(counted) - MOST_NAMED
         self.remark = ""

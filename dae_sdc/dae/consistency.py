@@ -20,9 +20,6 @@ CONSISTENT = 1e-8
 ROUND_OFF = 1e-13
 """Change of a value, in units of its size, that is a rounding error."""
 
-LEAST = 1e-12
-"""Violation that is never too large: what is left of equations whose terms all happen to be small."""
-
 UNREACHED = 1e-10
 """Part of an equation in what no derivative reaches, below which it is a rounding error."""
 
@@ -108,7 +105,7 @@ def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float
     problem.start_step(u, t)
     remains, scale = violation(problem, u, t)
     relative = np.divide(np.abs(remains), scale, out=np.abs(remains) / 1e-300, where=scale > 0.0)
-    relative[np.abs(remains) <= LEAST] = 0.0
+    relative[np.abs(remains) < np.finfo(float).tiny] = 0.0
     worst = int(relative.argmax())
     if relative[worst] > tolerance:
         others = int((relative > tolerance).sum()) - 1

@@ -25,6 +25,8 @@ class NoiseOptions:
         Length of one, relative to the sizes of the unknowns: smooth parts vanish in its third power.
     shift : float
         Relative change of the unknowns by which the sizes of the terms of F are estimated.
+    looks : int
+        Number of directions of such changes: along one, terms may cancel.
     agreement : float
         Ratio up to which the levels that differences of three successive orders show are one.
     least : float
@@ -34,6 +36,7 @@ class NoiseOptions:
     intervals: int = 7
     spacing: float = 1e-6
     shift: float = 1e-3
+    looks: int = 4
     agreement: float = 4.0
     least: float = 30.0
 
@@ -82,11 +85,11 @@ def measured_noise(
     options, split = options or NoiseOptions(), problem.n_diff
     known = problem.run_scales
     scales = [np.maximum(known.expected, np.abs(u)), np.maximum(known.expected / known.time, np.abs(du))]
-    # The same directions in every run, and none along which terms cancel.
-    directions = np.cos(np.arange(1.0, 2.0 * problem.n + 1.0)).reshape(2, problem.n) * scales
+    numbers = np.arange(1.0, 2.0 * problem.n + 1.0).reshape(2, problem.n)
 
-    def residual(distance: float) -> Vector:
-        moved = np.array([u, du]) + distance * directions
+    def residual(distance: float, look: int = 0) -> Vector:
+        # The same directions in every run.
+        moved = np.array([u, du]) + distance * np.cos((look + 1.0) * numbers) * scales
         return np.array(problem.evaluate(attach(moved[0], split), attach(moved[1], split), t))
 
     rows = np.array([residual(options.spacing * i) for i in range(options.intervals + 1)])
@@ -105,7 +108,9 @@ def measured_noise(
         absolute[agree] = levels[k][agree]
     if not absolute.any():
         return None
-    terms = np.abs(residual(options.shift) - rows[0]) / options.shift + np.abs(rows[0])
+    changes = [(residual(options.shift, look) - rows[0]) / options.shift for look in range(options.looks)]
+    # Cosines have the mean square 1/2.
+    terms = np.sqrt(2.0 * np.mean(np.square(changes), axis=0)) + np.abs(rows[0])
     if not np.isfinite(terms).all():
         return None
     absolute[absolute <= options.least * EPS * terms] = 0.0

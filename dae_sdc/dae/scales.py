@@ -48,6 +48,8 @@ class ScaleSettings:
         Part of its rate of change that the solution is taken to keep from step to step.
     first_part : float
         Part of the interval that is the scale of time where nothing else tells one.
+    longest : float
+        Longest scale of time, in units of the interval: noise of the equations suggests any.
     """
 
     floor: float = 2.0**-7
@@ -61,6 +63,7 @@ class ScaleSettings:
     most_returns: int = 3
     fading: float = 0.5
     first_part: float = 0.125
+    longest: float = 16.0
 
 
 SETTINGS = ScaleSettings()
@@ -339,7 +342,8 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
     prior = float(np.log2(SETTINGS.first_part * span))
     while True:
         logs, theta = _least_squares(terms, n, sizes, known, prior)
-        result, time = np.where(known, sizes, np.exp2(np.round(logs))), float(np.exp2(np.round(theta)))
+        result = np.where(known, sizes, np.exp2(np.round(logs)))
+        time = float(np.exp2(np.round(min(theta, np.log2(SETTINGS.longest * span)))))
         own = _own_sizes(terms, n, result, time)
         # A start found by an iteration has rounding for zeros, far below what its equations say.
         noise = known & (sizes < SETTINGS.noise * own)
@@ -408,6 +412,7 @@ def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
     others = np.where(where[terms.rows] == terms.columns, second[terms.rows], first[terms.rows])
     found = np.full(n + 1, np.inf)
     counts = others > 0.0
-    np.minimum.at(found, terms.columns[counts], others[counts] / entries[counts])
+    with np.errstate(over="ignore"):
+        np.minimum.at(found, terms.columns[counts], others[counts] / entries[counts])
     own: Vector = np.where(np.isfinite(found[:n]), found[:n], 0.0)
     return own

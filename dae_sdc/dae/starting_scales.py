@@ -109,11 +109,12 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float) -> N
     for values, found in ((u0.view(np.ndarray), sizes), (slope.view(np.ndarray), rates)):
         for j in np.flatnonzero(values == 0.0).tolist():
             trial = LARGEST_TRIAL
+            # The smallest where F is nowhere straight, as x^2 at 0.
             while trial > SMALLEST_TRIAL:
+                found[j] = trial
                 step = ROOT_EPS * trial
                 once, twice = change(values, j, step), change(values, j, 2.0 * step)
                 bend = np.abs(twice - 2.0 * once)
                 if largest(twice) < np.inf and (bend <= STRAIGHT * np.abs(twice)).all():
-                    found[j] = trial
                     break
                 trial *= RATIO
