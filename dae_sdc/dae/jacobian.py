@@ -216,6 +216,13 @@ def _colouring(problem: ProblemDAE) -> _Colouring:
     return made
 
 
+def groups_of_columns(problem: ProblemDAE) -> list[Any]:
+    """Columns of the Jacobian that differences find together: by the sparsity where it is given."""
+    if problem.sparsity is None:
+        return [np.array([j]) for j in range(problem.n)]
+    return _colouring(problem).groups
+
+
 @dataclass(frozen=True)
 class DifferenceSettings:
     """Increments of differences relative to the sizes of the unknowns, and formulas.
@@ -324,7 +331,7 @@ def _difference(
     """dF/du or dF/du' by a formula of an order, with one increment for each unknown."""
     n = problem.n
     colouring = None if problem.sparsity is None else _colouring(problem)
-    groups = [np.array([j]) for j in range(n)] if colouring is None else colouring.groups
+    groups = groups_of_columns(problem)
     values, fixed = (u.view(np.ndarray), du) if of_u else (du.view(np.ndarray), u)
     steps = steps * np.where(values < 0.0, -1.0, 1.0)
     # The step that is really taken, after rounding, is what the difference must be divided by.

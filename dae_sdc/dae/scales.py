@@ -31,6 +31,8 @@ class ScaleSettings:
         The same for unknowns of index 2 and more, which rounding spoils below the size at which they matter.
     noise : float
         Part of the size at which an unknown would matter below which a start value is 0 but for rounding.
+    underflow : float
+        Start value that is 0 in any units.
     rounding : float
         Part of that size, times the relative tolerance, below which no tolerance can be met.
     wrong : float
@@ -55,6 +57,7 @@ class ScaleSettings:
     floor: float = 2.0**-7
     floor_of_multipliers: float = 0.5
     noise: float = 2.0**-34
+    underflow: float = 1e-250
     rounding: float = 2.0**-39
     wrong: float = 2.0**-3
     far: float = 2.0**-7
@@ -338,7 +341,7 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
     """
     n = len(u0)
     sizes = np.abs(u0)
-    known: Any = u0 != 0.0
+    known: Any = sizes > SETTINGS.underflow
     prior = float(np.log2(SETTINGS.first_part * span))
     while True:
         logs, theta = _least_squares(terms, n, sizes, known, prior)

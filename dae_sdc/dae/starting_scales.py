@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, linearize
+from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, groups_of_columns, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import Balance, Terms, balanced_sizes
+from dae_sdc.dae.scales import SETTINGS, Balance, Terms, balanced_sizes
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import SolveError
 
@@ -100,20 +100,22 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float) -> N
     sizes, rates = problem.run_scales.unknowns, problem.run_scales.rates
     base = problem.evaluate(u0, slope, t0).copy()
 
-    def change(values: Any, j: int, step: float) -> Vector:
-        values[j] = step
+    def change(values: Any, of: Any, step: float) -> Vector:
+        before = values[of]
+        values[of] = step
         found = problem.evaluate(u0, slope, t0) - base
-        values[j] = 0.0
+        values[of] = before
         return found
 
     for values, found in ((u0.view(np.ndarray), sizes), (slope.view(np.ndarray), rates)):
-        for j in np.flatnonzero(values == 0.0).tolist():
+        for group in groups_of_columns(problem):
+            zeros = group[np.abs(values[group]) <= SETTINGS.underflow]
             trial = LARGEST_TRIAL
             # The smallest where F is nowhere straight, as x^2 at 0.
-            while trial > SMALLEST_TRIAL:
-                found[j] = trial
+            while trial > SMALLEST_TRIAL and len(zeros):
+                found[zeros] = trial
                 step = ROOT_EPS * trial
-                once, twice = change(values, j, step), change(values, j, 2.0 * step)
+                once, twice = change(values, zeros, step), change(values, zeros, 2.0 * step)
                 bend = np.abs(twice - 2.0 * once)
                 if largest(twice) < np.inf and (bend <= STRAIGHT * np.abs(twice)).all():
                     break
