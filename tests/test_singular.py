@@ -161,7 +161,7 @@ def test_nothing_passes_an_impasse() -> None:
     done = ds.solve(impasse(), rtol=1e-6, singular="pass")
     assert not done.success and done.t[-1] == pytest.approx(IMPASSE, abs=1e-5)
     assert any(end in done.message for end in ("no step from", "in proportion to the time left"))
-    assert "are singular near" in done.message
+    assert "are singular near" in done.message or "has no gradient (v=1)" in done.message
 
 
 # --- branches that cross

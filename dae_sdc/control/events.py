@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from pySDC.core.convergence_controller import ConvergenceController
-from scipy import sparse
 from scipy.optimize import brentq, minimize_scalar
-from scipy.sparse.linalg import splu
 
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
 from dae_sdc.dae.problem import SIDE_SLACK, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -794,13 +793,9 @@ def _polish(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> None:
     residual = problem.evaluate(u, du, t).copy()
     for _ in range(POLISHES):
         change = np.full(problem.n, np.nan)
-        with suppress(SolveError, RuntimeError, np.linalg.LinAlgError):
-            parts = linearize(problem, u, du, t)
-            mass, stiffness = parts.mass, parts.stiffness
-            if sparse.issparse(mass):
-                change = splu(sparse.hstack([mass[:, :k], stiffness[:, k:]]).tocsc()).solve(residual)
-            else:
-                change = np.linalg.solve(np.hstack([mass[:, :k], stiffness[:, k:]]), residual)
+        with suppress(SolveError):
+            matrix = linearize(problem, u, du, t).iteration_matrix(0.0, k)
+            change = factorize(matrix).solve(residual)
         if not np.isfinite(change).all():
             return
         better, slope = MeshDAE(u), MeshDAE(du)

@@ -21,6 +21,7 @@ from numba.core.errors import NumbaError as CompilationError, NumbaWarning
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic
 
+from dae_sdc.dae.compiling import kept
 from dae_sdc.dae.inlining import is_inlined
 
 __all__ = [
@@ -235,28 +236,20 @@ def call_jacobian(context: Any, address: Any, t: Any, u: Any, du: Any, c: Any, p
     return signature, generate
 
 
-def _kept(function: Callable[..., Any]) -> Any:
-    """Compile a function, and keep the result on disk if there is a place for it."""
-    try:
-        return njit(cache=True)(function)
-    except RuntimeError:
-        return njit(function)
-
-
-@_kept
+@kept
 def residual_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
     """F(t, u, u') into ``out``, arrays of shape (n,)."""
     call_residual(address, t, u.ctypes.data, du.ctypes.data, p.ctypes.data, out.ctypes.data)
 
 
-@_kept
+@kept
 def residuals_at(address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
     """F at M nodes into ``out``; shapes (M,), (M, n), (M, n), (parameters,), (M, n)."""
     for m in range(len(t)):
         call_residual(address, t[m], u[m].ctypes.data, du[m].ctypes.data, p.ctypes.data, out[m].ctypes.data)
 
 
-@_kept
+@kept
 def jacobian_at(address: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any) -> Any:
     """dF/du' + c dF/du into ``out``, row by row or as entries of a pattern."""
     call_jacobian(address, t, u.ctypes.data, du.ctypes.data, c, p.ctypes.data, out.ctypes.data)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.jacobian import Linearization, linearize
+from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SolveError
@@ -61,6 +62,12 @@ class PointwiseOptions:
         Change of u, relative to the size of each unknown in the run, that ends the iteration.
     accepted_change : float
         The same for the last iteration; a larger change counts as a failure.
+    stalled_change : float
+        The same where changes no longer shrink, which also ends the iteration.
+    smallest_share : float
+        Least part of a change that is tried where F is not defined at its end.
+    trusted : float
+        Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
     weight : float
         How much more the square of a change weighs of algebraic unknowns than of derivatives, and of what is
         integrated, the row space of dF/du', than of algebraic unknowns.
@@ -69,6 +76,9 @@ class PointwiseOptions:
     max_iterations: int = 12
     round_off: float = 1e-13
     accepted_change: float = 1e-9
+    stalled_change: float = 1e-11
+    smallest_share: float = 1e-3
+    trusted: float = 1e-6
     weight: float = 1e6
 
 
@@ -144,13 +154,14 @@ class PointwiseEquations:
                 trial = attach(state + share * v, problem.n_diff)
                 trial_slope = attach(slope + share * w, problem.n_diff)
                 value = problem.evaluate(trial, trial_slope, t).copy()
-                if np.isfinite(value).all() or share < 1e-3:
+                if np.isfinite(value).all() or share < options.smallest_share:
                     break
                 share *= 0.5
             if not np.isfinite(value).all():
                 return None
             state, slope, residual = trial, trial_slope, value
-            if share == 1.0 and (change <= options.round_off or (change >= last and change <= 1e-11)):
+            stalled = change >= last and change <= options.stalled_change
+            if share == 1.0 and (change <= options.round_off or stalled):
                 last = change
                 break
             last = change
@@ -163,7 +174,7 @@ class PointwiseEquations:
         k, problem = self.problem.n_diff, self.problem
         # At index 1 the derivatives of all unknowns cannot follow from F.
         if problem.index == (0 if k == problem.n else 1) and not parts.depends_on_derivative(k):
-            found = _square(parts, k, residual)
+            found = _square(parts, k, residual, self.options.trusted)
             if found is not None:
                 v, w = np.zeros(problem.n), np.zeros(problem.n)
                 w[:k], v[k:] = -found[:k], -found[k:]
@@ -204,22 +215,15 @@ def _reciprocal(values: Vector) -> Vector:
     return np.divide(1.0, values, out=np.zeros(len(values)), where=values > 0.0)
 
 
-def _square(parts: Linearization, k: int, residual: Vector) -> Vector | None:
+def _square(parts: Linearization, k: int, residual: Vector, trusted: float) -> Vector | None:
     """y' and z from F = 0; None where it does not determine them."""
-    mass: Any
-    mass, stiffness = parts.mass, parts.stiffness
+    matrix = parts.iteration_matrix(0.0, k)
     try:
-        if sparse.issparse(mass):
-            matrix = sparse.hstack([mass[:, :k], stiffness[:, k:]], format="csc")
-            found = splu(matrix).solve(residual)
-        else:
-            matrix = np.hstack([mass[:, :k], stiffness[:, k:]])
-            found = np.linalg.solve(matrix, residual)
-    except (RuntimeError, np.linalg.LinAlgError):
+        found = factorize(matrix).solve(residual)
+    except SolveError:
         return None
-    left = np.asarray(matrix @ found - residual)
-    trusted = np.isfinite(found).all() and np.abs(left).max() <= 1e-6 * np.abs(residual).max(initial=0.0)
-    return np.asarray(found, dtype=np.float64) if trusted or not residual.any() else None
+    left = np.abs(np.asarray(matrix @ found - residual)).max(initial=0.0)
+    return found if left <= trusted * np.abs(residual).max(initial=0.0) else None
 
 
 class ManifoldValues:

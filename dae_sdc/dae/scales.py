@@ -31,8 +31,9 @@ class ScaleSettings:
         The same for unknowns of index 2 and more, which rounding spoils below the size at which they matter.
     noise : float
         Part of the size at which an unknown would matter below which a start value is 0 but for rounding.
-    underflow : float
-        Start value that is 0 in any units.
+    underflow, left_over : float
+        Start value that is 0 in any units, and part of the largest one that is: what an iteration with many
+        digits leaves.
     rounding : float
         Part of that size, times the relative tolerance, below which no tolerance can be met.
     wrong : float
@@ -57,7 +58,8 @@ class ScaleSettings:
     floor: float = 2.0**-7
     floor_of_multipliers: float = 0.5
     noise: float = 2.0**-34
-    underflow: float = 1e-250
+    underflow: float = 1e-30
+    left_over: float = 1e-25
     rounding: float = 2.0**-39
     wrong: float = 2.0**-3
     far: float = 2.0**-7
@@ -182,7 +184,7 @@ class Scales:
         again : bool
             Whether an unknown was measured by far too large a size, as the next :meth:`begin` knows.
         lost : tuple of int
-            Unknowns that never rose above their tolerance.
+            Unknowns that are not 0, but never rose above their tolerance.
         """
         if not (self.running and self.watched):
             return False, ()
@@ -198,7 +200,8 @@ class Scales:
             least = SETTINGS.largest_change * self._floors
             self._learned[wrong] = np.maximum(seen, least)[wrong]
             return True, ()
-        return False, tuple(np.flatnonzero(lost).tolist())
+        # What rounding of other terms would hide is 0 for all one can know.
+        return False, tuple(np.flatnonzero(lost & (seen > self._least)).tolist())
 
     def memory(self) -> dict[str, Any]:
         """What steps to come depend on, for a checkpoint."""
@@ -322,6 +325,12 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     return factors[0], factors[1]
 
 
+def zeros(u0: Vector) -> Any:
+    """Where a start value is 0 but for what an iteration with many digits leaves; bool, shape (n,)."""
+    sizes = np.abs(u0)
+    return sizes <= max(SETTINGS.underflow, SETTINGS.left_over * float(sizes.max(initial=0.0)))
+
+
 def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
     r"""Sizes of unknowns and time with which the terms of every equation are of one size.
 
@@ -341,7 +350,7 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
     """
     n = len(u0)
     sizes = np.abs(u0)
-    known: Any = sizes > SETTINGS.underflow
+    known = ~zeros(u0)
     prior = float(np.log2(SETTINGS.first_part * span))
     while True:
         logs, theta = _least_squares(terms, n, sizes, known, prior)

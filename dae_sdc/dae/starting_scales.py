@@ -9,8 +9,8 @@ import numpy as np
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, groups_of_columns, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import SETTINGS, Balance, Terms, balanced_sizes
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.scales import Balance, Terms, balanced_sizes, zeros
+from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 
 LOOKS = (0.29, 0.61, 0.97, 2.0**-10)
@@ -74,6 +74,10 @@ def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization
         Length of the interval.
     """
     scales, values = problem.run_scales, u0.view(np.ndarray)
+    left_over = zeros(values)
+    if values[left_over].any():
+        # Such values in F would pass for its constants.
+        u0 = attach(np.where(left_over, 0.0, values), problem.n_diff)
     constants = _constants(problem, u0, problem.dtype_f(problem.init), parts.stiffness, t0, span)
     known = values if scales.running else np.maximum(scales.nominal, np.abs(values))
     return balanced_sizes(Terms.of(parts.mass, parts.stiffness, constants), known, span)
@@ -108,14 +112,15 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float) -> N
         return found
 
     for values, found in ((u0.view(np.ndarray), sizes), (slope.view(np.ndarray), rates)):
+        at_zero = zeros(values)
         for group in groups_of_columns(problem):
-            zeros = group[np.abs(values[group]) <= SETTINGS.underflow]
+            small = group[at_zero[group]]
             trial = LARGEST_TRIAL
             # The smallest where F is nowhere straight, as x^2 at 0.
-            while trial > SMALLEST_TRIAL and len(zeros):
-                found[zeros] = trial
+            while trial > SMALLEST_TRIAL and len(small):
+                found[small] = trial
                 step = ROOT_EPS * trial
-                once, twice = change(values, zeros, step), change(values, zeros, 2.0 * step)
+                once, twice = change(values, small, step), change(values, small, 2.0 * step)
                 bend = np.abs(twice - 2.0 * once)
                 if largest(twice) < np.inf and (bend <= STRAIGHT * np.abs(twice)).all():
                     break

@@ -606,10 +606,7 @@ def _machine(function: Callable[..., Any]) -> Any:
         raise InputError("compiled solves need the package numba: pip install numba") from None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", numba.NumbaWarning)
-        try:
-            return numba.njit(cache=True, error_model="numpy")(function)
-        except RuntimeError:  # there is no place to keep the result
-            return numba.njit(error_model="numpy")(function)
+        return importlib.import_module("dae_sdc.dae.compiling").kept(function)
 
 
 @functools.cache

@@ -7,12 +7,11 @@ Linear systems are always solved in doubles, because Newton's method corrects wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
+from dae_sdc.dae.compiling import inner, kept
 from dae_sdc.initial.path_ends import FINITE, INFINITE, UNKNOWN
 
 
@@ -29,21 +28,10 @@ class _Work(NamedTuple):
     trial_low: Any
 
 
-def _kept(function: Callable[..., Any]) -> Any:
-    """Compile a function, and keep the result on disk if there is a place for it."""
-    try:
-        return njit(cache=True, error_model="numpy")(function)
-    except RuntimeError:
-        return njit(error_model="numpy")(function)
-
-
-_inner = njit(error_model="numpy", no_cpython_wrapper=True)
-
-
 # --- equations ------------------------------------------------------------------------------------------
 
 
-@_inner
+@inner
 def _sum(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
     """Sum of two double-double numbers."""
     s = a + b
@@ -53,7 +41,7 @@ def _sum(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
     return high, e - (high - s)
 
 
-@_inner
+@inner
 def _product(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
     """Product of two double-double numbers."""
     p = a * b
@@ -68,7 +56,7 @@ def _product(a, a_low, b, b_low):  # type: ignore[no-untyped-def]
     return high, e - (high - p)
 
 
-@_inner
+@inner
 def _run_exactly(w, code):  # type: ignore[no-untyped-def]
     """Carries out instructions (a, b, c, d): register d = a b + c, in complex double-double numbers.
 
@@ -87,14 +75,14 @@ def _run_exactly(w, code):  # type: ignore[no-untyped-def]
             w[d, 2 * part], w[d, 2 * part + 1] = p, p_low
 
 
-@_inner
+@inner
 def _run(r, code):  # type: ignore[no-untyped-def]
     """The same in doubles."""
     for k in range(code.shape[0]):
         r[code[k, 3]] = r[code[k, 0]] * r[code[k, 1]] + r[code[k, 2]]
 
 
-@_inner
+@inner
 def _evaluate(eq, work, x, low, t, extended):  # type: ignore[no-untyped-def]
     """Values, Jacobian and derivatives with respect to t, in the registers."""
     r, w, size = work.registers, work.wide, x.size
@@ -119,7 +107,7 @@ def _evaluate(eq, work, x, low, t, extended):  # type: ignore[no-untyped-def]
 # --- linear algebra ------------------------------------------------------------------------------------
 
 
-@_inner
+@inner
 def _factorise(matrix, pivots):  # type: ignore[no-untyped-def]
     """Factors L and U in place, with reciprocals of the pivots; False if a pivot is 0 or not finite."""
     size = matrix.shape[0]
@@ -150,7 +138,7 @@ def _factorise(matrix, pivots):  # type: ignore[no-untyped-def]
     return True
 
 
-@_inner
+@inner
 def _substitute(matrix, pivots, right):  # type: ignore[no-untyped-def]
     """Replaces the right-hand side by the solution."""
     size = matrix.shape[0]
@@ -170,7 +158,7 @@ def _substitute(matrix, pivots, right):  # type: ignore[no-untyped-def]
         right[i] = value * matrix[i, i]
 
 
-@_inner
+@inner
 def _norm(x):  # type: ignore[no-untyped-def]
     total = 0.0
     for value in x:
@@ -178,7 +166,7 @@ def _norm(x):  # type: ignore[no-untyped-def]
     return np.sqrt(total)
 
 
-@_inner
+@inner
 def _distance(x, y):  # type: ignore[no-untyped-def]
     total = 0.0
     for j in range(x.size):
@@ -187,7 +175,7 @@ def _distance(x, y):  # type: ignore[no-untyped-def]
     return np.sqrt(total)
 
 
-@_inner
+@inner
 def _prepared(eq, work, pivots, x, low, patch, t, extended):  # type: ignore[no-untyped-def]
     """Evaluates the equations, and factorises the Jacobian with the patch below it."""
     _evaluate(eq, work, x, low, t, extended)
@@ -200,7 +188,7 @@ def _prepared(eq, work, pivots, x, low, patch, t, extended):  # type: ignore[no-
     return _factorise(work.matrix, pivots)
 
 
-@_inner
+@inner
 def _tangent(eq, work, pivots, t, around, out):  # type: ignore[no-untyped-def]
     """Derivative of the path with respect to t, or to log t, by the matrix as it is factorised."""
     size = out.size
@@ -213,7 +201,7 @@ def _tangent(eq, work, pivots, t, around, out):  # type: ignore[no-untyped-def]
             out[j] *= t
 
 
-@_inner
+@inner
 def _missed(x, low, patch):  # type: ignore[no-untyped-def]
     """1 - patch . x in double-double arithmetic, rounded at the end."""
     gap, gap_low = 1.0, 0.0
@@ -231,7 +219,7 @@ def _missed(x, low, patch):  # type: ignore[no-untyped-def]
     return complex(gap, other)
 
 
-@_inner
+@inner
 def _corrected(eq, work, pivots, x, low, patch, t, extended):  # type: ignore[no-untyped-def]
     """A step of Newton's method; its length, infinite where there is none."""
     if not _prepared(eq, work, pivots, x, low, patch, t, extended):
@@ -261,19 +249,19 @@ def _corrected(eq, work, pivots, x, low, patch, t, extended):  # type: ignore[no
 # --- paths ---------------------------------------------------------------------------------------------
 
 
-@_inner
+@inner
 def _parameter(u, around):  # type: ignore[no-untyped-def]
     return np.exp(u) if around else u
 
 
-@_inner
+@inner
 def _set_patch(x, patch):  # type: ignore[no-untyped-def]
     square = _norm(x) ** 2
     for j in range(x.size):
         patch[j] = x[j].conjugate() / square
 
 
-@_inner
+@inner
 def _advance(  # type: ignore[no-untyped-def]
     eq,
     options,
@@ -369,7 +357,7 @@ def _advance(  # type: ignore[no-untyped-def]
     return True, steps
 
 
-@_inner
+@inner
 def _returns(eq, work, pivots, x, patch, nudge, extended):  # type: ignore[no-untyped-def]
     """Whether Newton's method at t = 0 soon leads back to x after a displacement by `nudge`."""
     _set_patch(x, patch)
@@ -386,7 +374,7 @@ def _returns(eq, work, pivots, x, patch, nudge, extended):  # type: ignore[no-un
     return True
 
 
-@_inner
+@inner
 def _settled(eq, options, work, pivots, x, low, patch):  # type: ignore[no-untyped-def]
     """Newton's method at t = 0 in double-double arithmetic; True where it converges as at simple solutions.
 
@@ -412,7 +400,7 @@ def _settled(eq, options, work, pivots, x, low, patch):  # type: ignore[no-untyp
     return _returns(eq, work, pivots, x, patch, options.aside, before > 0.0)
 
 
-@_inner
+@inner
 def _circle(  # type: ignore[no-untyped-def]
     eq, options, work, pivots, x, low, patch, radius, close, extended, most, mean, place, place_low
 ):
@@ -460,7 +448,7 @@ def _circle(  # type: ignore[no-untyped-def]
     return 0, steps, 0, 0.0, 0.0, 0.0
 
 
-@_inner
+@inner
 def _holds(eq, work, x, low):  # type: ignore[no-untyped-def]
     """Largest value of the equations at t = 0, for coordinates of norm 1 or so."""
     _evaluate(eq, work, x, low, 0j, x.size > 0)
@@ -470,7 +458,7 @@ def _holds(eq, work, x, low):  # type: ignore[no-untyped-def]
     return largest
 
 
-@_inner
+@inner
 def _endgame(  # type: ignore[no-untyped-def]
     eq, options, work, pivots, x, low, patch, close, extended, exact, end, end_low
 ):
@@ -575,7 +563,7 @@ def _endgame(  # type: ignore[no-untyped-def]
     return FINITE, False, known_turns, steps
 
 
-@_inner
+@inner
 def _path(eq, options, work, pivots, x, low, close, extended, exact, nudge, end, end_low):  # type: ignore[no-untyped-def]
     """Follows one path from t = 1 to 0; returns what is known, regular, turns and steps."""
     size = x.size
@@ -609,7 +597,7 @@ def _path(eq, options, work, pivots, x, low, close, extended, exact, nudge, end,
     return known, regular, turns, steps + more
 
 
-@_kept
+@kept
 def follow_paths(eq, options, starts, which, close, extended, nudge, ends, remainders, known, regular, turns):  # type: ignore[no-untyped-def]
     """Follows paths from t = 1 to t = 0, and returns the number of steps.
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.parts import Part
-from dae_sdc.symbolic.operations import Op
+from dae_sdc.symbolic.operations import FUNCTIONS, Op
 from dae_sdc.symbolic.program import Program
 
 DIGITS = 60
@@ -23,25 +23,8 @@ SOLVED = 1e-45
 """Last step, relative to 1 + the values, after which Newton's method has converged quadratically."""
 
 _NAMES = {
-    Op.SQRT: "sqrt",
-    Op.EXP: "exp",
-    Op.LOG: "log",
-    Op.SIN: "sin",
-    Op.COS: "cos",
-    Op.TAN: "tan",
-    Op.ASIN: "asin",
-    Op.ACOS: "acos",
-    Op.ATAN: "atan",
-    Op.ATAN2: "atan2",
-    Op.SINH: "sinh",
-    Op.COSH: "cosh",
-    Op.TANH: "tanh",
-    Op.ASINH: "asinh",
-    Op.ACOSH: "acosh",
-    Op.ATANH: "atanh",
+    **{op: op.name.lower() for op in (*FUNCTIONS, Op.SQRT, Op.SIGN, Op.FLOOR)},
     Op.ABS: "fabs",
-    Op.SIGN: "sign",
-    Op.FLOOR: "floor",
     Op.POW: "power",
 }
 """mpmath's names of functions."""

@@ -135,17 +135,17 @@ class Solution:
     def _evaluated(self, t: Any) -> tuple[Vector, Vector]:
         """u and u' at one time or several, with a warning where they are interpolated only."""
         times = self._dense().check(t)
-        u, du, failed = self._between(np.atleast_1d(times))
+        u, du, failed = self._corrected(np.atleast_1d(times))
         if failed.size:
             warnings.warn(_interpolated(failed), DAEWarning, stacklevel=3)
         return (u[0], du[0]) if times.ndim == 0 else (u, du)
 
-    def _between(self, times: Vector, rows_wanted: bool = False) -> tuple[Vector, Vector, Vector]:
+    def _corrected(self, times: Vector, at_ends: bool = False) -> tuple[Vector, Vector, Vector]:
         """u and u' at K times, and the times at which they do not satisfy the equations."""
         dense = self._dense()
         u, du = dense(times), dense.derivative(times)
         rows, sizes = dense.within(times)
-        if rows_wanted and self.equations is not None and self.equations.at_ends:
+        if at_ends and self.equations is not None and self.equations.at_ends:
             rows, sizes = np.arange(len(times)), np.zeros(len(times))
         if self.equations is None or not rows.size:
             return u, du, times[:0]
@@ -173,7 +173,7 @@ class Solution:
             assert self.dense is not None
             rows, _ = self.dense.within(record.t)
             u = record.u.copy()
-            u[rows] = self._between(record.t[rows])[0]
+            u[rows] = self._corrected(record.t[rows])[0]
             return replace(record, u=u)
 
         return replace(
@@ -243,7 +243,7 @@ class Solution:
             gather = np.maximum if name == "residual" else np.add
             gather.at(summary, rows[within], values[1:][within])
             per_step[name] = summary
-        u, du, failed = self._between(reached, rows_wanted=True)
+        u, du, failed = self._corrected(reached, at_ends=True)
         parts = (self.message, _interpolated(failed) if failed.size else "")
         message = "; ".join(part for part in parts if part)
         return replace(self, t=reached, u=u, du=du, per_step=per_step, message=message)

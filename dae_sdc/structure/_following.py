@@ -6,12 +6,9 @@ of integers gives, as every argument of a compiled function takes its time.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
-from numba import njit
 
+from dae_sdc.dae.compiling import inner, kept
 from dae_sdc.dae.machine import call_residual
 from dae_sdc.structure import parabola
 
@@ -31,18 +28,7 @@ to change its sign and has not."""
 LARGEST_POWER = 300.0
 
 
-def _kept(function: Callable[..., Any]) -> Any:
-    """Compile a function, and keep the result on disk if there is a place for it."""
-    try:
-        return njit(cache=True, error_model="numpy")(function)
-    except RuntimeError:
-        return njit(error_model="numpy")(function)
-
-
-_inner = njit(error_model="numpy", no_cpython_wrapper=True)
-
-
-@_inner
+@inner
 def from_pivots(matrix, size):  # type: ignore[no-untyped-def]
     """Sign of a determinant, and the logarithm of its size; the matrix is overwritten."""
     sign, power = 1.0, 0.0
@@ -69,7 +55,7 @@ def from_pivots(matrix, size):  # type: ignore[no-untyped-def]
     return sign, power
 
 
-@_inner
+@inner
 def evaluate(ints, floats, p, t, u, du, at):  # type: ignore[no-untyped-def]
     """The determinants at a place, from ``at`` on; NaN where one has no value."""
     out = floats[ints[OUT] :]
@@ -95,16 +81,16 @@ def evaluate(ints, floats, p, t, u, du, at):  # type: ignore[no-untyped-def]
         entry += entries
 
 
-foretold = _inner(parabola.foretold)
+foretold = inner(parabola.foretold)
 
 
-@_kept
+@kept
 def values(ints, floats, p, t, u, du):  # type: ignore[no-untyped-def]
     """The determinants at a place, into the row of those in the middle of a step."""
     evaluate(ints, floats, p, t, u, du, ints[BETWEEN])
 
 
-@_kept
+@kept
 def begin(ints, floats, p, t, u, du):  # type: ignore[no-untyped-def]
     """Begin at a place, of which no step before tells anything."""
     n, count, rows = ints[N], ints[BLOCKS], ints[VALUES]
@@ -121,7 +107,7 @@ def begin(ints, floats, p, t, u, du):  # type: ignore[no-untyped-def]
     floats[state + n : state + 2 * n] = du
 
 
-@_kept
+@kept
 def follow(ints, floats, p, t, u, du, deep):  # type: ignore[no-untyped-def]
     """Go on to the end of a step; marks of what there is to look at."""
     n, count, rows = ints[N], ints[BLOCKS], ints[VALUES]

@@ -9,18 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 from dae_sdc.structure.series import RULES, Arithmetic, NoValueError, Result, Series
 from dae_sdc.symbolic.dag import CONSTANTS
-from dae_sdc.symbolic.operations import Op
+from dae_sdc.symbolic.operations import FUNCTIONS, Op
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.dag import Expressions, Leaf
 
 DIGITS = 80
 """Digits of numbers by which ranks are decided that doubles do not decide."""
-
-_FUNCTIONS = (
-    *(Op.EXP, Op.LOG, Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS, Op.ATAN, Op.ATAN2, Op.SINH, Op.COSH, Op.TANH),
-    *(Op.ASINH, Op.ACOSH, Op.ATANH),
-)
 
 
 class _Doubles:
@@ -68,7 +63,7 @@ class RealArithmetic(Arithmetic):
     def __init__(self, order: int, context: Any) -> None:
         self.order, self.context = order, context
         self._functions: dict[Op, Callable[..., Any]] = {
-            **{op: getattr(context, op.name.lower()) for op in _FUNCTIONS},
+            **{op: getattr(context, op.name.lower()) for op in FUNCTIONS},
             Op.POW: context.power,
             Op.SIGN: context.sign,
             Op.FLOOR: context.floor,

@@ -7,10 +7,10 @@ import sys
 from enum import IntEnum
 from typing import Any
 
-from numba import njit
 from numba.extending import overload, register_jitable
 
 from dae_sdc.dae import iteration, machine, machine_newton as mn
+from dae_sdc.dae.compiling import kept
 from dae_sdc.dae.machine_newton import INNER, MachineNodes
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.sweep import Continuation, Goal, Rows, SweepArrays
@@ -296,11 +296,7 @@ def entry_point(function: Any) -> Any:
     """
     digest = mn.digest_of(iteration, machine, mn, sweep, sys.modules[__name__])
     function.__qualname__ = f"{function.__name__}-{digest:08x}"
-    options = {"error_model": "numpy", "_dbg_optnone": True}
-    try:
-        compiled = njit(cache=True, **options)(function)
-    except RuntimeError:  # there is no place on disk
-        compiled = njit(**options)(function)
+    compiled = kept(function, _dbg_optnone=True)
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:

@@ -12,12 +12,12 @@ A state is a pair of u and v; first-order equations have no v. Local coordinates
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, typeof, types
+from numba import typeof, types
 
+from dae_sdc.dae.compiling import inner, kept
 from dae_sdc.dae.machine import call_residual
 from dae_sdc.dae.machine_newton import lightly_optimized
 
@@ -97,26 +97,14 @@ class Memory(NamedTuple):
     marks: Any  # integers (MARKS,)
 
 
-def _kept(function: Callable[..., Any]) -> Any:
-    """Compile a function, and keep the result on disk if there is a place for it."""
-    try:
-        return njit(cache=True, error_model="numpy")(function)
-    except RuntimeError:
-        return njit(error_model="numpy")(function)
-
-
-_inner = njit(error_model="numpy", no_cpython_wrapper=True)
-"""For functions that are called by others alone."""
-
-
-@_inner
+@inner
 def part(s, which, t, u, v, out):  # type: ignore[no-untyped-def]
     """Evaluate a part of the equations."""
     address = s.integers[ADDRESSES + which]
     call_residual(address, t, u.ctypes.data, v.ctypes.data, s.p.ctypes.data, out.ctypes.data)
 
 
-@_inner
+@inner
 def factor(matrix, pivots, scale, size, marks):  # type: ignore[no-untyped-def]
     """LU factors in place, with pivots chosen in units of the rows; the column without one, or -1."""
     sign = 1
@@ -154,7 +142,7 @@ def factor(matrix, pivots, scale, size, marks):  # type: ignore[no-untyped-def]
     return -1
 
 
-@_inner
+@inner
 def substitute(matrix, pivots, x, size):  # type: ignore[no-untyped-def]
     """Solve with factors, in place."""
     for k in range(size):
@@ -173,7 +161,7 @@ def substitute(matrix, pivots, x, size):  # type: ignore[no-untyped-def]
         x[i] = total / matrix[i, i]
 
 
-@_inner
+@inner
 def evaluate_constraint_jacobian(s, t, u, v):  # type: ignore[no-untyped-def]
     """The Jacobian G of the constraints, by v where they are nonholonomic."""
     if s.integers[M] > 0:
@@ -181,7 +169,7 @@ def evaluate_constraint_jacobian(s, t, u, v):  # type: ignore[no-untyped-def]
         s.marks[JACOBIANS] += 1
 
 
-@_inner
+@inner
 def factor_chart(s):  # type: ignore[no-untyped-def]
     """Factors of [G; U^T] at the point where G was evaluated."""
     n, m = s.integers[N], s.integers[M]
@@ -196,7 +184,7 @@ def factor_chart(s):  # type: ignore[no-untyped-def]
     return regular
 
 
-@_inner
+@inner
 def make_chart(s, t, u, v):  # type: ignore[no-untyped-def]
     """A new chart at a point: an orthonormal basis U of the kernel of G, by reflections of G^T."""
     n, m = s.integers[N], s.integers[M]
@@ -252,7 +240,7 @@ def make_chart(s, t, u, v):  # type: ignore[no-untyped-def]
     return SOLVED
 
 
-@_inner
+@inner
 def project_on_chart(s, x, relative, out):  # type: ignore[no-untyped-def]
     """U^T x, or U^T (x - base), into ``out``."""
     n, m = s.integers[N], s.integers[M]
@@ -263,7 +251,7 @@ def project_on_chart(s, x, relative, out):  # type: ignore[no-untyped-def]
         out[j] = total
 
 
-@_inner
+@inner
 def turn(s):  # type: ignore[no-untyped-def]
     """Cosine of the largest angle between a column of U and the tangent space of the factors of [G; U^T]."""
     n, m = s.integers[N], s.integers[M]
@@ -280,7 +268,7 @@ def turn(s):  # type: ignore[no-untyped-def]
     return 1.0 / longest
 
 
-@_inner
+@inner
 def improve(s, x):  # type: ignore[no-untyped-def]
     """Add the correction at RHS to ``x``, and say how Newton's method stands."""
     s.marks[ITERATIONS] += 1
@@ -296,7 +284,7 @@ def improve(s, x):  # type: ignore[no-untyped-def]
     return SLOW if change > 2.0 * before else GOING
 
 
-@_inner
+@inner
 def correct(s, t, eta, u, v, x):  # type: ignore[no-untyped-def]
     """Newton's method for [g; U^T (x - base) - eta] = 0 from ``x``: ``u`` or, nonholonomic, ``v``."""
     n, m = s.integers[N], s.integers[M]
@@ -320,7 +308,7 @@ def correct(s, t, eta, u, v, x):  # type: ignore[no-untyped-def]
     return SLOW
 
 
-@_inner
+@inner
 def lift(s, t, z, u, v):  # type: ignore[no-untyped-def]
     """From local coordinates to u and v, which hold guesses; G and the factors of [G; U^T] are left there."""
     n, m = s.integers[N], s.integers[M]
@@ -354,7 +342,7 @@ def lift(s, t, z, u, v):  # type: ignore[no-untyped-def]
     return SOLVED
 
 
-@_inner
+@inner
 def moving(s, t, u, v, out):  # type: ignore[no-untyped-def]
     """-g_t, with the part g_u v of nonholonomic constraints, into ``out``; 0 where g is free of time."""
     m = s.integers[M]
@@ -367,7 +355,7 @@ def moving(s, t, u, v, out):  # type: ignore[no-untyped-def]
         out[i] = -s.sides[REST, i]
 
 
-@_inner
+@inner
 def factor_saddle(s, t, u, v):  # type: ignore[no-untyped-def]
     """Factors of [A B; G 0], or of [A; G], with G as it was evaluated last."""
     n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
@@ -399,7 +387,7 @@ def factor_saddle(s, t, u, v):  # type: ignore[no-untyped-def]
     return factor(saddle, s.pivots[1], s.long[SCALE], size, s.marks) < 0
 
 
-@_inner
+@inner
 def accelerate(s, t, u, v, a, multipliers):  # type: ignore[no-untyped-def]
     """u' or u'' and the multipliers by the saddle-point equations, with G as it was evaluated last."""
     n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
@@ -440,7 +428,7 @@ def accelerate(s, t, u, v, a, multipliers):  # type: ignore[no-untyped-def]
     return SOLVED if defined else UNDEFINED
 
 
-@_inner
+@inner
 def local_slope(s, v, a, out):  # type: ignore[no-untyped-def]
     """z' from the derivatives: v and a, or u' alone in ``a``."""
     n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
@@ -463,7 +451,7 @@ def local_slope(s, v, a, out):  # type: ignore[no-untyped-def]
         project_on_chart(s, a, False, out)
 
 
-@_inner
+@inner
 def localize(s, u, v, out):  # type: ignore[no-untyped-def]
     """Local coordinates of a state."""
     n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
@@ -481,7 +469,7 @@ def localize(s, u, v, out):  # type: ignore[no-untyped-def]
             project_on_chart(s, v, False, out[n - m :])
 
 
-@_inner
+@inner
 def guess(s, after, u, v):  # type: ignore[no-untyped-def]
     """Where the state should be some time after the start of the step."""
     form = s.integers[FORM]
@@ -494,7 +482,7 @@ def guess(s, after, u, v):  # type: ignore[no-untyped-def]
             u[i] = u0[i] + after * a0[i]
 
 
-@_inner
+@inner
 def stage(s, t, after, at, multipliers, slope):  # type: ignore[no-untyped-def]
     """State, in three vectors from ``at`` on, and slope where the local coordinates are those at Z."""
     u, v, a = s.vectors[at], s.vectors[at + 1], s.vectors[at + 2]
@@ -507,7 +495,7 @@ def stage(s, t, after, at, multipliers, slope):  # type: ignore[no-untyped-def]
     return status
 
 
-@_inner
+@inner
 def combine(s, h, row, count, out):  # type: ignore[no-untyped-def]
     """z0 + h sum_j row[j] K[j] into ``out``."""
     for i in range(len(out)):
@@ -517,7 +505,7 @@ def combine(s, h, row, count, out):  # type: ignore[no-untyped-def]
         out[i] = s.local[Z0, i] + h * total
 
 
-@_inner
+@inner
 def chart_at_start(s, t, anew):  # type: ignore[no-untyped-def]
     """The chart in which a step is taken: the last one as long as it lies well, or a new one."""
     s.marks[FRESH] = 0
@@ -532,7 +520,7 @@ def chart_at_start(s, t, anew):  # type: ignore[no-untyped-def]
     return status
 
 
-@_inner
+@inner
 def stages(s, t, h):  # type: ignore[no-untyped-def]
     """All stages, and the end of the step before any projection."""
     count, sign = s.integers[STAGES], s.marks[CHART_SIGN]
@@ -552,7 +540,7 @@ def stages(s, t, h):  # type: ignore[no-untyped-def]
     return status
 
 
-@_inner
+@inner
 def error_norm(s, h, row):  # type: ignore[no-untyped-def]
     """Weighted sum of squares of the error h sum_j row[j] K[j], as one of u and v at the end of the step."""
     n, m, form = s.integers[N], s.integers[M], s.integers[FORM]
@@ -584,7 +572,7 @@ def error_norm(s, h, row):  # type: ignore[no-untyped-def]
     return total
 
 
-@_inner
+@inner
 def estimate(s, h):  # type: ignore[no-untyped-def]
     """Norm of the error of the step; with two estimates as Dormand and Prince combine them."""
     first = error_norm(s, h, s.table[s.integers[STAGES] + 1])
@@ -594,7 +582,7 @@ def estimate(s, h):  # type: ignore[no-untyped-def]
     return first / np.sqrt((first + 0.01 * error_norm(s, h, s.table[s.integers[STAGES] + 2])) * size)
 
 
-@_inner
+@inner
 def project(s, t, u, v, x):  # type: ignore[no-untyped-def]
     """Move ``x``, which is ``u`` or, nonholonomic, ``v``, along A^-1 B to where g = 0."""
     n, m = s.integers[N], s.integers[M]
@@ -615,7 +603,7 @@ def project(s, t, u, v, x):  # type: ignore[no-untyped-def]
     return SLOW
 
 
-@_inner
+@inner
 def project_velocity(s, t, u, v):  # type: ignore[no-untyped-def]
     """Move v along A^-1 B to where G v + g_t = 0; G is evaluated at u."""
     n, m = s.integers[N], s.integers[M]
@@ -634,7 +622,7 @@ def project_velocity(s, t, u, v):  # type: ignore[no-untyped-def]
     return SOLVED
 
 
-@_inner
+@inner
 def project_state(s, t, at, multipliers):  # type: ignore[no-untyped-def]
     """The projections of the method for the vectors from ``at`` on, and the derivative there."""
     u, v, a = s.vectors[at], s.vectors[at + 1], s.vectors[at + 2]
@@ -652,7 +640,7 @@ def project_state(s, t, at, multipliers):  # type: ignore[no-untyped-def]
     return accelerate(s, t, u, v, a, multipliers)
 
 
-@_kept
+@kept
 def derivative(s, t):  # type: ignore[no-untyped-def]
     """u' or u'' and the multipliers at the start of the step."""
     u, v, a = s.vectors[START], s.vectors[START + 1], s.vectors[START + 2]
@@ -662,7 +650,7 @@ def derivative(s, t):  # type: ignore[no-untyped-def]
     return status
 
 
-@_kept
+@kept
 def step(s, t, h, estimates):  # type: ignore[no-untyped-def]
     """A step of an explicit Runge-Kutta method; how it ended."""
     s.numbers[ERROR] = 0.0
@@ -687,7 +675,7 @@ def step(s, t, h, estimates):  # type: ignore[no-untyped-def]
     return SOLVED
 
 
-@_kept
+@kept
 def interior(s, t, h):  # type: ignore[no-untyped-def]
     """States within a finished step, on the manifold if its end is."""
     count, n, m = s.integers[STAGES], s.integers[N], s.integers[M]
@@ -729,7 +717,7 @@ def interior(s, t, h):  # type: ignore[no-untyped-def]
     return SOLVED
 
 
-@_kept
+@kept
 def rattle(s, t, h):  # type: ignore[no-untyped-def]
     """A step of RATTLE for A u'' + B lambda = h(t, u), g(t, u) = 0 with a constant A."""
     n, m = s.integers[N], s.integers[M]
@@ -783,7 +771,7 @@ def rattle(s, t, h):  # type: ignore[no-untyped-def]
     return accelerate(s, t + h, u1, v1, s.vectors[END + 2], s.sides[END_MULTIPLIERS])
 
 
-@_inner
+@inner
 def free_acceleration(s, force):  # type: ignore[no-untyped-def]
     """A^-1 times a force, in place, with A as it was evaluated last."""
     n = s.integers[N]

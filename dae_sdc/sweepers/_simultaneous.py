@@ -11,10 +11,11 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import overload, register_jitable
 
 from dae_sdc.dae import machine, machine_newton as mn, residual_check
+from dae_sdc.dae.compiling import kept
 from dae_sdc.dae.machine import call_jacobian, call_residual
 from dae_sdc.dae.machine_newton import INNER, doubles, integers, short_integers
 from dae_sdc.dae.problem import ProblemDAE
@@ -670,12 +671,8 @@ def _compile_act(digest: int) -> Any:
             return float(own.estimate(w, t0, h, first, again))
         return float(own.slope(w, t0, h))
 
-    options = {"error_model": "numpy"}
     with mn.lightly_optimized():
-        try:
-            return njit(kinds, cache=True, **options)(act)
-        except RuntimeError:  # there is no place on disk
-            return njit(kinds, **options)(act)
+        return kept(act, kinds)
 
 
 act = _compile_act(mn.digest_of(own, machine, mn, residual_check, sys.modules[__name__]))

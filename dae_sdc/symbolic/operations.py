@@ -163,6 +163,13 @@ SYMPY: Final[dict[Op, str]] = {
 """Names of SymPy's classes; NEG, DIV, INTPOW and SQRT have none of their own there."""
 
 
+FUNCTIONS: Final[tuple[Op, ...]] = (
+    *(Op.EXP, Op.LOG, Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS, Op.ATAN, Op.ATAN2, Op.SINH, Op.COSH, Op.TANH),
+    *(Op.ASINH, Op.ACOSH, Op.ATANH),
+)
+"""Smooth functions whose names in lower case are those of :mod:`math` and mpmath."""
+
+
 @functools.cache
 def sympy_operations() -> dict[type, Op]:
     """The operation of each of SymPy's classes; imports SymPy, which takes a while."""
