@@ -10,7 +10,7 @@ from scipy import sparse
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import balanced
-from dae_sdc.dae.starting_scales import balance_at, guess_scales
+from dae_sdc.dae.starting_scales import balance_at, guess_scales, without_left_overs
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
 
@@ -56,13 +56,13 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     span = float(problem.interval[1] - problem.interval[0])
     span = span if span > 0.0 else 1.0
     scales = problem.run_scales
-    known = scales.memory()
+    known, clean = scales.memory(), without_left_overs(problem, u)
     if not scales.begun and getattr(problem, "jacobian", None) is None:
         # Increments of differences must be those of the units of the unknowns.
-        guess_scales(problem, u, t, span, CONSISTENT)
-    halves = linearize(problem, u, du, t)
+        guess_scales(problem, clean, t, span, CONSISTENT)
+    halves = linearize(problem, clean, du, t)
     scales.take_up(known)
-    balance = balance_at(problem, u, t, halves, span)
+    balance = balance_at(problem, clean, t, halves, span)
     size = np.abs(u.view(np.ndarray)) + ROUND_OFF / CONSISTENT * balance.sizes
     scale: Vector = np.asarray(abs(halves.stiffness) @ size).ravel()
     if sparse.issparse(halves.mass):

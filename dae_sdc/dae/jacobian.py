@@ -282,9 +282,13 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
     with np.errstate(all="ignore"):
         scales = problem.run_scales
         sizes = np.maximum(scales.unknowns, np.abs(u.view(np.ndarray)))
+        rates = np.maximum(scales.rates, np.abs(du.view(np.ndarray)))
+        for known in (sizes, rates):  # some are 0 where the Jacobian was not to be differenced
+            known[known == 0.0] = known.max() or 1.0
         # All in units of the largest, where derivatives are much larger than what the start let expect.
-        slopes = np.maximum(1.0, np.abs(du.view(np.ndarray)) / scales.rates)
-        slopes = scales.rates * np.maximum(slopes, 0.1 * slopes.max())
+        slopes = rates * np.maximum(
+            1.0, 0.1 * (rates / np.where(scales.rates > 0.0, scales.rates, rates)).max()
+        )
         slopes = np.exp2(np.ceil(np.log2(slopes)))
         linear = _is_linear_in_slope(problem, u, du, t, base, slopes)
         order = 1 if linear else 6 if improved else 2

@@ -236,7 +236,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         for name in (*PER_UNKNOWN, *DEFAULTS):
             if isinstance(getattr(type(self), name, None), property):
                 continue  # it may need what the constructor of the subclass is yet to set
-            if name == "nominal" and self.given_nominal is None:
+            if name == "nominal" and not self._gives_nominal:
                 continue  # not given, and so none of the object
             given = getattr(self, name)
             missing = name in defaults and (given is None or np.size(given) == 0)
@@ -319,9 +319,12 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     @property
     def given_nominal(self) -> npt.ArrayLike | None:
         """``nominal`` where the class or its user gives it."""
-        own = "nominal" in self.__dict__
-        given = own or inspect.getattr_static(type(self), "nominal") is not ProblemDAE.__dict__["nominal"]
-        return self.nominal if given else None
+        return self.nominal if self._gives_nominal else None
+
+    @property
+    def _gives_nominal(self) -> bool:
+        own = inspect.getattr_static(type(self), "nominal")
+        return "nominal" in self.__dict__ or own is not ProblemDAE.__dict__["nominal"]
 
     @property
     def run_scales(self) -> Scales:

@@ -42,6 +42,8 @@ class ScaleSettings:
         The same before the end of a run, and for unknowns of index 2 and more.
     lost : float
         Size of an unknown, in units of its absolute tolerance, below which it was never seen.
+    stays : float
+        Part of what was seen of it in an earlier run with larger floors that is more than an error.
     largest_change : float
         Part of its floor below which it is not lowered at once: what a run with a wrong floor has come to may
         be small for no other reason.
@@ -64,6 +66,7 @@ class ScaleSettings:
     wrong: float = 2.0**-3
     far: float = 2.0**-7
     lost: float = 10.0
+    stays: float = 0.5
     largest_change: float = 2.0**-14
     most_returns: int = 3
     fading: float = 0.5
@@ -130,7 +133,8 @@ class Scales:
         self.time, self.rate, self.begun = 1.0, 1.0, False
         self.returns = 0
         self.seen, self.watched = np.zeros(n), False
-        self._floors, self._least = np.zeros(n), np.zeros(n)
+        self._floors, self._least, self._hidden = np.zeros(n), np.zeros(n), np.zeros(n)
+        self._earlier = np.zeros(n)
         self._learned, self._zero = np.full(n, np.nan), np.zeros(n, dtype=bool)
 
     def begin(self, u0: Vector, balance: Balance, rtol: float) -> None:
@@ -157,6 +161,8 @@ class Scales:
         floors[known] = self._learned[known]
         # Below that, rounding of the other terms of its equations is all there is of an unknown.
         self._least[:] = min(1.0, SETTINGS.rounding / rtol) * balance.own
+        # What rounding of other terms hides is 0 for all one can know.
+        self._hidden[:] = SETTINGS.rounding * balance.own
         np.maximum(floors, self._least, out=self._floors)
         np.maximum(sizes, self._floors, out=self.unknowns)
         self._zero[:] = ~balance.known
@@ -197,11 +203,13 @@ class Scales:
         wrong &= ~lost | ((self.returns == 0) & (seen > self._least))
         if wrong.any() and self.returns < SETTINGS.most_returns:
             self.returns += 1
+            self._earlier[:] = seen
             least = SETTINGS.largest_change * self._floors
             self._learned[wrong] = np.maximum(seen, least)[wrong]
             return True, ()
-        # What rounding of other terms would hide is 0 for all one can know.
-        return False, tuple(np.flatnonzero(lost & (seen > self._least)).tolist())
+        # An error falls with the floor by which it was measured, a value stays.
+        told = lost & (seen > self._hidden) & (seen > SETTINGS.stays * self._earlier)
+        return False, tuple(np.flatnonzero(told).tolist())
 
     def memory(self) -> dict[str, Any]:
         """What steps to come depend on, for a checkpoint."""
@@ -216,7 +224,18 @@ class Scales:
 
 
 _NUMBERS = ("time", "rate", "begun", "returns", "watched")
-_ARRAYS = ("unknowns", "expected", "rates", "seen", "_floors", "_least", "_learned", "_zero")
+_ARRAYS = (
+    "unknowns",
+    "expected",
+    "rates",
+    "seen",
+    "_floors",
+    "_least",
+    "_hidden",
+    "_earlier",
+    "_learned",
+    "_zero",
+)
 KEPT = _NUMBERS + _ARRAYS
 """Attributes of :class:`Scales` that change in a run."""
 

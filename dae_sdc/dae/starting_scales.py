@@ -40,12 +40,22 @@ def begin_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
     rtol : float
         Relative tolerance of the run.
     """
+    u0 = without_left_overs(problem, u0)
     try:
         guess_scales(problem, u0, t0, span, rtol)
         parts = linearize(problem, u0, problem.dtype_f(problem.init), t0)
     except SolveError:  # what there is no Jacobian of is told when a step needs it
         return
     problem.run_scales.begin(u0.view(np.ndarray), balance_at(problem, u0, t0, parts, span), rtol)
+
+
+def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
+    """A state with 0 for what would pass for constants of F or entries of its Jacobian, see :func:`zeros`."""
+    values = u0.view(np.ndarray)
+    left_over = zeros(values)
+    if not values[left_over].any():
+        return u0
+    return attach(np.where(left_over, 0.0, values), problem.n_diff)
 
 
 def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> None:
@@ -74,10 +84,6 @@ def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization
         Length of the interval.
     """
     scales, values = problem.run_scales, u0.view(np.ndarray)
-    left_over = zeros(values)
-    if values[left_over].any():
-        # Such values in F would pass for its constants.
-        u0 = attach(np.where(left_over, 0.0, values), problem.n_diff)
     constants = _constants(problem, u0, problem.dtype_f(problem.init), parts.stiffness, t0, span)
     known = values if scales.running else np.maximum(scales.nominal, np.abs(values))
     return balanced_sizes(Terms.of(parts.mass, parts.stiffness, constants), known, span)

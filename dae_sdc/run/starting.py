@@ -26,7 +26,7 @@ SAME = 1e-6
 """Difference of a value at two starts, relative to its size, that is told."""
 
 MOVED = 1e-8
-"""Difference of a value from the given one, relative to 1 + its size, with which that one is kept."""
+"""Difference of a value from the given one, relative to its size or 1 for 0, with which that one is kept."""
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def _kept(given: Mapping[str, float], looked: Initial) -> Start:
     wrong = {
         name: looked.values[name]
         for name, value in given.items()
-        if name in looked.values and not abs(looked.values[name] - value) <= MOVED * (1.0 + abs(value))
+        if name in looked.values and not abs(looked.values[name] - value) <= MOVED * (abs(value) or 1.0)
     }
     if not wrong:
         return Start({**looked.values, **given})

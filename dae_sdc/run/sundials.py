@@ -169,6 +169,9 @@ def sundials(
     if leave_out is None:
         leave_out = [name for name, index in zip(own.names, own.variable_index, strict=True) if index > 1]
     tolerance = Tolerance.checked(own, rtol, atol, leave_out)
+    if tolerance.atol is None:
+        # Solvers with weights of their own know no sizes of a run.
+        tolerance = replace(tolerance, atol=tolerance.rtol * np.asarray(own.nominal, dtype=np.float64))
     times = None if t_eval is None else output_times(t_eval, start, end)
     limits = Limits.checked(dt=dt, dt_max=dt_max, time_limit=time_limit)
     first = initial_state(own, u0, start)
