@@ -53,6 +53,9 @@ LARGEST = 800
 RESTARTS = 12
 """Number of random starts from which other solutions are looked for."""
 
+FEW_VALUES, FEWEST = 60, 3
+"""Number of values up to which there are as many, and the least number where there are more."""
+
 RESCUES = 3
 """Number of random starts where none of the given values leads to a solution."""
 
@@ -401,14 +404,16 @@ class Solver:
     seed : int
         Of random starts.
     restarts : int, optional
-        Number of random starts; 0 where there are more than :data:`LARGEST` values.
+        Number of random starts; fewer where there are more than :data:`FEW_VALUES` values, 0 where there are
+        more than :data:`LARGEST`.
     """
 
     def __init__(self, system: JetSystem, given: Given, seed: int = 0, restarts: int | None = None) -> None:
         self.system, self.given = system, given
         small = len(system.jets) <= LARGEST
         self.small = small
-        self.restarts = (RESTARTS if small else 0) if restarts is None else restarts
+        fewer = max(FEWEST, RESTARTS * FEW_VALUES // max(len(system.jets), FEW_VALUES))
+        self.restarts = (fewer if small else 0) if restarts is None else restarts
         self._random = np.random.default_rng(seed)
         self._general = np.random.default_rng([seed, 1]).standard_normal(len(system.jets))
         self._failure: tuple[Projection, npt.NDArray[np.int64], Vector] | None = None

@@ -68,6 +68,7 @@ def _solved(
     whole: bool = False,
     wish: Sequence[int] = (),
     hidden: bool = False,
+    kept_is_enough: bool = False,
 ) -> Initial:
     """Solve, and tell what there is to tell; u and du belong to ``names``, ``wish`` to the search."""
     solver = Solver(system, given, seed, restarts)
@@ -90,7 +91,7 @@ def _solved(
                 known, every = _every_known(system, given, wish, seed)
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
-        found = [x, *solver.others(x, free, known)]
+        found = [x, *(() if unique and kept_is_enough else solver.others(x, free, known))]
         # With the same free values the nearest may be one of the others.
         nearest = min(found, key=lambda one: given.distance(one, system.stages))
         x = solver.settled(nearest)
@@ -235,6 +236,11 @@ def _rate(name: str) -> str:
     return name_of(base, order + 1)
 
 
+def jets_of(model: Any, t0: float | None) -> ModelJets:
+    """The equations of a model and their derivatives, as :func:`initial_of_model` needs them."""
+    return ModelJets(model, _time(model.interval, t0))
+
+
 def initial_of_model(
     model: Any,
     *,
@@ -247,6 +253,8 @@ def initial_of_model(
     workers: int = 1,
     comm: Any = None,
     weak: Collection[str] = (),
+    system: ModelJets | None = None,
+    kept_is_enough: bool = False,
 ) -> Initial:
     """Consistent initial values of a model, see :func:`dae_sdc.run.initial.initial`.
 
@@ -258,9 +266,12 @@ def initial_of_model(
         See there.
     weak : collection of str
         Names of values that are no better known than if nothing was given for them: the search begins there.
+    system : ModelJets, optional
+        What :func:`jets_of` has made of the same model at the same time.
+    kept_is_enough : bool
+        Whether no others are looked for if there is one solution with all values that are given.
     """
-    time = _time(model.interval, t0)
-    system = ModelJets(model, time)
+    system = jets_of(model, t0) if system is None else system
     own = system.model
     known = {
         (j, k): (value, k in variable.fixed)
@@ -306,7 +317,7 @@ def initial_of_model(
     if every:
         search = EveryStart(system, given, wish, seed, restarts, workers, comm)
         return _every(system, given, form.names, form.units, remarks, search)
-    more: Any = {"wish": wish, "hidden": bool(weak)}
+    more: Any = {"wish": wish, "hidden": bool(weak), "kept_is_enough": kept_is_enough}
     return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
 
 

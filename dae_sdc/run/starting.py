@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -68,15 +69,19 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
         If there is no consistent start, or the start values of the model contradict hidden constraints.
     """
     from dae_sdc.initial.consistent import LARGEST
-    from dae_sdc.initial.search import initial_of_model
+    from dae_sdc.initial.search import initial_of_model, jets_of
 
     form = model.form()
     given = dict(zip(form.names, _start_values(model, form), strict=True))
     complete = not any(np.isnan(given[name]) for name in form.names[: form.n_diff])
     given = {name: value for name, value in given.items() if not np.isnan(value)}
+    whole = model if simplified is None else simplified.original
+    system = None
+    with suppress(InputError):  # told below, where it matters
+        system = jets_of(whole, t0)
     if complete and not guesses_only and simplified is None:
         try:
-            looked = initial_of_model(model, t0=t0, restarts=0, weak=form.names[form.n_diff :])
+            looked = initial_of_model(model, t0=t0, restarts=0, weak=form.names[form.n_diff :], system=system)
         except InputError:
             looked = None
         if looked is not None:
@@ -85,9 +90,8 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
                 raise _refused(f"the start values of model {model.name}", looked, "correct the start values")
             if not hidden and (looked.unique or len(looked.values) > LARGEST):
                 return _kept(given, looked)
-    whole = model if simplified is None else simplified.original
     try:
-        start = _initial(whole, t0)
+        start = initial_of_model(whole, t0=t0, system=system, kept_is_enough=True)
     except InputError as error:
         if guesses_only or simplified is not None or len(given) < len(form.names):
             raise
@@ -107,20 +111,6 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
     if strayed:
         remark = "; ".join(filter(None, [remark, "simplified equations have " + _listed(strayed)]))
     return Start(moved.values, remark)
-
-
-def _initial(model: Model, t0: float | None) -> Initial:
-    """What ds.initial finds, without its search for other starts where there can be none."""
-    from dae_sdc.initial.consistent import LARGEST
-    from dae_sdc.initial.search import initial_of_model
-
-    try:
-        start = initial_of_model(model, t0=t0, restarts=0)
-    except InconsistentStateError:
-        start = None
-    if start is not None and (start.unique or len(start.values) > LARGEST):
-        return start
-    return initial_of_model(model, t0=t0)
 
 
 def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float], t0: float | None) -> Start:

@@ -105,6 +105,11 @@ class Start:
     span: float = 1.0
     general: bool = True
 
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What tells it from others."""
+        return tuple(self.values.items()), tuple(self.parameters), self.t, self.span, self.general
+
     @staticmethod
     def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
         """What a model says, with other guesses before its own."""
@@ -723,6 +728,22 @@ def leading_rank(
     nodes = leading_nodes(model, c, d)
     if not depends_on_the_point(model, c, d, nodes):
         return None
+    asked = ("leading rank", tuple(model.roots), c.tobytes(), d.tobytes(), start.key)
+    remembered = model.graph.remembered
+    if asked not in remembered:
+        remembered[asked] = _found_leading(model, c, d, blocks, start, nodes)
+    found: Leading = remembered[asked]
+    return found
+
+
+def _found_leading(
+    model: ModelWithGraph,
+    c: Integers,
+    d: Integers,
+    blocks: Sequence[Block],
+    start: Start,
+    nodes: Mapping[tuple[int, int], int],
+) -> Leading:
     system = Prolongation(model.graph, model.roots, c.tolist(), d.tolist())
     keys, wanted = list(nodes), list(nodes.values())
     usable: list[Point] = []

@@ -174,8 +174,8 @@ class Tolerance:
     """Accuracy asked of every step.
 
     The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index k
-    is multiplied by min(1, h / tau)^(k - 1), with tau four times the time in which the solution changes by
-    its size: its local error has that many orders less, and does not add up.
+    is multiplied by min(1, h / tau)^(k - 1), times 4^(k - 3) above index 3, with tau four times the time in
+    which the solution changes by its size: its local error has that many orders less, and does not add up.
 
     Parameters
     ----------
@@ -276,6 +276,10 @@ PART_OF_TIME = 0.25
 """The time in which the solution changes by its size, in units of tau of the weights."""
 
 
+LEAST_CHANGES = 16.0
+"""Times that a solution is taken to change by its size in the interval as long as nothing is known of it."""
+
+
 class Weights:
     """Weights of errors: 1 / (atol + rtol abs(u)), 0 if left out.
 
@@ -332,8 +336,8 @@ class Weights:
         np.abs(u0, out=out)
         self._write(np.maximum(self._sizes, self._expected), 0.0, out)
         step, rate = first_step(slope, 0.01 * span, self.rtol)
-        if rate > 0.0:
-            self.scales.rate = rate
+        # Constraints that change with time hide u' from an implicit step.
+        self.scales.rate = max(rate, LEAST_CHANGES / span)
         return step
 
     def fill_within(self, stages: Vector, h: float, out: Vector) -> bool:
@@ -364,6 +368,7 @@ class Weights:
         np.maximum(out, TINY, out=out)
         np.divide(1.0, out, out=out)
         for k, where in self._scaled:
-            out[where] *= min(1.0, PART_OF_TIME * h * self.scales.rate) ** k
+            changes = min(1.0, PART_OF_TIME * h * self.scales.rate)
+            out[where] *= changes**k * PART_OF_TIME ** min(0, 2 - k)
         if self._counted is not None:
             out *= self._counted

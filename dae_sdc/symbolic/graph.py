@@ -34,16 +34,23 @@ class Graph(Expressions):
     >>> x, y = graph.variable(0), graph.variable(1)
     >>> graph.mul(graph.add(x, y), graph.sub(x, y)) == graph.sub(graph.mul(x, x), graph.mul(y, y))
     True
+
+    Attributes
+    ----------
+    remembered : dict
+        What was found out about nodes, by what was asked; it goes with the graph.
     """
 
     def __init__(self) -> None:
         super().__init__()
+        self.remembered: dict[Any, Any] = {}
         self._gradients: dict[tuple[int, bool, int], dict[int, int]] = {}
         self._totals: dict[int, int] = {}
         self._digits: Digits | None = None
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_digits": None}  # numbers of many digits cannot be pickled
+        # Numbers of many digits cannot be pickled.
+        return {**self.__dict__, "_digits": None, "remembered": {}}
 
     def copy(self) -> Graph:
         """A graph with the same nodes that grows by itself."""
