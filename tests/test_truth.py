@@ -231,6 +231,12 @@ SHORT = (
     "pencil-2:1:structure:plain",
     "varying-2:1:structure:repair",
     "pencil-1:1:structure:dependent:1",
+    "pencil-1:1:structure:dependent:0",
+    "pencil-2:0:structure:mixed-repair:0",
+    "hessenberg-2:0:structure:mixed:0",
+    "hessenberg-2:2:units:one:radau-iia-5:rtol=1e-06",
+    "hessenberg-3:0:declared:fully-implicit:rtol=1e-06",
+    "hessenberg-3:1:declared:semi-implicit:rtol=1e-10",
     "hessenberg-1:0:events:pair:default:rtol=1e-07",
     "hessenberg-2:0:events:terminal:radau-iia-5:rtol=1e-07",
 )
