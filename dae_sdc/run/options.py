@@ -3,22 +3,30 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from dae_sdc.errors import InputError
 
 
-def _numbers(text: str) -> list[float]:
-    return [float(part) for part in text.split(",")]
+def _listed(kind: Callable[[str], Any], of: str) -> Callable[[str], list[Any]]:
+    """A reader of values that are separated by commas, at least one."""
+
+    def read(text: str) -> list[Any]:
+        try:
+            found = [kind(part) for part in map(str.strip, text.split(",")) if part]
+        except ValueError:
+            found = []
+        if not found:
+            raise argparse.ArgumentTypeError(f"needs {of}, separated by commas; got {text!r}")
+        return found
+
+    return read
 
 
-def _integers(text: str) -> list[int]:
-    return [int(part) for part in text.split(",")]
-
-
-def _words(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",") if part.strip()]
+_numbers = _listed(float, "numbers")
+_integers = _listed(int, "integers")
+_words = _listed(str, "names")
 
 
 OPTIONS: Mapping[str, dict[str, Any]] = {
