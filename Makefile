@@ -22,7 +22,9 @@ NUMBERS_ALONE := orders tableaux contraction adaptive_sdc dense_output transfer 
 	manifold_problems quasilinear complex_step reduction reduction_random structure structure_models graph \
 	initial every_start homotopy certified_roots witness singular_points singular invariants aliases modelica_errors \
 	mechanism_models device_models model_bench testset testset_b testset_c testset_d \
-	adaptive modelica linear newton sparse_stages large_problems jacobian triangular
+	adaptive modelica linear newton sparse_stages large_problems jacobian triangular \
+	error_estimates starts wrong_jacobians units truth between_steps model_switches consistent_ranks \
+	stale_and_one_sided difference_jacobians simplify compiled
 
 .PHONY: demo test installed-test check clean
 .DELETE_ON_ERROR:
