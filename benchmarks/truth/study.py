@@ -51,7 +51,7 @@ GROUPS = (
 )
 """Classes of methods by how their names begin; what is left is on manifolds."""
 
-TIME_LIMIT = 15.0
+TIME_LIMIT = 60.0
 """Seconds that one run may take on a processor."""
 
 WORKERS = 2
