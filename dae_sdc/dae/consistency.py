@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -43,7 +44,7 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     -------
     violation, scale : ndarray, shape (n,)
         What remains of every equation, and the size of the terms it adds up. Terms smaller than what rounding
-        errors of unknowns of the sizes that their equations give them change are no measure.
+        errors of unknowns of the sizes that their equations give them change are no measure where it matters.
     """
     du = problem.dtype_f(problem.init)
     residual = problem.evaluate(u, du, t)
@@ -62,21 +63,30 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
         guess_scales(problem, clean, t, span, CONSISTENT)
     halves = linearize(problem, clean, du, t)
     scales.take_up(known)
-    balance = balance_at(problem, clean, t, halves, span)
-    size = np.abs(u.view(np.ndarray)) + ROUND_OFF / CONSISTENT * balance.sizes
-    scale: Vector = np.asarray(abs(halves.stiffness) @ size).ravel()
-    if sparse.issparse(halves.mass):
-        without_derivative = np.asarray(abs(halves.mass).sum(axis=1)).ravel() == 0.0
-        return np.where(without_derivative, residual, 0.0), scale
+    remaining, spread = _unreached(halves.mass)
+    remains, terms = remaining(residual), abs(halves.stiffness)
+    scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
+    if (np.abs(remains) <= CONSISTENT * scale).all():
+        return remains, scale
+    least = balance_at(problem, clean, t, halves, span).sizes
+    return remains, scale + spread(np.asarray(terms @ least).ravel()) * (ROUND_OFF / CONSISTENT)
+
+
+def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
+    """Projection of equations on what dF/du' does not reach, and what it makes of sizes of their terms."""
+    if sparse.issparse(mass):
+        without_derivative = np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0
+        return lambda residual: np.where(without_derivative, residual, 0.0), lambda sizes: sizes
     # Unknowns and equations differ by orders of magnitude (amperes beside volts); ranks must not see that.
-    weights, columns = balanced(halves.mass)
-    mass = halves.mass / weights[:, None] / columns
-    left, values, _ = np.linalg.svd(mass)
+    weights, columns = balanced(mass)
+    left, values, _ = np.linalg.svd(mass / weights[:, None] / columns)
     rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
     null = left[:, rank:] @ left[:, rank:].T
     null[np.abs(null) < UNREACHED] = 0.0
-    remains: Vector = null @ (residual / weights) * weights
-    return remains, np.abs(null) @ (scale / weights) * weights
+    return (
+        lambda residual: null @ (residual / weights) * weights,
+        lambda sizes: np.abs(null) @ (sizes / weights) * weights,
+    )
 
 
 def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENT) -> None:

@@ -199,8 +199,8 @@ class Scales:
         of_others, of_multipliers = (SETTINGS.wrong, SETTINGS.far) if ended else (SETTINGS.far, 0.0)
         part = np.where(self._multipliers, of_multipliers, of_others)
         wrong = self._zero & (np.maximum(seen, self._least) < part * self._floors)
-        # What a tolerance has hidden may be noise, and is believed once.
-        wrong &= ~lost | ((self.returns == 0) & (seen > self._least))
+        # What a tolerance has hidden may be noise, and is believed once; multipliers that are 0 are noise.
+        wrong &= ~lost | ((self.returns == 0) & (seen > self._least) & ~self._multipliers)
         if wrong.any() and self.returns < SETTINGS.most_returns:
             self.returns += 1
             self._earlier[:] = seen
@@ -393,29 +393,37 @@ def _least_squares(terms: Terms, n: int, sizes: Vector, known: Any, prior: float
     fixed[:n][known] = np.log2(sizes[known])
     logs = np.log2(terms.entries) + fixed[terms.columns]
     of_column = place[terms.columns]
-    own, theta_at = of_column >= 0, count + n
+    size = count + n
     # Each term is one row: of its equation, of its unknown where that is free, and of time where it is u'.
-    places = (count + terms.rows, np.where(own, of_column, 0), np.full(len(logs), theta_at))
-    factors = (np.ones(len(logs)), own.astype(np.float64), np.where(terms.derivatives, -1.0, 0.0))
-    prior_weight = np.full(theta_at + 1, WEAKEST)
-    prior_weight[theta_at] = WEAK
+    places = count + terms.rows, np.maximum(of_column, 0)
+    factors = np.ones(len(logs)), (of_column >= 0).astype(np.float64)
+    of_time = np.where(terms.derivatives, -1.0, 0.0)
     weight = np.ones(len(logs))
     for _ in range(ROUNDS):
-        right = prior_weight * np.concatenate([np.zeros(theta_at), [prior]])
-        data, at, other_at = [prior_weight], [np.arange(theta_at + 1)], [np.arange(theta_at + 1)]
+        # Time, which all equations share, is eliminated first: the rest is as sparse as the equations.
+        right, border = np.zeros((2, size))
+        data, at, other_at = [np.full(size, WEAKEST)], [np.arange(size)], [np.arange(size)]
         for one, a in zip(places, factors, strict=True):
-            right -= np.bincount(one, weight * a * logs, theta_at + 1)
+            right -= np.bincount(one, weight * a * logs, size)
+            border += np.bincount(one, weight * a * of_time, size)
             for other, b in zip(places, factors, strict=True):
                 data.append(weight * a * b)
                 at.append(one)
                 other_at.append(other)
         entries = np.concatenate(data), (np.concatenate(at), np.concatenate(other_at))
-        normal = sparse.csc_array(entries, shape=(theta_at + 1, theta_at + 1))
-        if theta_at < DENSE_UP_TO:
-            x = np.linalg.solve(normal.toarray(), right)
+        sides = np.array([right, border]).T
+        if size <= DENSE_UP_TO:
+            normal = np.zeros((size, size))
+            np.add.at(normal, entries[1], entries[0])
+            whole, with_time = np.linalg.solve(normal, sides).T
         else:
-            x = splu(normal, permc_spec="MMD_AT_PLUS_A").solve(right)
-        term = logs + factors[1] * x[places[1]] + factors[2] * x[theta_at]
+            normal = sparse.csc_array(entries, shape=(size, size))
+            whole, with_time = splu(normal).solve(sides).T
+        own_time = WEAK + weight @ of_time**2
+        right_of_time = WEAK * prior - (weight * of_time) @ logs
+        theta = float((right_of_time - border @ whole) / (own_time - border @ with_time))
+        x = whole - theta * with_time
+        term = logs + x[places[0]] + factors[1] * x[places[1]] + theta * of_time
         largest = np.full(n, -np.inf)
         np.maximum.at(largest, terms.rows, term)
         smaller = (term < largest[terms.rows] + np.log2(SMALLEST_TERM)) & (weight > 0.0)
@@ -424,7 +432,7 @@ def _least_squares(terms: Terms, n: int, sizes: Vector, known: Any, prior: float
         weight[smaller] = 0.0
     found = np.zeros(n)
     found[free] = x[:count]
-    return found, float(x[theta_at])
+    return found, theta
 
 
 def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
@@ -433,13 +441,11 @@ def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
     with_constant = np.append(sizes, 1.0)
     values = entries * with_constant[terms.columns]
     first, second, where = np.zeros(n), np.zeros(n), np.full(n, -2)
-    for value, row, column in zip(values.tolist(), terms.rows.tolist(), terms.columns.tolist(), strict=True):
-        if value > first[row]:
-            if where[row] != column:
-                second[row] = first[row]
-            first[row], where[row] = value, column
-        elif where[row] != column and value > second[row]:
-            second[row] = value
+    np.maximum.at(first, terms.rows, values)
+    largest = values == first[terms.rows]
+    where[terms.rows[largest]] = terms.columns[largest]
+    of_others = where[terms.rows] != terms.columns
+    np.maximum.at(second, terms.rows[of_others], values[of_others])
     others = np.where(where[terms.rows] == terms.columns, second[terms.rows], first[terms.rows])
     found = np.full(n + 1, np.inf)
     counts = others > 0.0
