@@ -276,6 +276,9 @@ PART_OF_TIME = 0.25
 """The time in which the solution changes by its size, in units of tau of the weights."""
 
 
+LARGEST_PART = 1.0
+"""Part of the size of an unknown of index 4 that its error in a step may be, however few orders it has."""
+
 LEAST_CHANGES = 16.0
 """Times that a solution is taken to change by its size in the interval as long as nothing is known of it."""
 
@@ -369,6 +372,7 @@ class Weights:
         np.divide(1.0, out, out=out)
         for k, where in self._scaled:
             changes = min(1.0, PART_OF_TIME * h * self.scales.rate)
-            out[where] *= changes**k * PART_OF_TIME ** min(0, 2 - k)
+            least = self.rtol / LARGEST_PART if k > 2 and h > 0.0 else 0.0
+            out[where] *= max(changes**k * PART_OF_TIME ** min(0, 2 - k), least)
         if self._counted is not None:
             out *= self._counted
