@@ -39,7 +39,7 @@ class ScaleSettings:
     wrong : float
         Part of its floor below which a run that an unknown never left must go back.
     far : float
-        The same before the end of a run, and for unknowns of index 2 and more.
+        The same before the end of a run.
     lost : float
         Size of an unknown, in units of its absolute tolerance, below which it was never seen.
     stays : float
@@ -196,11 +196,11 @@ class Scales:
             return False, ()
         seen = np.maximum(self.seen, np.abs(end))
         lost = self._zero & (seen <= SETTINGS.lost * rtol * self._floors)
-        of_others, of_multipliers = (SETTINGS.wrong, SETTINGS.far) if ended else (SETTINGS.far, 0.0)
-        part = np.where(self._multipliers, of_multipliers, of_others)
-        wrong = self._zero & (np.maximum(seen, self._least) < part * self._floors)
-        # What a tolerance has hidden may be noise, and is believed once; multipliers that are 0 are noise.
-        wrong &= ~lost | ((self.returns == 0) & (seen > self._least) & ~self._multipliers)
+        part = SETTINGS.wrong if ended else SETTINGS.far
+        # Small multipliers may be nothing but the error of what they multiply, magnified by short steps.
+        wrong = self._zero & ~self._multipliers & (np.maximum(seen, self._least) < part * self._floors)
+        # What a tolerance has hidden may be noise, and is believed once.
+        wrong &= ~lost | ((self.returns == 0) & (seen > self._least))
         if wrong.any() and self.returns < SETTINGS.most_returns:
             self.returns += 1
             self._earlier[:] = seen
