@@ -56,7 +56,7 @@ FIRST_LOOK, LOOKS_APART = 64, 8
 MOST_NAMED = 3
 """Unknowns that a message names."""
 
-SHORTEST = 1e-22
+SHORTEST = 1e-28
 """Shortest step in units of the interval: where time begins at 0 its rounding sets no limit."""
 
 NO_PROGRESS = 60
