@@ -186,7 +186,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._meets_target = False
         self._began = perf_counter()
         self._next = 0
-        self._span = 0.0
+        self._shortest = 0.0
         self._given: float | None = None
         self._restarts = False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
@@ -231,7 +231,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
 
     def _check_progress(self, L: Any, outcome: Outcome, accepted: bool) -> None:
         least = 16.0 * np.finfo(float).eps * max(abs(L.time), abs(L.time + L.dt))
-        least = max(least, SHORTEST * self._span)
+        least = max(least, self._shortest)
         # An accepted step of this size would leave the time where it is.
         if (L.dt if accepted else self._wanted) > least and self.sizes.rejections <= NO_PROGRESS:
             return
@@ -265,7 +265,9 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self.sizes = StepSize()
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
-        self._began, self._span = perf_counter(), self.params.t_end - t0
+        self._began = perf_counter()
+        # An absolute tolerance of the user may ask for any step.
+        self._shortest = SHORTEST * (self.params.t_end - t0) if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
