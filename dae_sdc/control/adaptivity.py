@@ -230,8 +230,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         return bool((passed if nodes is None else nodes.from_last(passed)) > self.params.time_limit)
 
     def _check_progress(self, L: Any, outcome: Outcome, accepted: bool) -> None:
-        least = 16.0 * np.finfo(float).eps * max(abs(L.time), abs(L.time + L.dt))
-        least = max(least, self._shortest)
+        rounding = 16.0 * np.finfo(float).eps * max(abs(L.time), abs(L.time + L.dt))
+        least = max(rounding, self._shortest)
         # An accepted step of this size would leave the time where it is.
         if (L.dt if accepted else self._wanted) > least and self.sizes.rejections <= NO_PROGRESS:
             return
@@ -247,8 +247,10 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         )
 
     def _check_approach(self, L: Any, outcome: Outcome) -> None:
-        slopes = np.abs(L.uend.polynomial.derivative_at_end()[: L.prob.n_diff])
-        point = self._approach.point(L.time, L.dt, float(slopes.max(initial=0.0)))
+        def slope() -> float:
+            return float(np.abs(L.uend.polynomial.derivative_at_end()[: L.prob.n_diff]).max(initial=0.0))
+
+        point = self._approach.point(L.time, L.dt, slope)
         if point is not None:
             raise StepSizeError(
                 f"the steps shrink in proportion to the time left to t={point:.10g}, down to "

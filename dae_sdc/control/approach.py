@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -79,25 +80,26 @@ class Approach:
         numbers = np.asarray(kept).tolist()
         self._next, self._least, self._count, self._begin, self._slope, *self._times = numbers
 
-    def point(self, time: float, dt: float, slope: float = np.inf) -> float | None:
+    def point(self, time: float, dt: float, slope: Callable[[], float] = lambda: np.inf) -> float | None:
         """The time that accepted steps approach, or None.
 
         Parameters
         ----------
         time, dt : float
             Start and size of an accepted step.
-        slope : float
-            Largest u' of a differential unknown at its end; steps alone count where it is infinite.
+        slope : callable
+            Gives the largest u' of a differential unknown at its end, which few steps need; steps alone count
+            where that is infinite.
         """
         options = self.options
         self._count += 1
         if dt > options.recovery * options.fall * self._least or not self._times:
-            self._restart(time, dt, slope)
+            self._restart(time, dt, slope())
         self._least = min(self._least, dt)
         if dt > self._next:
             return None
         if self._count < options.least_steps:
-            self._restart(time, dt, slope)
+            self._restart(time, dt, slope())
             return None
         self._next, self._count = dt / options.fall, 0
         self._times = [*self._times[-2:], time]
@@ -110,9 +112,10 @@ class Approach:
         unresolved = np.finfo(float).eps * abs(time) > self.rtol * left
         nearness = options.unresolved_nearness if unresolved else options.nearness
         elapsed = time - self._begin
+        if left > nearness * elapsed:
+            return None
         before_it = self.rtol / elapsed if np.isinf(self._slope) else max(self._slope, self.rtol / elapsed)
-        grows = slope > options.growth * before_it
-        return time + left if left <= nearness * elapsed and grows else None
+        return time + left if slope() > options.growth * before_it else None
 
     def _restart(self, time: float, dt: float, slope: float) -> None:
         self._times, self._begin, self._count, self._slope = [time], time, 0, slope

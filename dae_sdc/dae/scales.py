@@ -252,7 +252,6 @@ DENSE_UP_TO = 400
 ROUNDS = 3
 """Times that the least squares are solved, each without the terms that were that small in the last."""
 
-
 MOST_ROUNDS = 30
 """Times that rows and columns of a matrix are balanced."""
 

@@ -275,10 +275,6 @@ class Tolerance:
 PART_OF_TIME = 0.25
 """The time in which the solution changes by its size, in units of tau of the weights."""
 
-
-LARGEST_PART = 1.0
-"""Part of the size of an unknown of index 4 that its error in a step may be, however few orders it has."""
-
 LEAST_CHANGES = 16.0
 """Times that a solution is taken to change by its size in the interval as long as nothing is known of it."""
 
@@ -370,9 +366,10 @@ class Weights:
             out += self.atol
         np.maximum(out, TINY, out=out)
         np.divide(1.0, out, out=out)
+        changes = min(1.0, PART_OF_TIME * h * self.scales.rate)
         for k, where in self._scaled:
-            changes = min(1.0, PART_OF_TIME * h * self.scales.rate)
-            least = self.rtol / LARGEST_PART if k > 2 and h > 0.0 else 0.0
+            # From index 4 on an error in a step may be as large as the unknown, however few orders it has.
+            least = self.rtol if k > 2 and h > 0.0 else 0.0
             out[where] *= max(changes**k * PART_OF_TIME ** min(0, 2 - k), least)
         if self._counted is not None:
             out *= self._counted
