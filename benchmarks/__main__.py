@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 
 STUDIES = {
+    "faults": "benchmarks.faults.study",
     "polynomials": "benchmarks.polynomials",
     "size": "benchmarks.size",
     "start": "benchmarks.start",

@@ -13,6 +13,8 @@ import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dae_sdc.deferred import defer_mpi
+
 if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
     from dae_sdc.control.blocks import ShareBlock as ShareBlock
     from dae_sdc.control.events import (
@@ -155,6 +157,8 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         read_modelica_text as read_modelica_text,
     )
     from dae_sdc.symbolic.problem import ModelProblem as ModelProblem
+
+defer_mpi()  # before any room imports pySDC
 
 __version__: str
 

@@ -14,8 +14,23 @@ from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, ParamSpec, TypeVar, get_args, get_origin
 
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
+
+MOST: Mapping[str, int] = {
+    "maxiter": 100_000,
+    "max_orders": 12,
+    "points": 1_000_000,
+    "ranks": 10_000,
+    "repetitions": 100_000,
+    "restarts": 100_000,
+    "sizes": 10_000_000,
+    "workers": 10_000,
+}
+"""Largest counts that public functions take, by the name of the argument; others have bounds of their own."""
+
+LEAST: Mapping[str, int] = {"seed": 0, "max_orders": 1}
+"""Least ones."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -226,6 +241,20 @@ def check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> N
         kind = kind_of(parameter.annotation, function.__module__)
         if kind is not None and not kind.takes(value):
             raise InputError(f"{name} must be {kind.wanted}; got {shown(value)}")
+        if name in MOST or name in LEAST:
+            _check_count(name, value)
+        if name == "comm" and not hasattr(value, "Get_size"):
+            raise InputError(f"comm must be a communicator of mpi4py; got {shown(value)}")
+
+
+def _check_count(name: str, value: Any) -> None:
+    for count in value if _is_iterable(value) else (value,):
+        if not _is_integer(count):
+            continue
+        if name in MOST and count > MOST[name]:
+            require_count(name, int(count), MOST[name])
+        if name in LEAST and count < LEAST[name]:
+            raise InputError(f"{name} must be an integer, at least {LEAST[name]}; got {shown(count)}")
 
 
 def names_of(function: Callable[..., Any]) -> list[str]:
@@ -255,12 +284,17 @@ def checked(
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         name = function.__name__
 
+        @functools.cache
+        def accepted() -> tuple[list[Callable[..., Any]], list[str], list[str]]:
+            """The functions that arguments are passed to, the names taken here, and all names."""
+            others = list(_others(passed_to))
+            taken = names_of(function)
+            more = [one for other in others for one in names_of(other) if one not in without]
+            return others, taken, list(dict.fromkeys([*taken, *more]))
+
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            others = list(_others(passed_to))
-            taken = dict.fromkeys(names_of(function))
-            more = [one for other in others for one in names_of(other) if one not in without]
-            known = [*taken, *(one for one in more if one not in taken)]
+            others, taken, known = accepted()
             if others or not _takes_any(function):
                 for given in kwargs:
                     if given not in known:

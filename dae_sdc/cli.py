@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import inspect
+import io
 import os
 import re
 import signal
@@ -18,11 +19,11 @@ import sys
 import threading
 import traceback
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout, suppress
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, NamedTuple, NoReturn, TextIO
+from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
 from dae_sdc.errors import DAEError, DAEWarning, InputError
 from dae_sdc.run.launch import launched
@@ -33,7 +34,6 @@ ROOMS = ("run", "plotting")
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
-EXIT_TERMINATED = 143
 EXIT_BROKEN_PIPE = 141
 
 # Errors of pySDC that a setting causes, and those that a computation causes.
@@ -79,6 +79,12 @@ class Parser(argparse.ArgumentParser):
             self.error(f"unrecognized arguments: {' '.join(unknown)}{hint}")
         return parsed
 
+    def _get_values(self, action: argparse.Action, arg_strings: list[str]) -> Any:
+        # The class above takes "--" out of the words of an option, and hands on an empty list.
+        if action.option_strings and arg_strings == ["--"]:
+            raise argparse.ArgumentError(action, "expected a value; got '--'")
+        return super()._get_values(action, arg_strings)
+
     def error(self, message: str) -> NoReturn:
         """Print one line on standard error and exit with code 2."""
         verb = self.prog.removeprefix(PROGRAM).strip()
@@ -114,7 +120,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     Returns
     -------
     int
-        Exit code: 0, 1 (a computation failed), 2 (something given cannot be used) or 130 (interrupted).
+        Exit code: 0, 1 (a computation failed, or what is printed cannot be written), 2 (something given
+        cannot be used), 130 (interrupted), 129 and 143 (hung up, terminated), or 141 (nobody reads on).
 
     Raises
     ------
@@ -123,23 +130,23 @@ def main(argv: Sequence[str] | None = None) -> int:
     """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or os.environ.get("DAE_SDC_DEBUG", "0") not in ("", "0")
-    with _one_of_many(), _ending_on_sigterm():
+    with _streams(), _one_of_many(), _ending_on_signals():
         try:
             with warnings.catch_warnings():
                 _show_own_warnings_in_one_line()
-                code = _dispatch(arguments)
-                sys.stdout.flush()  # a closed pipe shows here and not when the interpreter ends
-                return code
+                try:
+                    return _dispatch(arguments)
+                finally:
+                    sys.stdout.flush()  # what cannot be written shows here and not when the interpreter ends
         except KeyboardInterrupt:
             return _fail("interrupted; files of finished results are kept", EXIT_INTERRUPTED)
-        except Terminated:
-            return _fail("terminated; files of finished results are kept", EXIT_TERMINATED)
-        except BrokenPipeError:
-            # What reads the output has enough. Nothing more can be written, not even when the interpreter
-            # ends.
-            with suppress(OSError, ValueError):
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return EXIT_BROKEN_PIPE
+        except Terminated as end:
+            return _fail(f"{end}; files of finished results are kept", end.code)
+        except OutputError as error:
+            _give_up_output()
+            if isinstance(error.__cause__, BrokenPipeError):
+                return EXIT_BROKEN_PIPE  # what reads the output has enough
+            return _fail(str(error), EXIT_FAILED)
         except Exception as error:
             if debug:
                 traceback.print_exc()
@@ -147,26 +154,102 @@ def main(argv: Sequence[str] | None = None) -> int:
             return _fail(message, code)
 
 
-class Terminated(BaseException):
-    """SIGTERM has come, as from a batch system whose time is up."""
+class OutputError(Exception):
+    """What a command prints cannot be written."""
+
+
+class _Stream:
+    """A standard stream that tells its own failures from those of other files."""
+
+    def __init__(self, stream: Any, failed: Callable[[OSError], None]) -> None:
+        self._stream, self._failed = stream, failed
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            self._stream.write(text)
+        except OSError as error:
+            self._failed(error)
+        return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            self._failed(error)
 
 
 @contextmanager
-def _ending_on_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into an exception, so that what is finished is saved."""
+def _streams() -> Iterator[None]:
+    """Standard streams that take every letter, whose failures are told, and that are there.
 
-    def end(*_: object) -> None:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        raise Terminated
+    Where the caller has closed one, the next file that is opened would get its number, and what is printed.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        pass
+    os.close(number)
+
+    def refused(error: OSError) -> None:
+        raise OutputError(
+            f"cannot write to standard output: {error.strerror}; files of results are kept"
+        ) from error
+
+    def unheard(error: OSError) -> None:
+        """Nobody can be told."""
+
+    with ExitStack() as stack:
+        given = []
+        for stream in (sys.stdout, sys.stderr):
+            if stream is None:
+                stream = stack.enter_context(open(os.devnull, "w", encoding="utf-8"))
+            elif isinstance(stream, io.TextIOWrapper):
+                stream.reconfigure(errors="backslashreplace")
+            given.append(stream)
+        stack.enter_context(redirect_stdout(cast(TextIO, _Stream(given[0], refused))))
+        stack.enter_context(redirect_stderr(cast(TextIO, _Stream(given[1], unheard))))
+        yield
+
+
+def _give_up_output() -> None:
+    """Let nothing more be written to standard output, not even when the interpreter ends."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+class Terminated(BaseException):
+    """A signal has come that ends the process, as from a batch system whose time is up."""
+
+    def __init__(self, what: str, number: int) -> None:
+        super().__init__(what)
+        self.code = 128 + number
+
+
+@contextmanager
+def _ending_on_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into exceptions, so that what is finished is saved."""
+    told = {"SIGTERM": "terminated", "SIGHUP": "hung up"}
+    signals = {getattr(signal, name): what for name, what in told.items() if hasattr(signal, name)}
+
+    def end(number: int, _: object) -> None:
+        for one in before:
+            signal.signal(one, signal.SIG_IGN)
+        raise Terminated(signals[number], number)
 
     if threading.current_thread() is not threading.main_thread():
         yield  # signals are the business of the main thread
         return
-    before = signal.signal(signal.SIGTERM, end)
+    # What the caller has let the process ignore, as nohup does, it goes on to ignore.
+    before = {one: signal.getsignal(one) for one in signals}
+    before = {one: handler for one, handler in before.items() if handler is not signal.SIG_IGN}
+    for one in before:
+        signal.signal(one, end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 @contextmanager
@@ -299,7 +382,8 @@ def _show_own_warnings_in_one_line() -> None:
 
 
 def _say(message: str, stream: TextIO | None = None) -> None:
-    print(f"{PROGRAM}: {' '.join(message.split())}", file=stream or sys.stderr, flush=True)
+    with suppress(OSError):  # nobody can be told
+        print(f"{PROGRAM}: {' '.join(message.split())}", file=stream or sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

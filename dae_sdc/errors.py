@@ -42,7 +42,10 @@ def require_tolerance(name: str, value: object, largest: float = LARGEST_TOLERAN
 
 def _short(value: object) -> str:
     """A number in a few characters."""
-    text = str(value)
+    try:
+        text = str(value)
+    except ValueError:  # Python writes out no more than some thousand digits
+        return "a number of thousands of digits"
     return text if len(text) <= 12 else f"a number of {len(text)} digits"
 
 
@@ -50,7 +53,10 @@ def require_number(name: str, value: object) -> float:
     """``value`` as a float; raises :class:`InputError` unless it is a real number."""
     if isinstance(value, bool) or not isinstance(value, Real):
         raise InputError(f"{name} must be a number; got {value!r}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{name} is {_short(value)}, too large for a float; give a smaller one") from None
 
 
 class MissingPartError(InputError, AttributeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
 from typing import Final, Generic, TypeVar
@@ -34,6 +35,7 @@ class Registry(Generic[T]):
         self._package = package
         self._entries: dict[str, T] = {}
         self._discovered = package is None
+        self._here = threading.local()
 
     def register(self, name: str) -> Callable[[S], S]:
         """Decorator that enters what it decorates under ``name`` and returns it unchanged.
@@ -52,7 +54,7 @@ class Registry(Generic[T]):
 
     def add(self, name: str, entry: T) -> None:
         """Enter ``entry`` under ``name``; raises :class:`InputError` if the name is taken."""
-        if name in self._entries:
+        if self._entries.setdefault(name, entry) is not entry:
             first = getattr(self._entries[name], "__module__", "?")
             second = getattr(entry, "__module__", "?")
             raise InputError(
@@ -60,27 +62,29 @@ class Registry(Generic[T]):
                 f"give one another name, and import modules as dae_sdc.*: the directories at the root are "
                 f"links to the same files"
             )
-        self._entries[name] = entry
 
     def _discover(self) -> None:
-        if self._discovered or self._package is None:
+        if self._discovered or getattr(self._here, "discovers", False):
             return
-        self._discovered = True  # already now: the modules may look names up themselves
+        assert self._package is not None
+        # Every thread that comes before the end imports too: Python lets it wait for each module, and
+        # finds out where two wait for one another. The modules may look names up themselves.
+        self._here.discovers = True
         try:
             package = importlib.import_module(self._package)
             for module in pkgutil.iter_modules(package.__path__):
                 if module.name[0] != "_":
                     importlib.import_module(f"{self._package}.{module.name}")
-        except BaseException:
-            self._discovered = False
-            raise
+            self._discovered = True
+        finally:
+            self._here.discovers = False
 
     def __getitem__(self, name: str) -> T:
         self._discover()
         try:
             return self._entries[name]
         except KeyError:
-            raise InputError(unknown(self.kind, name, self._entries)) from None
+            raise InputError(unknown(self.kind, name, list(self._entries))) from None
 
     def __contains__(self, name: object) -> bool:
         self._discover()
@@ -88,7 +92,7 @@ class Registry(Generic[T]):
 
     def __iter__(self) -> Iterator[str]:
         self._discover()
-        return iter(sorted(self._entries))
+        return iter(sorted(list(self._entries)))
 
     def __len__(self) -> int:
         self._discover()

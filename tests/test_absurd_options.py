@@ -104,3 +104,39 @@ def test_what_makes_sense_is_taken() -> None:
         known = {"mssdc_jac": False}
         assert ds.solve("simple", dt=0.1, t_end=0.2, controller_params=known, **options).success
     assert ds.solve("simple", rtol=1e-3, atol=np.array(1), t_end=0.2).success
+
+
+LONG = "x" * 10_000
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ds.solve("simple", rtol=10**400), "rtol is a number of 401 digits, too large for a float"),
+        (lambda: ds.solve("simple", rtol=10**5000), "too large for a float"),
+        (lambda: ds.solve("simple", rtol=1e-3, t_end=1e-300), "use another time unit"),
+        (lambda: ds.accuracy(nodes=10**400), "nodes must be at most 100"),
+        (lambda: ds.accuracy(nodes=0), "nodes must be an integer, at least 1"),
+        (lambda: ds.accuracy(comm=np.ones(3)), "comm must be a communicator"),
+        (lambda: ds.split_communicator(3.0, 1), "comm must be a communicator"),
+        (lambda: ds.simplify("pendulum", level=np.ones(2)), "level must be one of trivial"),
+        (lambda: ds.drift(cases=np.array([])), "cases must be a sequence of texts|must be a list of names"),
+        (lambda: ds.pendulum_study(sweepers=np.array(["a", "b"])), "unknown sweeper 'a'"),
+        (
+            lambda: ds.reduce("pendulum", invariants=np.ones(2)),
+            "invariant 0 of model pendulum has no unknown",
+        ),
+        (lambda: ds.reduce("pendulum", invariants={"e": "x**2"}), "is no expression of SymPy"),
+        (lambda: ds.structure([[0], [1, 0]]), "a signature matrix has rows of numbers"),
+        (lambda: ds.structure(int), "int is no function that returns a model"),
+        (lambda: ds.structure(lambda: 1 / 0), "raised ZeroDivisionError"),
+        (lambda: ds.load(LONG), "cannot be read: File name too long"),
+        (lambda: ds.solve("simple", dt=0.1, out=LONG), "cannot write .*File name too long"),
+        (lambda: ds.solve("simple", dt=0.1, out="a\0b"), "no name has a zero byte"),
+        (lambda: ds.structure(f"{LONG}.py"), "there is no file"),
+    ],
+)
+def test_what_no_float_file_or_row_can_be_is_refused_in_one_line(call: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)

@@ -70,6 +70,14 @@ def test_the_error_is_near_the_tolerance_at_index_3(sweeper: str, name: str, rto
     assert solution.stats["steps"] < 120
 
 
+@pytest.mark.parametrize("name", ["pendulum", "pendulum-cash"])
+@pytest.mark.parametrize("sweeper", SDC)
+def test_the_end_is_met_in_few_steps_where_round_off_disturbs_multipliers(sweeper: str, name: str) -> None:
+    solution = ds.solve(name, sweeper=sweeper, rtol=1e-10)
+    assert solution.success
+    assert np.diff(solution.t)[-3:].min() > 0.1 * np.median(np.diff(solution.t))
+
+
 @pytest.mark.parametrize("rtol", [1e-4, 1e-6])
 @pytest.mark.parametrize("sweeper", PAIRS)
 def test_embedded_pairs_meet_the_tolerance_at_index_1(sweeper: str, rtol: float) -> None:

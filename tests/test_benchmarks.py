@@ -207,7 +207,7 @@ def test_what_was_finished_before_an_interrupt_is_kept(
             repetitions=1,
             out=tmp_path / "w",
         )
-    kept = load(tmp_path / "w")
+    kept = load(tmp_path / "w.partial")
     assert set(kept.data["qdelta"].tolist()) == {"LU"}
     assert not kept.parameters["complete"]
 
@@ -651,7 +651,7 @@ def test_the_scripts_name_studies_and_a_directory_for_results(checkout: Path) ->
     text = (folder / "README.md").read_text(encoding="utf-8")
     scripts = [path for path in sorted(folder.glob("*.py")) if path.stem[0] != "_"]
     assert [path.stem for path in scripts] == ["polynomials", "size", "start", "upstream", "work"]
-    assert set(BENCHMARKS) == {*(path.stem for path in scripts), "truth"}
+    assert set(BENCHMARKS) == {*(path.stem for path in scripts), "faults", "truth"}
     for path in scripts:
         code = path.read_text(encoding="utf-8")
         compile(code, str(path), "exec")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import re
 import shlex
 import subprocess
 import sys
@@ -268,3 +269,23 @@ def test_a_reader_that_stops_early_is_no_error(tmp_path: Path) -> None:
     with process.stderr as stream:
         assert stream.read() == b""
     assert process.wait(timeout=60) == 141
+
+
+def test_what_a_file_of_python_raises_and_words_without_a_value_are_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name, text in (("cut", "def model(:"), ("zero", "1 / 0")):
+        (tmp_path / f"{name}.py").write_text(text)
+        assert cli.main(["structure", str(tmp_path / f"{name}.py")]) == 2
+        assert re.fullmatch(rf".*{name}\.py raised \w+Error: .*\n", capsys.readouterr().err)
+    with pytest.raises(SystemExit) as end:
+        cli.main(["simplify", "pendulum", "--param=--"])
+    assert end.value.code == 2 and "--param: expected a value; got '--'" in capsys.readouterr().err
+    assert cli.main(["playground", "synchronous-machine", "--t-end", "0.02", "--maxiter", "1"]) == 1
+    assert re.fullmatch(r"dae-sdc: the sweeps of the step .*\n", capsys.readouterr().err)
+
+
+def test_lists_need_no_docstrings() -> None:
+    command = [sys.executable, "-OO", "-m", "dae_sdc", "list"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "") and "pendulum" in done.stdout

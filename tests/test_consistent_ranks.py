@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from itertools import permutations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -106,6 +108,40 @@ def test_new_unknowns_of_a_repair_follow_from_the_guesses_of_the_others() -> Non
     found = ds.initial(ds.repair(model).model, guesses={"x": 1.0, "y": 1.0, "z": 2.0})
     assert [found.values[name] for name in "xyz"] == pytest.approx([1.0, 1.0, 2.0], abs=1e-9)
     assert not found.changed
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+@pytest.mark.parametrize("t0", [0.0, math.pi / 2.0])
+def test_a_repair_divides_by_nothing_that_vanishes_where_the_search_begins(t0: float, swapped: bool) -> None:
+    model = ds.Model("turning", interval=(t0, 4.0))
+    x, y = model.variables("x y")
+    t = model.t
+
+    def equations(x: Any, y: Any, rate: Any) -> list[Any]:
+        along = sp.cos(t) * rate(x) + sp.sin(t) * rate(y) + x + 2 * y
+        return [along, sp.sin(2 * t) * along + sp.cos(t) * y - sp.sin(t) * x]
+
+    exact = sp.sin(3 * t) + 2, sp.cos(2 * t) / 2
+    forced = equations(*exact, lambda e: sp.diff(e, t))
+    rows = [a - b for a, b in zip(equations(x, y, model.der), forced, strict=True)]
+    model.equations(*(reversed(rows) if swapped else rows))
+    known = {name: float(e.subs(t, t0)) for name, e in zip("xy", exact, strict=True)}
+    found = ds.initial(model, guesses=known)
+    assert not found.changed
+    assert found.values["der(x)"] == pytest.approx(float(sp.diff(exact[0], t).subs(t, t0)), abs=1e-9)
+    assert found.values["der(y)"] == pytest.approx(float(sp.diff(exact[1], t).subs(t, t0)), abs=1e-9)
+
+
+def test_a_factor_that_is_no_more_than_round_off_does_not_make_a_block_regular() -> None:
+    model = ds.Model("rounded")
+    x, y, a, b, c = model.variables("x y a b c")
+    value = sp.Rational(7, 10) + sp.sin(model.t) / 3
+    none = x - value  # vanishes with the first equation, but for the error of its cubic root
+    model.equations(x**3 + x - value**3 - value, y - model.der(x))
+    model.equations(a + none * b - c, a + 2 * none * b - sp.cos(model.t), model.der(c) + b)
+    found = ds.structure(model)
+    assert (found.rank, found.true_dof) == (4, 0)  # a = c = cos t, b = sin t
+    assert ds.repair(model).structure.dof == 0
 
 
 CALLS = {

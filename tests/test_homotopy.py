@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+import types
 from pathlib import Path
 from typing import Any
 
@@ -300,9 +301,13 @@ def test_jobs_that_fail_are_told() -> None:
         run_jobs(leave, [7, 7], workers=2)
 
 
+ALONE = types.SimpleNamespace(Get_size=lambda: 1, Get_rank=lambda: 0)
+"""What passes for a communicator of one process."""
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
-    [({"workers": 0}, "workers"), ({"workers": 2.5}, "workers"), ({"workers": 2, "comm": 1}, "not both")],
+    [({"workers": 0}, "workers"), ({"workers": 2.5}, "workers"), ({"workers": 2, "comm": ALONE}, "not both")],
 )
 def test_wrong_workers_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
@@ -320,7 +325,7 @@ def test_the_seed_decides_alone() -> None:
         ([sp.sin(x)], [x], "expression 1, sin"),
         ([x, x * y], [x], "expression 2, .* no polynomial in x"),
         ([1 / x], [x], "no polynomial"),
-        (["x +"], [x], "no polynomial"),
+        (["x +"], [x], "no expression of SymPy"),
         ([x * y - 1], [x, y], "1 polynomials in 2 variables .* decompose"),
         ([x, sp.Integer(3)], [x, y], "polynomial 2 is constant"),
         ([x**300, y**300], [x, y], "90000 paths"),

@@ -163,6 +163,57 @@ def test_equations_whose_structure_fails_are_differentiated_alike() -> None:
     assert len(found.free) == 5  # degrees of freedom
 
 
+ROWS = {
+    "plain": np.array([[1.4, 0.4, 0.0], [-0.3, 0.4, -0.2], [-0.1, -0.6, 0.4]]),
+    "all": np.array([[1.2, 0.3, -0.7], [-0.4, 0.9, 0.3], [0.1, -0.6, 1.1]]),
+    "turning": np.eye(3),
+}
+"""By which the rows of equations are mixed, so that no structure is seen."""
+
+
+def turned(mixed: str, t: float) -> tuple[np.ndarray, np.ndarray]:
+    """Q and Q' of w = Q u."""
+    if mixed == "plain":
+        return np.eye(3), np.zeros((3, 3))
+    if mixed == "all":
+        return np.array([[0.6, 0.8, 0.1], [-0.8, 0.6, 0.3], [0.2, -0.1, 0.9]]), np.zeros((3, 3))
+    c, s = math.cos(t), math.sin(t)
+    return np.array([[c, 0, s], [0, 1, 0], [-s, 0, c]]), np.array([[-s, 0, c], [0, 0, 0], [-c, 0, -s]])
+
+
+class Chain(ds.ProblemDAE):
+    """w_1' + w_2 = 0, w_2' + w_3 = 0 (w_3 = w_2 at index 2) and w_1 = 1 / 2 + sin t, where w = Q u."""
+
+    def __init__(self, index: int, mixed: str) -> None:
+        columns = index - 1 if mixed == "plain" else 3
+        super().__init__(columns, 3 - columns)
+        self.index, self.mixed, self.names = index, mixed, ("a", "b", "c")
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        turn, rate = turned(self.mixed, t)
+        w, dw = turn @ np.asarray(u), turn @ np.asarray(du) + rate @ np.asarray(u)
+        last = dw[1] + w[2] if self.index == 3 else w[2] - w[1]
+        rows = np.array([dw[0] + w[1], last, w[0] - 0.5 - math.sin(t)])
+        return ROWS[self.mixed] @ rows
+
+    @property
+    def start(self) -> np.ndarray:
+        """The solution at t = 0: all of it is bound by constraints."""
+        w = np.array([0.5, -1.0, 0.0 if self.index == 3 else -1.0])
+        return np.linalg.solve(turned(self.mixed, 0.0)[0], w)
+
+
+@pytest.mark.parametrize(("index", "mixed"), [(2, "all"), (3, "plain"), (3, "turning")])
+def test_hidden_constraints_of_functions_bind_the_start_however_the_equations_are_mixed(
+    index: int, mixed: str
+) -> None:
+    # Jacobians by differences are regular where the true ones are not, by their errors; and those of unknowns
+    # that turn with time lack entries at t = 0 which the derivatives have.
+    problem = Chain(index, mixed)
+    found = ds.initial(problem, u0=problem.start + np.array([0.01, -0.008, 0.005]))
+    np.testing.assert_allclose(found.u, problem.start, atol=1e-7)
+
+
 def test_a_run_begins_at_what_was_found() -> None:
     found = ds.initial("simple", u0=[1.0, 1.0, 0.0])
     solution = ds.solve("simple", u0=found.u, sweeper="radau-iia-5", dt=0.1, t_end=0.5)

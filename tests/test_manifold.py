@@ -396,14 +396,41 @@ def test_an_implicit_method_does_not_take_another_branch_in_silence() -> None:
     assert right.success and np.abs(right.u - exact("figure-eight", right.t)).max() < 1e-4
 
 
-def test_a_crossing_of_wires_is_passed_straight_and_told() -> None:
+CROSSING = [
+    *(("chart-dop853", how) for how in ({"rtol": 1e-8}, {"dt": 0.05})),
+    *((f"projected-{pair}", how) for pair in ("dop853", "dopri5") for how in ({"rtol": 1e-8}, {"dt": 0.05})),
+    *(("projected-dopri5", {"dt": 2.0 / steps}) for steps in (9, 10, 11, 12, 13, 37)),
+    ("unprojected-dop853", {"rtol": 1e-6}),
+    ("rattle", {"dt": 0.005}),
+    ("radau-iia-5", {"rtol": 1e-8}),
+    ("radau-iia-5", {"dt": 0.05}),
+    ("fully-implicit", {"dt": 0.05, "nodes": 3}),
+]
+
+
+@pytest.mark.parametrize(("sweeper", "how"), CROSSING)
+def test_a_crossing_of_wires_is_passed_straight_and_told(sweeper: str, how: dict[str, Any]) -> None:
     problem = Bead()
     start = problem.consistent(0.0, [1.0, 0.0], [-1.0, 0.0])
-    done = ds.solve(problem, sweeper="chart-dop853", rtol=1e-8, u0=start)
+    done = ds.solve(problem, sweeper=sweeper, u0=start, **how)
     crossing = np.sqrt(3.0) - 1.0  # 1 - t - t^2 / 2 = 0
     places = [float(text) for text in re.findall(r"near t=([\d.]+\d)", done.message)]
     assert done.success and places == pytest.approx([crossing], abs=1e-5) and "rank" in done.message
     assert done.u[-1, :2] == pytest.approx([-3.0, 0.0], abs=1e-7)
+
+
+@pytest.mark.parametrize("sweeper", ["projected-dop853", "rattle", "radau-iia-5"])
+def test_a_wire_that_bends_near_another_is_no_crossing(sweeper: str) -> None:
+    class Near(Bead):
+        def g(self, t: float, q: Any) -> Any:
+            return np.array([q[0] * q[1] - 0.01])
+
+    problem = Near()
+    start = problem.consistent(0.0, [1.0, 0.01], [-1.0, 0.01])
+    done = ds.solve(
+        problem, sweeper=sweeper, u0=start, **({"dt": 0.01} if sweeper == "rattle" else {"rtol": 1e-7})
+    )
+    assert done.success and "singular" not in done.message
 
 
 # --- how they live with the rest ----------------------------------------------------------------------------

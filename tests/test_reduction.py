@@ -389,6 +389,27 @@ def test_pivots_that_fade_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert error > 1e-6  # cos(w) is 6e-17 at the end of a step
 
 
+@pytest.mark.parametrize("settings", [{"rtol": 1e-8}, {"dt": 0.05}])
+@pytest.mark.parametrize("form", ["implicit", "semi-explicit", "explicit"])
+@pytest.mark.parametrize("method", ["separation", "fraction-free"])
+def test_a_pivot_alone_in_its_row_is_replaced_where_it_vanishes(
+    method: Any, form: Any, settings: Any
+) -> None:
+    # (x - 2 - cos 1) x' vanishes at t = 1, where the Jacobian of the system is regular by the second row.
+    model = ds.Model("alone", interval=(0.0, 2.0))
+    x, y = model.variables("x y", start=[3.0, 0.0])
+    t, exact = model.t, sp.cos(model.t) + 2
+    at_one, slope = 2 + sp.cos(1), sp.diff(exact, t)
+    model.equation((x - at_one) * model.der(x) + y - (exact - at_one) * slope - sp.sin(2 * t))
+    model.equation((2 + x**2) * model.der(x) + x - (2 + exact**2) * slope - exact)
+    solution = ds.solve(
+        ds.reduce(model, method=method, form=form), sweeper="radau-iia-5", u0=[3.0, 0.0], **settings
+    )
+    assert solution.success
+    known = np.array([np.cos(solution.t) + 2, np.sin(2 * solution.t)]).T
+    assert np.abs(solution.u[:, :2] - known).max() < 1e-6
+
+
 @pytest.mark.parametrize("sweeper", ["fully-implicit", "semi-implicit", "bdf2", "edirk4", "trapezoidal"])
 @pytest.mark.parametrize("method", ["separation", "stages"])
 def test_every_kind_of_method_takes_a_reduced_problem(sweeper: str, method: Method) -> None:

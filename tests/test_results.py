@@ -19,7 +19,8 @@ import pytest
 
 from dae_sdc.errors import InputError, ResultFileError
 from dae_sdc.run import results
-from dae_sdc.run.results import Result, command_line, load, provenance, replacing
+from dae_sdc.run.files import replacing
+from dae_sdc.run.results import Result, command_line, load, provenance
 
 
 def make(rows: int = 5, **changes: Any) -> Result:

@@ -58,7 +58,7 @@ def test_a_failed_run_keeps_the_steps_before_it(tmp_path):
     assert not solution.success
     assert "t=" in solution.message
     assert "\n" not in solution.message
-    kept = ds.load(tmp_path / "run.npy")
+    kept = ds.load(tmp_path / "run.partial.npy")
     assert kept.parameters["message"] == solution.message
     assert 5 <= len(kept.data) == len(solution.t) <= 12
     assert kept.data["u"][5, 0] == pytest.approx(2.0, abs=1e-3)
@@ -100,7 +100,7 @@ def test_an_interrupted_study_keeps_what_is_finished(tmp_path, monkeypatch):
     calls.clear()
     with pytest.raises(KeyboardInterrupt):
         ds.convergence("hessenberg-1", nodes=[2, 3, 4], dts=[0.1, 0.05], out=tmp_path / "e.npy", t_end=0.2)
-    partial = ds.load(tmp_path / "e.npy")
+    partial = ds.load(tmp_path / "e.partial.npy")
     assert not partial.parameters["complete"]
     assert set(partial.data["nodes"]) == {2, 3}
 
@@ -194,8 +194,10 @@ def test_a_study_killed_at_any_moment_leaves_only_whole_files(tmp_path):
         assert found
         for path in found:
             result = ds.load(path)
-            # Two groups for each finished step size; more than one only if the study is not over.
-            assert len(result.data) == 4 or (len(result.data) == 2 and not result.parameters["complete"])
+            # Two groups for each finished step size; one step size only if the study is not over.
+            partial = path.stem.endswith(".partial")
+            assert result.parameters["complete"] != partial
+            assert len(result.data) == 4 or (len(result.data) == 2 and partial)
 
 
 class Quadratic(ds.ProblemDAE):

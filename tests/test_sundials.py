@@ -262,7 +262,7 @@ def test_other_exceptions_end_the_run_as_they_are(solver: str, error: BaseExcept
     out = tmp_path / "run.npy"
     with pytest.raises(type(error)):
         sundials(problem, solver, rtol=1e-6, dt_max=0.01, out=out)
-    kept = Solution.load(out)
+    kept = Solution.load(tmp_path / "run.partial.npy")
     assert not kept.success and kept.message == f"ended by {type(error).__name__}"
     assert 0.2 < kept.t[-1] <= 0.31
 

@@ -661,3 +661,104 @@ def test_nodes_with_which_a_multiplier_does_not_converge_are_warned_of(
     warned = any("does not converge" in str(warning.message) for warning in caught)
     # Of order 1 an error halves; where it does not converge it stays or grows.
     assert warned == (error[1] > 0.75 * error[0])
+
+
+# --- functions and attributes that are right at first, or never
+
+
+class Switched(Sphere):
+    """The sphere, which stays, with a switch that is far away."""
+
+    switch_names = ("far",)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        return [du[0] - 1.0, u[1] * u[1] - 1.0 - u[0] * u[0]]
+
+    def switches(self, u: Any, t: float) -> Any:
+        return [u[0] - 5.0]
+
+
+def divides(*arguments: Any) -> Any:
+    return 1 / 0
+
+
+OF_ITSELF: list[Any] = []
+OF_ITSELF.append(OF_ITSELF)
+
+SPOILT: dict[str, tuple[dict[str, Any], str]] = {
+    "no row": ({"switches": lambda self, u, t: 10**400}, "switches must return a number for each"),
+    "other number": (
+        {"switches": lambda self, u, t: [u[0] - 5.0] * (1 + (t > 0.05))},
+        r"returned 2 values at t=.* for 1 switches",
+    ),
+    "other number of sides": ({"sides": lambda self, u, t: (1, 1)}, "sides returned 2 values"),
+    "u_exact of no shape": (
+        {"u_exact": lambda self, t: [], "du_exact": lambda self, t: [1.0, 0.0]},
+        r"has shape \(2,\)",
+    ),
+    "breakpoints that are none": ({"breakpoints": "ab"}, "breakpoints must be a function"),
+    "breakpoints of nan": ({"breakpoints": lambda self, t0, t_end: (math.nan,)}, "nan among its times"),
+    "invariants": (
+        {
+            "invariants": lambda self, u, t: "ab",
+            "invariants_jacobian": lambda self, u, t: np.zeros((1, 2)),
+            "invariant_names": ("a",),
+        },
+        "invariants must return a number for each",
+    ),
+    "slopes of invariants": (
+        {
+            "invariants": lambda self, u, t: [0.0],
+            "invariants_jacobian": lambda self, u, t: np.zeros(2),
+            "invariant_names": ("a",),
+        },
+        "must return a matrix with a column for each unknown",
+    ),
+    "texts for a pattern": ({"sparsity": np.full((2, 2), "a")}, "sparsity must be None or a matrix"),
+    "units of no shape": ({"units": np.array(1.0)}, "units must be a tuple"),
+    "units of themselves": ({"units": OF_ITSELF}, "units"),
+    "what cannot be copied": ({"extra": math}, "cannot be copied for a run"),
+}
+
+
+RAISING: dict[str, tuple[Any, type[Exception]]] = {
+    "switches": (divides, ZeroDivisionError),
+    "start_step": (lambda self, u, t: np.linalg.inv(np.zeros((2, 2))), np.linalg.LinAlgError),
+    "u_exact": (lambda self, t: 1.0 / 0.0 * t, ZeroDivisionError),
+    "breakpoints": (lambda self, t0, t_end: {}[t0], KeyError),
+}
+
+
+@pytest.mark.parametrize("method", RAISING)
+def test_what_a_method_raises_comes_through(method: str) -> None:
+    function, error = RAISING[method]
+    with pytest.raises(error):
+        ds.solve(type("Spoilt", (Switched,), {method: function}), rtol=1e-3, t_end=0.2, u0=[0.0, 1.0])
+
+
+@pytest.mark.parametrize("name", SPOILT)
+def test_what_a_method_returns_is_looked_at_whenever_it_is_called(name: str) -> None:
+    changes, message = SPOILT[name]
+
+    def run() -> None:
+        made = type("Spoilt", (Switched,), changes)()
+        if "extra" in changes:
+            made.own = changes["extra"]
+        projected = {"project": True} if "invariants" in changes else {}
+        ds.solve(made, rtol=1e-3, t_end=0.2, u0=[0.0, 1.0], **projected)
+
+    with pytest.raises(ds.InputError, match=message) as caught:
+        run()
+    assert "\n" not in str(caught.value)
+
+
+def test_an_event_that_raises_comes_through_and_a_run_without_a_step_has_none() -> None:
+    with pytest.raises(ZeroDivisionError):
+        ds.solve(Switched, rtol=1e-3, events=divides)
+
+    class Nowhere(Switched):
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return [1.0 / (t - t), u[1]]
+
+    found = ds.solve(Nowhere, rtol=1e-3, u0=[0.0, 1.0], events=lambda u, t: u[0] - 0.1)
+    assert not found.success and len(found.t) == 1

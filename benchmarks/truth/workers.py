@@ -78,11 +78,11 @@ class _Worker:
         there.close()
         return cls(process, here)
 
-    def give(self, seconds: float) -> None:
+    def give(self, seconds: float, slower: float) -> None:
         """Send the next line of the group."""
         self.line = self.group.popleft()
         self.pipe.send(self.line)
-        self.deadline = monotonic() + (STARTING if self.fresh else SLOWER * seconds)
+        self.deadline = monotonic() + (STARTING if self.fresh else slower * seconds)
 
     def end(self) -> None:
         """End the process."""
@@ -106,7 +106,7 @@ def grouped(lines: Sequence[str]) -> deque[deque[str]]:
 
 
 def carry_out(
-    run: Runner, lines: Sequence[str], workers: int, seconds: float
+    run: Runner, lines: Sequence[str], workers: int, seconds: float, slower: float = SLOWER
 ) -> Generator[tuple[str, Finding], None, None]:
     """Do runs and give what came of them, in the order in which they end.
 
@@ -120,6 +120,8 @@ def carry_out(
         Number of processes; with 0 this one does all, and nothing limits their time.
     seconds : float
         Time limit of a run, on the processor.
+    slower : float
+        How much longer than that a run may take, on a busy machine or asleep.
     """
     if workers < 1:
         yield from ((line, timed(run, line)) for line in lines)
@@ -132,7 +134,7 @@ def carry_out(
             while waiting and len(busy) < workers:
                 worker = idle.pop() if idle else _Worker.started(run, seconds)
                 worker.group = waiting.popleft()
-                worker.give(seconds)
+                worker.give(seconds, slower)
                 busy.append(worker)
             timeout = max(0.0, min(worker.deadline for worker in busy) - monotonic())
             ready = wait([worker.pipe for worker in busy], timeout)
@@ -152,7 +154,7 @@ def carry_out(
                         worker = _renewed(worker, busy, run, seconds)
                     if found == READY:
                         worker.fresh = False
-                        worker.deadline = monotonic() + SLOWER * seconds
+                        worker.deadline = monotonic() + slower * seconds
                         continue
                     yield line, found
                 elif monotonic() > worker.deadline:
@@ -161,7 +163,7 @@ def carry_out(
                 else:
                     continue
                 if worker.group:
-                    worker.give(seconds)
+                    worker.give(seconds, slower)
                 else:
                     busy.remove(worker)
                     idle.append(worker)

@@ -56,13 +56,16 @@ FIRST_LOOK, LOOKS_APART = 64, 8
 MOST_NAMED = 3
 """Unknowns that a message names."""
 
+TOLD = 100.0
+"""Shortest first step in units of the rounding of the time, so that it may still be rejected."""
+
 SHORTEST = 1e-28
 """Shortest step in units of the interval: where time begins at 0 its rounding sets no limit."""
 
 NO_PROGRESS = 60
 """Rejections in a row after which a run is given up."""
 
-KEPT = ("_wanted", "_target", "_meets_target", "_next", "_given", "_restarts", "_steps", "_look_at")
+KEPT = tuple("_wanted _target _meets_target _halved _next _given _restarts _steps _look_at".split())
 """Attributes of :class:`AdaptivityDAE` that change from step to step."""
 
 
@@ -183,7 +186,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self.sizes = StepSize()
         self._targets = [*self.params.stops, self.params.t_end]
         self._wanted = self._target = self.params.t_end
-        self._meets_target = False
+        self._meets_target = self._halved = False
         self._began = perf_counter()
         self._next = 0
         self._shortest = 0.0
@@ -211,6 +214,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         if not accepted and self.second_opinion is not None:
             accepted = self.second_opinion(self, L, outcome.solved)
         S.status.restart = not accepted
+        self._halved &= accepted
         if accepted:
             self._check_approach(L, outcome)
         if not accepted or controller.events is None:  # switches that follow each other are told from here
@@ -268,19 +272,26 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._given, self._restarts = None, False
         self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
         self._began = perf_counter()
+        span = self.params.t_end - t0
         # An absolute tolerance of the user may ask for any step.
-        self._shortest = SHORTEST * (self.params.t_end - t0) if tolerance.atol is None else 0.0
+        self._shortest = SHORTEST * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
-        begin_scales(L.prob, u0, t0, self.params.t_end - t0, tolerance.rtol)
+        begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
         L.prob.noise = _noise(L.prob, u0, t0)
         if L.prob.noise is not None:
             tolerance = L.sweep.tolerance = tolerance.above_noise(L.prob)
-            begin_scales(L.prob, u0, t0, self.params.t_end - t0, tolerance.rtol)
+            begin_scales(L.prob, u0, t0, span, tolerance.rtol, tolerance.atol)
         given = self.params.dt_first
-        self._wanted = L.sweep.starting_step(u0, t0, self._target - t0) if given is None else given
+        self._wanted = self._first_step(L, u0, t0) if given is None else given
         L.params.dt = self._clipped(t0)
+
+    def _first_step(self, L: Any, u0: Any, time: float) -> float:
+        """The size that the sweeper wants to begin with, as long as the clock can tell it."""
+        left = self._target - time
+        wanted = float(L.sweep.starting_step(u0, time, left))
+        return float(min(left, max(wanted, TOLD * ROUNDING * abs(time))))
 
     def doubts(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must go back: it measures an unknown by a wrong size.
@@ -377,14 +388,13 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
             if not restarts:
                 L.uend.polynomial = None
             self.sizes.forget()
-            first = L.sweep.starting_step(L.uend, now, self._target - now)
-            self._wanted = min(self._wanted, first)
+            self._wanted = min(self._wanted, self._first_step(L, L.uend, now))
         L.params.dt = self._clipped(now)
 
     def _clipped(self, time: float) -> float:
         """The step wanted, or what leads to the next time to be met in one or two steps."""
         wanted, left = min(self._wanted, self.params.dt_max), self._target - time
-        self._meets_target = wanted >= left * (1.0 - CLOSE)
-        if self._meets_target:
-            return float(left)
-        return float(0.5 * left if wanted > 0.5 * left else wanted)
+        # The second of two equal steps is as good as the first; halves of halves would never get there.
+        self._meets_target = wanted >= left * (1.0 - CLOSE) or (self._halved and wanted > 0.5 * left)
+        self._halved = not self._meets_target and wanted > 0.5 * left
+        return float(left if self._meets_target else 0.5 * left if self._halved else wanted)

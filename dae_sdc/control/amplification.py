@@ -14,9 +14,7 @@ from dae_sdc.sweepers.amplification import (
     AmplificationOptions,
     Piece,
     amplification,
-    kernel,
     pencil_index,
-    turns,
 )
 
 
@@ -65,10 +63,12 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
             self._next = 0
             return
         start = L.u[0].view(np.ndarray)
-        piece = Piece(problem, float(L.time), start.copy(), (L.uend.view(np.ndarray) - start) / h)
+        piece = Piece(
+            problem, float(L.time), start.copy(), (L.uend.view(np.ndarray) - start) / h, self.options
+        )
         growth = 1.0
         try:
-            if self._accepted == 1 and _fixed(piece, self.options):
+            if self._accepted == 1 and _fixed(piece):
                 self._next = 0
                 return
             A, c = coefficients
@@ -87,16 +87,16 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
     def _growth(self, piece: Piece, A: Vector, c: Vector, h: float) -> float:
         """Amplification of a step that does not vanish with the step size; 1 where there is none."""
         options, problem = self.options, piece.problem
-        mass, stiffness = piece.mass(piece.t0, options), piece.stiffness(piece.t0, options)
+        mass, stiffness = piece.mass(piece.t0), piece.stiffness(piece.t0)
         index = max(problem.index or 0, pencil_index(mass, stiffness, options) or 0)
         if index < 2:
             return 1.0
         scale = float(np.linalg.norm(mass) / max(float(np.linalg.norm(stiffness)), np.finfo(float).tiny))
         h = max(h, scale * options.noise ** (1.0 / index) / options.shorter)
-        if not turns(mass, piece.mass(piece.t0 + h, options), options):
+        if not piece.turns(mass, piece.mass(piece.t0 + h)):
             return 1.0
-        long = amplification(piece, A, c, h, options)
-        short = amplification(piece, A, c, options.shorter * h, options)
+        long = amplification(piece, A, c, h)
+        short = amplification(piece, A, c, options.shorter * h)
         # Growth of the solution itself is that much smaller in a step that is so much shorter.
         grows = (
             long > options.least_growth and log(short) > 0.5 * log(min(long, 1e100)) if short > 1.0 else False
@@ -104,10 +104,10 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         return min(long, short) if grows else 1.0
 
 
-def _fixed(piece: Piece, options: AmplificationOptions) -> bool:
+def _fixed(piece: Piece) -> bool:
     """Whether F depends on u' in a way that leaves nothing to look at."""
     problem = piece.problem
     if problem.index in (0, 1):
         return True
-    mass, split = piece.mass(piece.t0, options), problem.n_diff
-    return not mass[:, split:].any() and not kernel(mass[:, :split], options).size
+    mass, split = piece.mass(piece.t0), problem.n_diff
+    return not mass[:, split:].any() and not piece.kernel(mass[:, :split]).size

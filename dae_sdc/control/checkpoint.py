@@ -15,6 +15,7 @@ from dae_sdc.dae.interpolant import Scheme, StepData
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.errors import InputError
 
 EVERY = 10
 """Accepted steps between two checkpoints where the user names no number."""
@@ -26,6 +27,10 @@ FIRST = 0.2
 """Seconds before the first of these, whose cost is not known yet."""
 
 SIMPLE = (bool, int, float, str, np.bool_, np.number)
+
+
+_STATE = ("time", "u", "carried", "dt", "steps", "events", "problem", "scales", "sweeper", "counters")
+_RECORD = ("t", "u", "du", "residual", "sweeps", "work", "rejected")
 
 
 class Checkpoints:
@@ -70,9 +75,20 @@ class Checkpoints:
 
     def begin(self, controller: Any, time: float, value: MeshDAE) -> tuple[float, MeshDAE]:
         """Time and state at which a run begins that is all prepared to begin at its start."""
-        start, level = self.start, controller.MS[0].levels[0]
-        if start is None:
+        if self.start is None:
             return time, value
+        try:
+            return self._restored(controller, self.start)
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(
+                f"the checkpoint holds no state of this run ({type(error).__name__}: {error}); delete it to "
+                f"begin the run at its start"
+            ) from error
+
+    def _restored(self, controller: Any, start: Mapping[str, Any]) -> tuple[float, MeshDAE]:
+        level = controller.MS[0].levels[0]
         problem = self._problem
         restore_attributes(problem, self._fresh, start["problem"]["attributes"])
         held = start["problem"]["held"]
@@ -86,10 +102,10 @@ class Checkpoints:
         counts = start["counters"] if self._root else [0] * len(COUNTERS)
         for name, count in zip(COUNTERS, counts, strict=True):
             problem.work_counters[name].niter = int(count)
-        restore_record(self._record, start["record"])
+        record = start["record"]
         if not self._root:
-            for row in self._record.rows:
-                row.update(dict.fromkeys(COUNTERS, 0))
+            record = {**record, "work": np.zeros_like(record["work"])}
+        restore_record(self._record, record)
         level.params.dt = float(start["dt"])
         state = attach(np.array(start["u"], dtype=np.float64), problem.n_diff)
         state.polynomial = restored_polynomial(start["carried"])
@@ -146,6 +162,17 @@ class Checkpoints:
         return total
 
 
+def check_state(state: Mapping[str, Any]) -> None:
+    """Raise KeyError or ValueError where a state is none that :class:`Checkpoints` writes."""
+    for name in _STATE:
+        state[name]
+    float(state["time"])
+    counts = {len(state["record"][name]) for name in _RECORD if name != "rejected"}
+    int(state["record"]["rejected"])
+    if len(counts) != 1:
+        raise ValueError("steps are missing")
+
+
 # --- the state a step hands on ------------------------------------------------------------------------------
 
 
@@ -181,13 +208,12 @@ def restored_polynomial(packed: Mapping[str, Any] | None) -> EndDerivative | Ste
 
 def packed_record(record: StepRecord) -> dict[str, Any]:
     """The accepted steps as arrays; :func:`restore_record` is the inverse."""
-    rows = record.rows
-    found: dict[str, Any] = {name: np.array([row[name] for row in rows]) for name in ("t", "u", "du")}
-    found |= {name: [row[name] for row in rows] for name in ("residual", "sweeps")}
-    found["work"] = np.array([[row[name] for name in COUNTERS] for row in rows], dtype=np.int64)
+    columns = record.rows.columns()
+    found: dict[str, Any] = {name: columns[name] for name in ("t", "u", "du", "residual", "sweeps")}
+    found["work"] = np.column_stack([columns[name] for name in COUNTERS])
     found["rejected"] = record.rejected
     if record.dense:
-        steps = [row["dense"] for row in rows]
+        steps = record.rows.dense
         schemes = list(dict.fromkeys(step.scheme for step in steps))
         numbers = {scheme: number for number, scheme in enumerate(schemes)}
         found["dense"] = {
@@ -203,26 +229,9 @@ def packed_record(record: StepRecord) -> dict[str, Any]:
 def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
     """Give a record the steps that :func:`packed_record` made arrays of."""
     record.rejected = int(packed["rejected"])
-    columns = zip(
-        packed["t"].tolist(),
-        packed["u"],
-        packed["du"],
-        packed["residual"],
-        packed["sweeps"],
-        packed["work"].tolist(),
-        strict=True,
-    )
-    record.rows[:] = [
-        {"t": t, "u": u, "du": du, "residual": residual, "sweeps": sweeps, **_named(work)}
-        for t, u, du, residual, sweeps, work in columns
-    ]
-    if record.dense:
-        for row, data in zip(record.rows, _steps(packed["dense"]), strict=True):
-            row["dense"] = data
-
-
-def _named(work: list[int]) -> dict[str, int]:
-    return dict(zip(COUNTERS, work, strict=True))
+    columns = {name: packed[name] for name in ("t", "u", "du", "residual", "sweeps")}
+    columns |= dict(zip(COUNTERS, packed["work"].T, strict=True))
+    record.rows.fill(columns, _steps(packed["dense"]) if record.dense else [])
 
 
 def _steps(packed: Mapping[str, Any]) -> list[StepData]:

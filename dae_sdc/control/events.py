@@ -434,6 +434,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         P.hold_sides(None)
         names = switch_names(P, u0, t0)
         sides = P.sides(u0, t0)
+        _require_as_many(P, "sides", len(sides), len(names), t0)
         P.hold_sides(sides)
         self.switches = [_Watch(name, side) for name, side in zip(names, sides, strict=True)]
         for watch, value in zip(self.switches, self._switch_values(P, u0, t0), strict=True):
@@ -457,8 +458,8 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
 
     def settle(self, dense: DenseOutput | None) -> None:
         """Bring what was found on steps without a polynomial of their own in line with dense output."""
-        if dense is None:
-            return
+        if dense is None or not self.events:
+            return  # the run may have ended before its first step
         for watch, event in zip(self.events, self.params.events, strict=True):
             watch.settle(_checked(event), dense, self._n_diff)
 
@@ -665,19 +666,28 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
                 f"switches ever faster; smooth the switch, or give it a hysteresis"
             )
 
-    @staticmethod
-    def _switch_value(P: ProblemDAE, i: int, u: MeshDAE, t: float) -> float:
-        return continuous(P.switches(u, t)[i], f"switch {i} of {type(P).__name__}", t)
+    def _switch_value(self, P: ProblemDAE, i: int, u: MeshDAE, t: float) -> float:
+        values = P.switches(u, t)
+        _require_as_many(P, "switches", len(values), len(self.switches), t)
+        return continuous(values[i], f"switch {i} of {type(P).__name__}", t)
 
-    @staticmethod
-    def _switch_values(P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
+    def _switch_values(self, P: ProblemDAE, u: MeshDAE, t: float) -> list[float]:
         name = type(P).__name__
         values = [continuous(value, f"switch {i} of {name}", t) for i, value in enumerate(P.switches(u, t))]
+        _require_as_many(P, "switches", len(values), len(self.switches), t)
         if not np.isfinite(values).all():
             raise SolveError(
                 f"switches of {type(P).__name__} returned {values} at t={t:.10g}; check them there"
             )
         return values
+
+
+def _require_as_many(P: ProblemDAE, method: str, given: int, count: int, t: float) -> None:
+    if given != count:
+        raise InputError(
+            f"{type(P).__name__}.{method} returned {given} values at t={t:.10g} for {count} switches; let it "
+            f"return one for each whenever it is called"
+        )
 
 
 def _checked(event: Event) -> Callable[[MeshDAE, float], float]:
@@ -719,7 +729,10 @@ def continuous(given: Any, who: str, t: float) -> float:
         )
     if not isinstance(value, Real):
         raise InputError(f"{who} must return a number f(u, t); got {given!r} at t={t:.6g}")
-    return float(value)
+    try:
+        return float(value)
+    except OverflowError:
+        raise InputError(f"{who} returned a number too large for a float at t={t:.6g}") from None
 
 
 def switch_names(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pySDC.core.hooks import Hooks
 from pySDC.implementations.hooks.log_solution import LogSolution as LogSolution
 from pySDC.implementations.hooks.log_work import LogWork as LogWork
 
+from dae_sdc.control.steps import Steps
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import step_data
@@ -121,9 +122,9 @@ class StepRecord(Hooks):  # type: ignore[misc]
 
     Attributes
     ----------
-    rows : list of dict
-        For each accepted step: ``t`` (its end), ``u``, ``du``, ``residual``, ``sweeps`` and the work
-        counters.
+    rows : Steps
+        For each accepted step a mapping: ``t`` (its end), ``u``, ``du``, ``residual``, ``sweeps`` and the
+        work counters.
     rejected : int
         Number of steps that were repeated.
     collects : bool
@@ -145,7 +146,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
 
     def __init__(self) -> None:
         super().__init__()
-        self.rows: list[dict[str, Any]] = []
+        self.rows = Steps()
         self.new: list[dict[str, Any]] = []
         self.rejected = 0
         self._before: dict[int, dict[str, int]] = {}
@@ -211,8 +212,8 @@ class StepRecord(Hooks):  # type: ignore[misc]
 
     def keep(self, rows: list[dict[str, Any]]) -> None:
         """Add accepted steps."""
-        self.rows += rows
         for row in rows:
+            self.rows.append(row)
             self.show_progress(float(row["t"]))
 
     def show_progress(self, time: float) -> None:

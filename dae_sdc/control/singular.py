@@ -31,6 +31,7 @@ from dae_sdc.structure.determinants import (
     rounded,
 )
 from dae_sdc.structure.parabola import foretold
+from dae_sdc.sweepers.manifold import LOOKED_BACK
 from dae_sdc.symbolic.problem import ModelProblem
 
 FIRST_ORDER = ("daen1", "daeq1", "daeq2")
@@ -255,11 +256,10 @@ def default_way(problem: Any) -> str | None:
     Parameters
     ----------
     problem : ProblemDAE
-        Equations of first order may have several solutions through such a point. Quasilinear ones go on along
-        the one that is smooth, whatever the method.
+        Quasilinear equations go on along the branch that the method takes; models end before such a point.
     """
     if isinstance(problem, QuasilinearProblem):
-        return "pass" if problem.kind in FIRST_ORDER else None
+        return "pass"
     return "stop" if isinstance(problem, ModelProblem) else None
 
 
@@ -556,7 +556,13 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
 
     def _trust(self, made: _Made, found: Watched) -> None:
         """Tell where the singular points are that a method has noticed itself."""
-        passed = made.level.sweep.passed
+        self._recent.append(made)
+        sweep = made.level.sweep
+        if sweep.dipped:
+            steps = [_Step(one, found, self.straight) for one in [*self._recent][-LOOKED_BACK:]]
+            for point in self._touches(found, steps, 0):
+                self._report(point)
+        passed = sweep.passed
         new, self._seen = passed[self._seen :], len(passed)
         if not new:
             return

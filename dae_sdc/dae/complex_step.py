@@ -12,7 +12,6 @@ stand before the first of the parameters p, see :class:`Parameters`.
 from __future__ import annotations
 
 import enum
-import functools
 import math
 import operator
 import zlib
@@ -23,16 +22,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import cfunc, njit, types
+from numba import njit, types
 from numba.core.compiler_machinery import register_pass
 from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload
 
 from dae_sdc.dae import machine
 from dae_sdc.dae.colouring import column_groups
+from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.machine import call_residual
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.sharing import once
 
 STEP = 2.0**-400
 """Imaginary part by which an unknown is perturbed: a power of two, so that dividing by it is exact."""
@@ -392,14 +393,10 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
             places[OUTSIDE] = i
 
 
-@functools.lru_cache(maxsize=1)
+@once
 def jacobian_function() -> Any:
     """The C function that is the Jacobian's kernel of every problem that takes complex steps."""
-    signature = machine.SIGNATURES["jacobian"]
-    try:
-        return cfunc(signature, cache=True, **OPTIONS)(_jacobian)
-    except RuntimeError:
-        return cfunc(signature, **OPTIONS)(_jacobian)
+    return c_function(_jacobian, machine.SIGNATURES["jacobian"])
 
 
 def _forgotten() -> None:

@@ -21,7 +21,7 @@ CONSISTENT = 1e-8
 ROUND_OFF = 1e-13
 """Change of a value, in units of its size, that is a rounding error."""
 
-UNREACHED = 1e-10
+UNREACHED = 1e-13
 """Part of an equation in what no derivative reaches, below which it is a rounding error."""
 
 
@@ -81,12 +81,17 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
     weights, columns = balanced(mass)
     left, values, _ = np.linalg.svd(mass / weights[:, None] / columns)
     rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
-    null = left[:, rank:] @ left[:, rank:].T
-    null[np.abs(null) < UNREACHED] = 0.0
-    return (
-        lambda residual: null @ (residual / weights) * weights,
-        lambda sizes: np.abs(null) @ (sizes / weights) * weights,
-    )
+    basis = left[:, rank:]
+    basis[np.abs(basis) < UNREACHED] = 0.0
+    parts = np.abs(basis)
+
+    def spread(sizes: Vector) -> Vector:
+        # What is no part of a combination of equations still brings its rounding into it.
+        rounding = UNREACHED * (sizes / weights).max(initial=0.0)
+        found: Vector = parts @ np.maximum(parts.T @ (sizes / weights), rounding) * weights
+        return found
+
+    return lambda residual: basis @ (basis.T @ (residual / weights)) * weights, spread
 
 
 def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENT) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.sharing import filtering
 
 STEP: Final = 2.0**-400
 """Imaginary part of a complex step: its square is nothing, and dividing by it is exact."""
@@ -72,12 +72,11 @@ def takes_complex(function: Callable[[Any], Any], scale: float = 1.0) -> bool:
         False where f refuses complex numbers, drops imaginary parts or is not analytic, such as by ``abs``.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with filtering("ignore"):
             real = np.asarray(function(0.0))
             expected = np.asarray(slope(function, FIRST * scale))
-            warnings.simplefilter("error")
-            stepped = np.asarray(function(1j * STEP))
+            with filtering("error", np.exceptions.ComplexWarning):
+                stepped = np.asarray(function(1j * STEP))
     except Exception:  # whatever a function says to numbers it was not made for
         return False
     if stepped.shape != real.shape or stepped.dtype.kind not in "cfiu" or not np.isfinite(expected).all():

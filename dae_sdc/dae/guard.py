@@ -5,27 +5,35 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from numbers import Real
 from typing import Any, TypeVar, cast
 
 import numpy as np
 
+from dae_sdc.arguments import shown
 from dae_sdc.errors import InputError
 
 S = TypeVar("S", bound=Callable[..., Any])
+
+ROWS = ("switches", "sides", "breakpoints", "invariants")
+"""Methods that return a number for each of several things."""
 
 
 def read_only(function: S, name: str) -> S:
     """A function that cannot change the arrays it is called with.
 
-    They are not copied, but read-only until it returns. It raises InputError where it writes to one.
+    They are not copied, but read-only until it returns. It raises InputError where it writes to one, and
+    where it must return a row of numbers or a matrix and does not. Exceptions of its own come through.
 
     Parameters
     ----------
     function : callable
         Any function.
     name : str
-        What it is called in messages.
+        What it is called in messages; that of a method ends in ``.method``.
     """
+    method = name.rpartition(".")[2]
+    returns_row = method in ROWS
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -36,7 +44,7 @@ def read_only(function: S, name: str) -> S:
         for array in locked:
             array.flags.writeable = False
         try:
-            return function(*arguments, **named)
+            value = function(*arguments, **named)
         except ValueError as error:
             if isinstance(error, InputError) or "read-only" not in str(error):
                 raise
@@ -46,9 +54,29 @@ def read_only(function: S, name: str) -> S:
         finally:
             for array in locked:
                 array.flags.writeable = True
+        if returns_row and not _is_row(value):
+            raise InputError(f"{name} must return a number for each, as a list or array; got {shown(value)}")
+        if method == "invariants_jacobian" and not _is_matrix(value, np.size(arguments[-2])):
+            raise InputError(
+                f"{name} must return a matrix with a column for each unknown, an array or a sparse matrix; "
+                f"got {shown(value)}"
+            )
+        return value
 
     vars(call)["unguarded"] = True
     return cast(S, call)
+
+
+def _is_matrix(value: Any, columns: int) -> bool:
+    shape: Any = getattr(value, "shape", ())
+    return len(shape) == 2 and bool(shape[1] == columns and value.dtype.kind in "biuf")
+
+
+def _is_row(value: Any) -> bool:
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        return value.ndim == 1
+    row = isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim == 1)
+    return row and all(isinstance(entry, Real) or getattr(entry, "size", 0) == 1 for entry in value)
 
 
 def unguarded(method: S) -> S:
@@ -61,6 +89,12 @@ def guard_methods(cls: type[Any], names: tuple[str, ...]) -> None:
     """Give the named methods that a class defines itself read-only arguments."""
     for name in names:
         method = vars(cls).get(name)
-        # Those of compiled code and those that the library derives only read.
-        if callable(method) and not (hasattr(method, "unguarded") or hasattr(method, "supplied")):
-            setattr(cls, name, read_only(method, f"{cls.__name__}.{name}"))
+        if callable(method):
+            setattr(cls, name, guarded(method, f"{cls.__name__}.{name}"))
+
+
+def guarded(function: S, name: str) -> S:
+    """A function with read-only arguments, or itself if it is of the library; see :func:`read_only`."""
+    # Those of compiled code and those that the library derives only read.
+    of_library = hasattr(function, "unguarded") or hasattr(function, "supplied")
+    return function if of_library else read_only(function, name)

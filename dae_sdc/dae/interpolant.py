@@ -22,6 +22,10 @@ SPREAD_FLOOR = 1e-6
 """Part of the size of an unknown that counts as its change over a step, where it does not change at all."""
 
 
+MOST_ROWS = 2048
+"""Rows of data of a step that a file may have."""
+
+
 class Scheme(NamedTuple):
     """What determines the polynomial of a step, with theta = (t - start) / dt.
 
@@ -375,6 +379,7 @@ class DenseOutput:
         KeyError, ValueError, IndexError, TypeError
             If they do not fit together.
         """
+        _check_arrays(arrays)
         return cls(
             t0=float(arrays["t0"]),
             u0=arrays["u0"],
@@ -385,6 +390,31 @@ class DenseOutput:
             derivatives=arrays["derivatives"],
             n_slopes=0,
         )
+
+
+def _check_arrays(arrays: Mapping[str, Vector]) -> None:
+    """Raise ValueError or KeyError where arrays are not such as :meth:`DenseOutput.arrays` makes."""
+    count, n = len(arrays["ends"]), len(arrays["u0"])
+    shapes: dict[str, tuple[int, ...]] = {"t0": (), "u0": (n,), "du0": (n,), "ends": (count,)}
+    shapes |= {"values": (count, n), "derivatives": (count, n), "starts": (count,), "sizes": (count,)}
+    schemes, of_each = np.unique(arrays["scheme"], return_counts=True)
+    whole = {"scheme"}
+    for i, uses in zip(schemes.tolist(), of_each.tolist(), strict=True):
+        points, slopes = (len(arrays[f"{name}{i}"]) for name in ("points", "slopes"))
+        if not 1 < points + slopes <= MOST_ROWS or len(np.unique(arrays[f"points{i}"])) < points:
+            raise ValueError(f"scheme {i} is no polynomial")
+        shapes |= {f"points{i}": (points,), f"slopes{i}": (slopes,), f"rows{i}": (uses, points + slopes, n)}
+        shapes |= {f"first{i}": (), f"without{i}": (len(arrays[f"without{i}"]),)}
+        whole |= {f"first{i}", f"without{i}"}
+        if not 0 <= int(arrays[f"first{i}"]) <= n or not set(arrays[f"without{i}"].tolist()) <= set(
+            range(points + slopes)
+        ):
+            raise ValueError(f"scheme {i} has rows that do not exist")
+    for name, shape in {**shapes, "scheme": (count,)}.items():
+        if arrays[name].shape != shape or arrays[name].dtype.kind != ("i" if name in whole else "f"):
+            raise ValueError(f"{name} is no array of shape {shape}")
+    if not (np.diff(arrays["ends"]) > 0.0).all() or not (arrays["sizes"] > 0.0).all():
+        raise ValueError("times do not increase")
 
 
 def _steps(arrays: Mapping[str, Vector]) -> Iterator[StepData]:

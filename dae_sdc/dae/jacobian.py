@@ -60,7 +60,9 @@ class Linearization:
         return matrix
 
 
-def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Linearization:
+def linearize(
+    problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurate: bool = False
+) -> Linearization:
     """Evaluate both halves of the Jacobian at (u, u', t).
 
     Parameters
@@ -72,6 +74,9 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
         State and derivative, shape (n,).
     t : float
         Time.
+    accurate : bool
+        Whether differences are of order 6 in u too, with errors of some round-off: for ranks, which those of
+        a simple difference, about 1e-8, would change.
 
     Raises
     ------
@@ -94,15 +99,15 @@ def linearize(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> Lineari
                 f"jacobian of {type(problem).__name__} is not defined at t={t:.6g} ({error}); "
                 f"check the state there, or reduce dt"
             ) from None
-        mass, sum_of_both = (_checked(problem, matrix) for matrix in pair)
+        mass, sum_of_both = (checked_matrix(problem, matrix) for matrix in pair)
         stiffness = _combined(sum_of_both, -1.0, mass)
         if c != 1.0:
             stiffness = stiffness / c
         if problem.jacobian_is_derived and not (_finite(mass) and _finite(stiffness)):
             # A formula may be 0 times infinity where the derivative exists, as sqrt(abs(x)) x^3 at 0.
-            mass, stiffness = _differences(problem, u, du, t)
+            mass, stiffness = _differences(problem, u, du, t, accurate)
     else:
-        mass, stiffness = _differences(problem, u, du, t)
+        mass, stiffness = _differences(problem, u, du, t, accurate)
     for half, symbol in ((mass, "dF/du'"), (stiffness, "dF/du")):
         if not _finite(half):
             raise EvaluationError(
@@ -136,7 +141,8 @@ def _same_pattern(first: Any, second: Any) -> bool:
     return bool(first.has_canonical_format)
 
 
-def _checked(problem: ProblemDAE, matrix: Any) -> Any:
+def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
+    """What a ``jacobian`` returned, as doubles, an array or in CSC form as it was the first time."""
     try:
         if sparse.issparse(matrix):
             require_indices(matrix, f"{type(problem).__name__}.jacobian")
@@ -272,13 +278,13 @@ def improve_differences(problem: ProblemDAE) -> bool:
     return True
 
 
-def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tuple[Any, Any]:
+def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurate: bool) -> tuple[Any, Any]:
     """Differences of F in u' and in u, by groups of columns.
 
     Where F is linear in u', which two evaluations tell, large increments lose no digits.
     """
     base = problem.evaluate(u, du, t).copy()  # eval_f may return the same array every time
-    improved = problem in _IMPROVED
+    improved = accurate or problem in _IMPROVED
     with np.errstate(all="ignore"):
         scales = problem.run_scales
         sizes = np.maximum(scales.unknowns, np.abs(u.view(np.ndarray)))
@@ -294,7 +300,7 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> tupl
         order = 1 if linear else 6 if improved else 2
         steps = slopes if linear else slopes * _increment(problem, order)
         mass = _difference(problem, u, du, t, base, steps, order, False)
-        order = 2 if improved else 1
+        order = 6 if accurate else 2 if improved else 1
         stiffness = _difference(problem, u, du, t, base, sizes * _increment(problem, order), order, True)
     return mass, stiffness
 

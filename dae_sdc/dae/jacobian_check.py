@@ -286,6 +286,7 @@ class JacobianWatch:
         self._at_start = self._behind_start = self._given and not compared
         self._kernels_checked = compared or problem.residual_kernel is None
         self._in_a_row = self._failures = self._crawled = 0
+        self._look_at = 2
 
     def begin(self, u0: Any, t: float, dt: float) -> None:
         """Look at the start of a step, in the first two.
@@ -388,9 +389,11 @@ class JacobianWatch:
         """
         self._failures += 1
         self._in_a_row += 1
-        if not self._given or self._in_a_row < 2:
-            return
         hopeless = self._in_a_row >= SETTINGS.in_a_row or self._failures >= SETTINGS.failures
+        if not self._given or self._in_a_row < 2 or not (hopeless or self._in_a_row >= self._look_at):
+            return
+        # Each look that finds nothing lets the next wait for more: steps fail for other reasons, too.
+        self._look_at *= 2
         for u, du, t in points:
             wrong = self._wrong(u, du, t, (dt,))
             if not wrong and hopeless:

@@ -13,7 +13,6 @@ derivatives of the residual. A kernel may call plain functions of numbers that :
 
 from __future__ import annotations
 
-import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from typing import Any, Final
 
 from dae_sdc.dae.inlining import inlined
 from dae_sdc.errors import InputError
+from dae_sdc.sharing import once
 
 __all__ = [
     "COMPLEX_STEP",
@@ -87,7 +87,7 @@ def complex_step() -> Any:
     return importlib.import_module("dae_sdc.dae.complex_step")
 
 
-@functools.lru_cache(maxsize=256)
+@once
 def compile_kernel(function: Callable[..., None], kind: str) -> Any:
     """Compile a Python function, once a machine: the result is kept on disk beside its file.
 

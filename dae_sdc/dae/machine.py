@@ -5,7 +5,6 @@ Importing this imports numba, which takes half a second.
 
 from __future__ import annotations
 
-import warnings
 import zlib
 from collections.abc import Callable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
@@ -13,15 +12,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, njit, types
+from numba import njit, types
 from numba.core import ir as numba_ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
-from numba.core.errors import NumbaError as CompilationError, NumbaWarning
+from numba.core.errors import NumbaError as CompilationError
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic
 
-from dae_sdc.dae.compiling import kept
+from dae_sdc.dae.compiling import c_function, kept
 from dae_sdc.dae.inlining import is_inlined
 
 __all__ = [
@@ -60,16 +59,11 @@ def compile_function(
 
     ``mark`` becomes part of the name under which it is kept, for a ``compiler`` other than that of kernels.
     """
-    options = {"error_model": "numpy", "pipeline_class": KernelCompiler if compiler is None else compiler}
     marked = _marked(function, mark)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", NumbaWarning)
-        if marked is not None:
-            try:
-                return cfunc(signature, cache=True, **options)(marked)
-            except RuntimeError:  # typed at a prompt, it has no file to keep the result beside
-                pass
-        return cfunc(signature, **options)(function)
+    pipeline = KernelCompiler if compiler is None else compiler
+    if marked is None:
+        return c_function(function, signature, keep=False, pipeline_class=pipeline)
+    return c_function(marked, signature, pipeline_class=pipeline)
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)

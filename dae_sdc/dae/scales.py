@@ -1,8 +1,8 @@
 """Sizes that a run measures by: of each unknown, and of time. What compares numbers of all units asks here.
 
 Every formula is covariant: with an unknown, an equation or time in other units, sizes change by the same
-factor and nothing else does. Estimates are rounded to powers of two, so that units which are powers of two
-change no digit.
+factor and nothing else does. Estimates are rounded to a grid that has all powers of two, so that units which
+are powers of two change no digit.
 """
 
 from __future__ import annotations
@@ -51,6 +51,8 @@ class ScaleSettings:
         How many times a run goes back.
     fading : float
         Part of its rate of change that the solution is taken to keep from step to step.
+    least_changes : float
+        Times that the solution is taken to change by its size in the interval at the least.
     first_part : float
         Part of the interval that is the scale of time where nothing else tells one.
     longest : float
@@ -70,6 +72,7 @@ class ScaleSettings:
     largest_change: float = 2.0**-14
     most_returns: int = 3
     fading: float = 0.5
+    least_changes: float = 1.0
     first_part: float = 0.125
     longest: float = 16.0
 
@@ -131,6 +134,7 @@ class Scales:
         self.unknowns, self.expected, self.rates = sizes.copy(), sizes.copy(), sizes.copy()
         self.nominal = sizes
         self.time, self.rate, self.begun = 1.0, 1.0, False
+        self.least_rate = 0.0
         self.returns = 0
         self.seen, self.watched = np.zeros(n), False
         self._floors, self._least, self._hidden = np.zeros(n), np.zeros(n), np.zeros(n)
@@ -171,7 +175,7 @@ class Scales:
 
     def see_rate(self, u_rate: float) -> None:
         """Take how fast the solution changes, in units of its sizes, at the start of a step."""
-        self.rate = max(u_rate, SETTINGS.fading * self.rate)
+        self.rate = max(u_rate, SETTINGS.fading * self.rate, self.least_rate)
 
     def look_back(self, end: Vector, rtol: float, ended: bool) -> tuple[bool, tuple[int, ...]]:
         """Look back on a run.
@@ -223,7 +227,7 @@ class Scales:
             vars(self)[name][:] = kept[name]  # others know the array
 
 
-_NUMBERS = ("time", "rate", "begun", "returns", "watched")
+_NUMBERS = ("time", "rate", "least_rate", "begun", "returns", "watched")
 _ARRAYS = (
     "unknowns",
     "expected",
@@ -239,7 +243,7 @@ _ARRAYS = (
 KEPT = _NUMBERS + _ARRAYS
 """Attributes of :class:`Scales` that change in a run."""
 
-WEAKEST, WEAK = 1e-9, 1e-5
+WEAKEST, WEAK = 1e-12, 1e-5
 """Weights in the least squares by which sizes that nothing determines are near 1, and time near a part of the
 interval."""
 
@@ -248,6 +252,12 @@ SMALLEST_TERM = 2.0**-30
 
 DENSE_UP_TO = 400
 """Order up to which the normal equations are solved as a dense matrix."""
+
+GRID = 2.0**20
+"""Steps of a factor of two in which estimates are rounded."""
+
+FAST = 2.0**-40
+"""Time scale of an equation, in units of that of the slowest, below which it has none."""
 
 ROUNDS = 3
 """Times that the least squares are solved, each without the terms that were that small in the last."""
@@ -293,14 +303,14 @@ class Balance(NamedTuple):
     Parameters
     ----------
     sizes : ndarray, shape (n,)
-        Of the unknowns: powers of two, but for those that the start has.
+        Of the unknowns.
     known : ndarray of bool, shape (n,)
         Those that the start has.
     own : ndarray, shape (n,)
         The least size with which a term of an unknown is as large as the largest other of an equation, for
         the sizes above; 0 where it is alone.
     time : float
-        Of time, a power of two.
+        Of time.
     """
 
     sizes: Vector
@@ -311,7 +321,7 @@ class Balance(NamedTuple):
     @classmethod
     def unknown(cls, u0: Vector, span: float) -> Balance:
         """Where the equations say nothing."""
-        sizes, time = np.abs(u0), float(np.exp2(np.round(np.log2(SETTINGS.first_part * span))))
+        sizes, time = np.abs(u0), float(rounded(np.log2(SETTINGS.first_part * span)))
         return cls(sizes, np.ones(len(u0), dtype=bool), np.zeros(len(u0)), time)
 
 
@@ -343,6 +353,12 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     return factors[0], factors[1]
 
 
+def rounded(logarithm: Any) -> Any:
+    """The power of two of a logarithm, on a grid that has all powers of two and is too fine to matter."""
+    with np.errstate(over="ignore"):
+        return np.exp2(np.round(GRID * logarithm) / GRID)
+
+
 def zeros(u0: Vector) -> Any:
     """Where a start value is 0 but for what an iteration with many digits leaves; bool, shape (n,)."""
     sizes = np.abs(u0)
@@ -371,10 +387,12 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
     known = ~zeros(u0)
     prior = float(np.log2(SETTINGS.first_part * span))
     while True:
-        logs, theta = _least_squares(terms, n, sizes, known, prior)
-        result = np.where(known, sizes, np.exp2(np.round(logs)))
-        time = float(np.exp2(np.round(min(theta, np.log2(SETTINGS.longest * span)))))
+        logs, theta, lost = _least_squares(terms, n, sizes, known, prior)
+        result = np.where(known, sizes, rounded(logs))
+        time = float(rounded(min(theta, np.log2(SETTINGS.longest * span))))
         own = _own_sizes(terms, n, result, time)
+        # Where all terms of an unknown are far smaller than others, it may be so large that one matters.
+        result = np.where(lost & (own > 0.0), own, result)
         # A start found by an iteration has rounding for zeros, far below what its equations say.
         noise = known & (sizes < SETTINGS.noise * own)
         if not noise.any():
@@ -382,8 +400,10 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
         known = known & ~noise
 
 
-def _least_squares(terms: Terms, n: int, sizes: Vector, known: Any, prior: float) -> tuple[Vector, float]:
-    """Logarithms to base 2 of the sizes and of the scale of time."""
+def _least_squares(
+    terms: Terms, n: int, sizes: Vector, known: Any, prior: float
+) -> tuple[Vector, float, Any]:
+    """Logarithms to base 2 of the sizes and of the scale of time, and which sizes no term has a say in."""
     free = np.flatnonzero(~known)
     count = len(free)
     place = np.full(n + 1, -1)
@@ -397,7 +417,7 @@ def _least_squares(terms: Terms, n: int, sizes: Vector, known: Any, prior: float
     places = count + terms.rows, np.maximum(of_column, 0)
     factors = np.ones(len(logs)), (of_column >= 0).astype(np.float64)
     of_time = np.where(terms.derivatives, -1.0, 0.0)
-    weight = np.ones(len(logs))
+    weight = np.where(_fast(terms, n, sizes, known), 0.0, 1.0)
     for _ in range(ROUNDS):
         # Time, which all equations share, is eliminated first: the rest is as sparse as the equations.
         right, border = np.zeros((2, size))
@@ -431,7 +451,21 @@ def _least_squares(terms: Terms, n: int, sizes: Vector, known: Any, prior: float
         weight[smaller] = 0.0
     found = np.zeros(n)
     found[free] = x[:count]
-    return found, theta
+    heard = np.bincount(terms.columns + 1, weight, n + 1)[1:] > 0.0
+    return found, theta, ~known & ~heard
+
+
+def _fast(terms: Terms, n: int, sizes: Vector, known: Any) -> Any:
+    """Terms of derivatives in equations so fast that they are algebraic, as noise in F makes them; (T,)."""
+    values = terms.entries * np.append(sizes, 1.0)[terms.columns]
+    open_ = np.append(~known, False)[terms.columns]
+    unsure = np.bincount(terms.rows, open_, n) > 0.0
+    parts = np.zeros((2, n))
+    np.maximum.at(parts, (terms.derivatives.astype(int), terms.rows), values)
+    some = (parts > 0.0).all(axis=0) & ~unsure
+    times = np.divide(parts[1], parts[0], out=np.full(n, np.inf), where=some)
+    slowest = times[some].max(initial=0.0)
+    return terms.derivatives & (times < FAST * slowest)[terms.rows]
 
 
 def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:

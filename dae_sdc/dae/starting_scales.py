@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from dae_sdc.dae.jacobian import ROOT_EPS, Linearization, groups_of_columns, linearize
 from dae_sdc.dae.linear import largest
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.scales import Balance, Terms, balanced_sizes, zeros
+from dae_sdc.dae.scales import SETTINGS, Balance, Terms, balanced_sizes, zeros
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 
@@ -19,15 +19,23 @@ LOOKS = (0.29, 0.61, 0.97, 2.0**-10)
 ROUNDING = 2.0**-40
 """Part of the terms of an equation below which their sum is 0."""
 
-LARGEST_TRIAL, SMALLEST_TRIAL, RATIO = 2.0**40, 2.0**-80, 2.0**-10
-"""Sizes that an unknown at 0 is tried to have, from the largest on, for differences of F."""
+LARGEST_TRIAL, RATIO, TRIALS = 2.0**40, 2.0**-10, 12
+"""Largest size that an unknown at 0 is tried to have, for differences of F, and how many smaller ones are."""
 
 STRAIGHT = 1e-5
 """Relative difference of F from a straight line up to which it counts as one."""
 
+Sizes: TypeAlias = tuple[Vector, Vector]
+"""Of the unknowns and of their derivatives, shape (n,) each."""
 
-def begin_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> None:
+
+def begin_scales(
+    problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float, atol: Any = None
+) -> None:
     """Let the scales of a problem take the start of a run.
+
+    Where absolute tolerances say below which size an unknown does not count, and no increments of differences
+    are to be found, the equations need not be asked.
 
     Parameters
     ----------
@@ -39,14 +47,31 @@ def begin_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
         Start and length of the interval.
     rtol : float
         Relative tolerance of the run.
+    atol : float or ndarray, shape (n,), or None
+        Absolute tolerances of the run, if there are any.
     """
     u0 = without_left_overs(problem, u0)
+    problem.run_scales.least_rate = SETTINGS.least_changes / span
+    if atol is not None and np.all(atol > 0.0) and getattr(problem, "jacobian", None) is not None:
+        values = u0.view(np.ndarray)
+        sizes = np.maximum(np.abs(values), atol / rtol)
+        plain = Balance.unknown(values, span)._replace(sizes=sizes, known=~zeros(values))
+        problem.run_scales.begin(values, plain, rtol)
+        return
     try:
         guess_scales(problem, u0, t0, span, rtol)
-        parts = linearize(problem, u0, problem.dtype_f(problem.init), t0)
+        slope = problem.dtype_f(problem.init)
+        known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0), span)
+        if getattr(problem, "jacobian", None) is None and not known.known.all():
+            problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
+            # Far from there F may be a straight line of another slope.
+            most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, LARGEST_TRIAL)
+            _try_sizes(problem, u0, slope, t0, (most, most / known.time))
+            # Differences to both sides see nothing of squares at 0, which are no terms there.
+            known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0, accurate=True), span)
     except SolveError:  # what there is no Jacobian of is told when a step needs it
         return
-    problem.run_scales.begin(u0.view(np.ndarray), balance_at(problem, u0, t0, parts, span), rtol)
+    problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
 
 
 def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
@@ -64,7 +89,8 @@ def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol:
     problem.run_scales.begin(values, Balance.unknown(values, span), rtol)
     problem.start_step(u0, t0)
     if getattr(problem, "jacobian", None) is None:
-        _try_sizes(problem, u0, problem.dtype_f(problem.init), t0)
+        most = np.full(problem.n, LARGEST_TRIAL)
+        _try_sizes(problem, u0, problem.dtype_f(problem.init), t0, (most, most))
 
 
 def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization, span: float) -> Balance:
@@ -105,29 +131,44 @@ def _constants(
     return found
 
 
-def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float) -> None:
-    """Give unknowns at 0 the largest size over which F is a straight line, for the first differences of F."""
-    sizes, rates = problem.run_scales.unknowns, problem.run_scales.rates
+def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most: Sizes) -> None:
+    """Give unknowns at 0 the largest size over which most equations are straight lines, for differences of F.
+
+    They are tried from ``most`` on, of the unknowns and of their derivatives.
+    """
+    scales = problem.run_scales
     base = problem.evaluate(u0, slope, t0).copy()
 
-    def change(values: Any, of: Any, step: float) -> Vector:
+    def change(values: Any, of: Any, steps: Vector) -> Vector:
         before = values[of]
-        values[of] = step
+        values[of] = steps
         found = problem.evaluate(u0, slope, t0) - base
         values[of] = before
         return found
 
-    for values, found in ((u0.view(np.ndarray), sizes), (slope.view(np.ndarray), rates)):
+    sides = (u0.view(np.ndarray), scales.unknowns, most[0]), (slope.view(np.ndarray), scales.rates, most[1])
+    for values, found, largest_sizes in sides:
         at_zero = zeros(values)
         for group in groups_of_columns(problem):
             small = group[at_zero[group]]
-            trial = LARGEST_TRIAL
-            # The smallest where F is nowhere straight, as x^2 at 0.
-            while trial > SMALLEST_TRIAL and len(small):
-                found[small] = trial
-                step = ROOT_EPS * trial
-                once, twice = change(values, small, step), change(values, small, 2.0 * step)
-                bend = np.abs(twice - 2.0 * once)
-                if largest(twice) < np.inf and (bend <= STRAIGHT * np.abs(twice)).all():
+            if not len(small):
+                continue
+            best, first, trial = 0, 0.0, largest_sizes[small]
+            for _ in range(TRIALS):
+                steps = ROOT_EPS * trial
+                once, twice = change(values, small, steps), change(values, small, 2.0 * steps)
+                changed = twice != 0.0
+                first = first or largest(twice)
+                with np.errstate(invalid="ignore", over="ignore"):
+                    straight = np.abs(twice - 2.0 * once) <= STRAIGHT * np.abs(twice)
+                # Equations from which the unknown cancels have nothing but rounding.
+                count = int((changed & straight).sum()) if largest(twice) < np.inf else 0
+                if count > best or (best == 0 and count == changed.sum()):
+                    best, found[small] = count, trial
+                if count == changed.sum():
                     break
-                trial *= RATIO
+                trial = RATIO * trial
+            if best == 0 and changed.any():
+                # Noise is as large for the smallest step; else F is nowhere straight, as x^2 at 0.
+                noisy = largest(twice) > ROOT_EPS * first
+                found[small] = largest_sizes[small] if noisy else trial

@@ -11,9 +11,7 @@ watched while it is done.
 
 from __future__ import annotations
 
-import functools
 import importlib
-import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,6 +22,7 @@ import scipy.sparse as sparse
 from dae_sdc.dae.linear import Factorization, SparseLU
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
+from dae_sdc.sharing import filtering, once
 
 Indices = npt.NDArray[np.int32]
 
@@ -573,7 +572,7 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
         out[columns[i]] = total
 
 
-@functools.cache
+@once
 def compiled() -> Callable[[TriangularFactors, Vector, Vector, Vector], None]:
     """:func:`solve_triangular` compiled, from the disk where it was before; numba is imported only now.
 
@@ -586,7 +585,7 @@ def compiled() -> Callable[[TriangularFactors, Vector, Vector, Vector], None]:
     return solver
 
 
-@functools.cache
+@once
 def compiled_refactorize() -> Callable[[RowPattern, TriangularFactors, Vector, Vector], int]:
     """:func:`refactorize` compiled, as :func:`compiled`.
 
@@ -604,12 +603,11 @@ def _machine(function: Callable[..., Any]) -> Any:
         numba = importlib.import_module("numba")
     except ImportError:
         raise InputError("compiled solves need the package numba: pip install numba") from None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", numba.NumbaWarning)
+    with filtering("ignore", numba.NumbaWarning):
         return importlib.import_module("dae_sdc.dae.compiling").kept(function)
 
 
-@functools.cache
+@once
 def _machine_or_plain(function: Callable[..., Any]) -> Callable[..., Any]:
     try:
         made: Callable[..., Any] = _machine(function)

@@ -571,6 +571,7 @@ class Solver:
             start=None if start is None else start[jets],
             sizes=self.given.sizes[jets],
             terms=self._terms(at, stage),
+            accuracy=system.accuracy,
             most_iterations=MOST_ITERATIONS if start is None and not self._restarted else PATIENCE,
         )
 
@@ -775,6 +776,7 @@ class Solver:
             fixed=self.given.known,
             tolerance=self.system.tolerance,
             most_iterations=PATIENCE,
+            accuracy=self.system.accuracy,
             terms=None if terms(point) is None else lambda y: terms(y)[rows],
         )
 

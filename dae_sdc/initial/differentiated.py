@@ -16,6 +16,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.initial.jets import Integers, Stage, offsets_stages, row_name
+from dae_sdc.initial.projection import ROUND_OFF, Accuracy
 from dae_sdc.structure.analysis import structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature
@@ -26,6 +27,12 @@ STEPS = (0.0, 1e-3, 2e-2, 6e-2, 1e-1)
 
 PAIRS = (0, 3, 3, 4, 4)
 """Number of points on either side."""
+
+ERRORS = (ROUND_OFF, 1e-12, 1e-11, 1e-9, 1e-8)
+"""Errors of these derivatives, relative to the terms: round-off over powers of the step, and truncation."""
+
+DEPENDENT = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
+"""Singular values of their Jacobians, relative to the largest, that are such errors and count as 0."""
 
 MOST = len(STEPS) - 1
 """Highest derivative of an equation."""
@@ -86,8 +93,8 @@ class ProblemJets:
     def __init__(self, problem: ProblemDAE, t: float, u: Vector) -> None:
         self.problem, self.t, self.title = problem, t, type(problem).__name__
         n = self.unknowns = problem.n
-        mass, stiffness = self._patterns(u)
-        found = _offsets(problem, mass, stiffness)
+        mass, stiffness, here = self._patterns(u)
+        found = _offsets(problem, mass, stiffness, here)
         self.whole = found is None
         if found is None:
             times = max(0, (1 if problem.index is None else problem.index) - 1)
@@ -105,6 +112,7 @@ class ProblemJets:
             stages = [everything]
         self._rows, self.jets = rows, tuple(jets)
         self.differentiated = bool(c.max() > 0)
+        self.accuracy = Accuracy(ERRORS[c.max()], DEPENDENT[c.max()])
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
         self.invariants = getattr(problem, "invariants", None)
         extra = tuple(getattr(problem, "invariant_names", ())) if self.invariants is not None else ()
@@ -164,14 +172,18 @@ class ProblemJets:
         found: Vector = 0.01 * size * np.cos(1.0 + 2.0 * np.arange(u.size) + number)
         return found
 
-    def _patterns(self, u: Vector) -> tuple[Any, Any]:
-        """Entries of dF/du' and dF/du near a state, in units of the largest of each equation."""
+    def _patterns(self, u: Vector) -> tuple[Any, Any, tuple[Any, Any]]:
+        """Entries of dF/du' and dF/du near a state and time, in units of the largest of each equation.
+
+        The last are those at the time itself, where some that matter for derivatives may vanish.
+        """
         problem, n, first = self.problem, self.problem.n, self.problem.n_diff
         found: list[Any] = []
         for number in range(TRIES):
             place, slope = u + self._beside(u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
+            t = self.t + 0.1 * number * float(problem.dt)
             try:
-                halves = linearize(problem, attach(place, first), attach(slope, first), self.t)
+                halves = linearize(problem, attach(place, first), attach(slope, first), t, accurate=True)
             except DAEError:
                 continue
             found.append((sparse.csr_matrix(halves.mass), sparse.csr_matrix(halves.stiffness)))
@@ -185,7 +197,8 @@ class ProblemJets:
         largest[largest == 0.0] = 1.0
         # An entry may vanish at one of the points by chance.
         pair = [_largest(parts, largest) for parts in zip(*found, strict=True)]
-        return pair[0], pair[1]
+        here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ half) for half in found[0])
+        return pair[0], pair[1], (here[0], here[1])
 
     # --- equations ------------------------------------------------------------------------------------------
 
@@ -295,7 +308,8 @@ class ProblemJets:
             if weight:
                 u, du = self._at(curve, s)
                 try:
-                    halves = linearize(problem, attach(u, first), attach(du, first), self.t + s)
+                    state, slope = attach(u, first), attach(du, first)
+                    halves = linearize(problem, state, slope, self.t + s, accurate=True)
                 except EvaluationError:
                     undefined = np.full((problem.n, problem.n), np.nan)
                     return undefined, undefined
@@ -341,8 +355,10 @@ def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
     )
 
 
-def _offsets(problem: ProblemDAE, mass: Any, stiffness: Any) -> tuple[Integers, Integers] | None:
-    """Offsets by the entries of the Jacobian; None where they do not lead to a regular system Jacobian."""
+def _offsets(
+    problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]
+) -> tuple[Integers, Integers] | None:
+    """Offsets by the entries of the Jacobian; None where the system Jacobian is not regular at the start."""
     orders = {(int(i), int(j)): 0 for i, j in zip(*stiffness.nonzero(), strict=True)}
     orders |= {(int(i), int(j)): 1 for i, j in zip(*mass.nonzero(), strict=True)}
     entries = np.array([(i, j, k) for (i, j), k in sorted(orders.items())], dtype=np.int64).reshape(-1, 3)
@@ -353,7 +369,7 @@ def _offsets(problem: ProblemDAE, mass: Any, stiffness: Any) -> tuple[Integers, 
     found = structure(signature)
     leading = entries[entries[:, 2] == found.d[entries[:, 1]] - found.c[entries[:, 0]]]
     matrix = sparse.csr_matrix(
-        ([(mass if k else stiffness)[i, j] for i, j, k in leading.tolist()], (leading[:, 0], leading[:, 1])),
+        ([here[1 - k][i, j] for i, j, k in leading.tolist()], (leading[:, 0], leading[:, 1])),
         shape=shape,
     )
     return (found.c, found.d) if floating_rank(matrix, found.fine).rank == problem.n else None

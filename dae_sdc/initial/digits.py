@@ -44,7 +44,8 @@ class ManyDigits:
     """
 
     def __init__(self, part: Part, cols: Sequence[int], x: Vector) -> None:
-        self._mp: Any = importlib.import_module("mpmath").mp
+        self._mp: Any = importlib.import_module("mpmath").mp.clone()
+        self._mp.dps = DIGITS
         self._part, self._cols, self._x = part, list(cols), x
         place = {j: at for at, j in enumerate(cols)}
         self._entries = [(e, i, place[j]) for e, (i, j) in enumerate(part.pattern) if j in place]
@@ -52,20 +53,19 @@ class ManyDigits:
     def solve(self, start: Vector) -> Vector | None:
         """The solution that Newton's method finds, rounded; None if it does not converge quadratically."""
         mp, n = self._mp, len(self._cols)
-        with mp.workdps(DIGITS):
-            y = [mp.mpf(float(value)) for value in start]
-            for _ in range(MOST_STEPS):
-                try:
-                    values, slopes = (self._evaluated(program, y) for program in self._part.programs)
-                    matrix = mp.zeros(n, n)
-                    for e, i, at in self._entries:
-                        matrix[i, at] = slopes[e]
-                    step = mp.lu_solve(matrix, mp.matrix(values))
-                except (ZeroDivisionError, ValueError, TypeError):  # singular, or not defined in real numbers
-                    return None
-                y = [a - b for a, b in zip(y, step, strict=True)]
-                if max(abs(b) for b in step) <= SOLVED * (1 + max(abs(a) for a in y)):
-                    return np.array([float(a) for a in y])
+        y = [mp.mpf(float(value)) for value in start]
+        for _ in range(MOST_STEPS):
+            try:
+                values, slopes = (self._evaluated(program, y) for program in self._part.programs)
+                matrix = mp.zeros(n, n)
+                for e, i, at in self._entries:
+                    matrix[i, at] = slopes[e]
+                step = mp.lu_solve(matrix, mp.matrix(values))
+            except (ZeroDivisionError, ValueError, TypeError):  # singular, or not defined in real numbers
+                return None
+            y = [a - b for a, b in zip(y, step, strict=True)]
+            if max(abs(b) for b in step) <= SOLVED * (1 + max(abs(a) for a in y)):
+                return np.array([float(a) for a in y])
         return None
 
     def _evaluated(self, program: Program, y: Sequence[Any]) -> list[Any]:

@@ -11,7 +11,9 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.initial.projection import Accuracy
 from dae_sdc.structure.analysis import Structure, structure
+from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.repair import repair
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.magnitudes import magnitudes
@@ -58,6 +60,8 @@ class JetSystem(Protocol):
         Values that all others follow from where nothing is fixed, as far as the structure tells.
     tolerance : float
         Largest violation of an equation that holds, relative to the size of its terms.
+    accuracy : Accuracy
+        How well the equations and their Jacobian are known.
     row_orders : tuple of int
         How often each equation was differentiated.
     """
@@ -72,6 +76,7 @@ class JetSystem(Protocol):
     row_orders: tuple[int, ...]
     stages: tuple[Stage, ...]
     tolerance: float
+    accuracy: Accuracy
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """The equations, all or those of a stage, at values x of shape (jets,)."""
@@ -146,13 +151,15 @@ class ModelJets:
     """
 
     tolerance = 1e-9
+    accuracy = Accuracy()
 
     def __init__(self, model: Any, t: float) -> None:
-        found = structure(model, differentiation=False)
+        begin = Start.of(model, t=t)
+        found = structure(model, differentiation=False, start=begin)
         self.repairs: tuple[str, ...] = ()
         self.unknowns = len(model.names)
         if not found.regular:
-            repaired = repair(model)
+            repaired = repair(model, start=begin)
             model, found = repaired.model, repaired.structure
             self.repairs = tuple(str(step) for step in repaired.steps)
         # Derivatives go into a graph of its own: what others build finds no expression that is written with

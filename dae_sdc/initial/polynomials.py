@@ -14,6 +14,9 @@ from dae_sdc.errors import InputError
 Complexes = npt.NDArray[np.complex128]
 Integers = npt.NDArray[np.int64]
 
+MOST_DEGREE = 10_000
+"""Highest power in polynomials."""
+
 
 SMALL = 0.01
 """Coordinate of a point of norm 1 that may as well be 0."""
@@ -117,15 +120,21 @@ class PolynomialSystem:
         """
         import sympy
 
+        from dae_sdc.symbolic.sympy_input import sympified
+
         if not variables or not expressions:
             raise InputError("a polynomial system needs at least one polynomial and one variable")
         terms: list[tuple[int, tuple[int, ...], complex]] = []
         exact: dict[tuple[int, tuple[int, ...]], Any] = {}
         for row, given in enumerate(expressions):
             try:
-                expression = sympy.sympify(given)
+                expression = sympified(given)
                 if isinstance(expression, sympy.Eq):
                     expression = expression.lhs - expression.rhs
+                if any(one.exp.is_number and one.exp > MOST_DEGREE for one in expression.atoms(sympy.Pow)):
+                    raise InputError(
+                        f"expression {row + 1} has a power above {MOST_DEGREE}; none can be followed"
+                    )
                 floats = expression.atoms(sympy.Float) - {sympy.nan}
                 expression = expression.xreplace({number: sympy.Rational(number) for number in floats})
                 for powers, value in sympy.Poly(expression, *variables).terms():
@@ -133,6 +142,8 @@ class PolynomialSystem:
                     terms.append((row, powers, nearest))
                     if not _is_double(value, nearest):
                         exact[row, powers] = value
+            except InputError:
+                raise
             except (sympy.PolynomialError, TypeError, ValueError):
                 names = ", ".join(map(str, variables))
                 raise InputError(

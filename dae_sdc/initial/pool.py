@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pickle
 import queue
 import signal
@@ -14,6 +13,7 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from dae_sdc.errors import DAEError, InputError, RemoteError, require_count
+from dae_sdc.sharing import python, surroundings
 
 Job = TypeVar("Job")
 Result = TypeVar("Result")
@@ -86,15 +86,14 @@ def _told(error: Exception) -> str:
 
 
 def _by_workers(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> list[Result]:
-    environment = dict.fromkeys(_THREADS, "1") | dict(os.environ)
-    environment["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    environment = dict.fromkeys(_THREADS, "1") | surroundings()
     results: list[Any] = [None] * len(jobs)
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     for number in range(len(jobs)):
         waiting.put(number)
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", _WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+            python("-c", _WORKER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
         )
         for _ in range(workers)
     ]

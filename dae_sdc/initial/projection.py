@@ -54,6 +54,22 @@ SUPPORT = 1e-3
 
 
 @dataclass(frozen=True)
+class Accuracy:
+    """How well equations and their Jacobian are known.
+
+    Parameters
+    ----------
+    values : float
+        Error of an equation, relative to its terms, below which nothing is left to improve.
+    dependent : float
+        Singular value of the Jacobian, relative to the largest, of rows of size 1 that counts as 0.
+    """
+
+    values: float = ROUND_OFF
+    dependent: float = DEPENDENT
+
+
+@dataclass(frozen=True)
 class Projection:
     """What became of a projection.
 
@@ -94,6 +110,7 @@ def project(
     most_iterations: int = MOST_ITERATIONS,
     sizes: npt.ArrayLike | None = None,
     terms: Callable[[Vector], Vector] | None = None,
+    accuracy: Accuracy | None = None,
 ) -> Projection:
     r"""The nearest point at which equations hold, with some of its entries fixed.
 
@@ -128,6 +145,8 @@ def project(
     terms : callable, optional
         Sizes of the terms of the equations at x, shape (k,), where they are known. If not, they are what an
         equation changes by when each unknown changes by \|x\| plus its typical size.
+    accuracy : Accuracy, optional
+        Of the equations and their Jacobian; round-off if not given.
 
     Returns
     -------
@@ -138,6 +157,7 @@ def project(
     ----------
     J. Nocedal, S. J. Wright: Numerical Optimization, 2nd edition, Springer 2006, chapter 18.
     """
+    accuracy = accuracy or Accuracy()
     given = np.array(point, dtype=np.float64)
     free = ~np.broadcast_to(np.asarray(fixed, dtype=bool), given.shape)
     weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), given.shape)
@@ -160,20 +180,20 @@ def project(
     with np.errstate(all="ignore"):  # a step too far is seen by what is not finite
         h = equations(x)
         before = h if start is None else equations(given)
-        search, scale, iteration = _Search(equations, free, weight, given), np.ones(h.size), 0
+        search, scale, iteration = _Search(equations, free, weight, given, accuracy), np.ones(h.size), 0
         size, exact = np.zeros(h.size), False
         while iteration < most_iterations and np.isfinite(h).all():
             offset = search.offset(x)
             # Beside the given point the first step is the shortest one already.
             beside = np.linalg.norm(offset) <= BESIDE * (1.0 + np.linalg.norm(weight * x[free]))
-            exact = bool(iteration) and not np.any(np.abs(h) > ROUND_OFF * size)
+            exact = bool(iteration) and not np.any(np.abs(h) > accuracy.values * size)
             if exact and beside:
                 break
             matrix = jacobian(x)
             if not _finite(matrix):
                 break
             size, scale = sizes_at(x, matrix)
-            exact = not np.any(np.abs(h) > ROUND_OFF * size)
+            exact = not np.any(np.abs(h) > accuracy.values * size)
             if exact and beside:
                 break
             try:
@@ -192,7 +212,8 @@ def project(
             if not _finite(matrix):
                 break
             size, scale = sizes_at(x, matrix)
-            if not np.any(np.abs(h) > ROUND_OFF * size) or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
+            exact = not np.any(np.abs(h) > accuracy.values * size)
+            if exact or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
                 break
             try:
                 search.linearize(matrix[:, free], search.offset(x), h)
@@ -228,7 +249,7 @@ def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
 class _System:
     """The linearised equations in weighted unknowns, with rows of size 1."""
 
-    def __init__(self, matrix: Any, weight: Vector) -> None:
+    def __init__(self, matrix: Any, weight: Vector, dependent: float) -> None:
         if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= LARGE:
             matrix = matrix.toarray()
         self._sparse = sparse.issparse(matrix)
@@ -250,7 +271,7 @@ class _System:
         else:
             self.rows = matrix / self.sizes[:, None]
             left, values, right = np.linalg.svd(self.rows, full_matrices=False)
-            rank = int((values > DEPENDENT * values.max(initial=0.0)).sum()) if values.size else 0
+            rank = int((values > dependent * values.max(initial=0.0)).sum()) if values.size else 0
             self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
 
     def least(self, rhs: Vector) -> Vector:
@@ -290,8 +311,10 @@ class _Search:
         free: npt.NDArray[np.bool_],
         weight: Vector,
         given: Vector,
+        accuracy: Accuracy,
     ) -> None:
         self._equations, self._free, self._weight, self._given = equations, free, weight, given
+        self._accuracy = accuracy
         self.system: _System | None = None
         self._penalty, self._bend = 1.0, 1.0
         self._last: tuple[Vector, Vector, Vector] | None = None
@@ -303,7 +326,7 @@ class _Search:
 
     def linearize(self, matrix: Any, offset: Vector, h: Vector) -> None:
         """Find the direction of the next step."""
-        self.system = system = _System(matrix, self._weight)
+        self.system = system = _System(matrix, self._weight, self._accuracy.dependent)
         if self._last is not None:
             # How much the Lagrangian bends along the last step stands for its second derivatives.
             step, multipliers, gradient = self._last
@@ -320,7 +343,8 @@ class _Search:
 
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
         """Whether the next step is not worth while."""
-        least = NEAR * np.linalg.norm(offset) + ROUND_OFF * np.linalg.norm(self._weight * x[self._free])
+        size = np.linalg.norm(self._weight * x[self._free])
+        least = NEAR * np.linalg.norm(offset) + self._accuracy.values * size
         return bool(max(np.linalg.norm(self._normal), np.linalg.norm(self._tangent)) <= least)
 
     def next_point(self, x: Vector, h: Vector, offset: Vector) -> tuple[Vector, Vector] | None:

@@ -461,7 +461,7 @@ def _jumped(ends: Complexes, simple: Integers, distance: float) -> Integers:
 
 
 def _follow(batch: _Batch) -> Ends:
-    from dae_sdc.dae.machine_newton import lightly_optimized
+    from dae_sdc.dae.compiling import compiled_lightly
     from dae_sdc.initial._paths import follow_paths
 
     homotopy, count = batch.homotopy, len(batch.starts)
@@ -469,21 +469,21 @@ def _follow(batch: _Batch) -> Ends:
     ends, remainders = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
     state, turns = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.int64)
     regular, smallest = np.zeros(count, dtype=np.bool_), np.zeros(count)
-    with lightly_optimized():
-        steps = follow_paths(
-            homotopy.equations,
-            batch.options,
-            np.ascontiguousarray(batch.starts),
-            np.asarray(batch.which, dtype=np.int64),
-            batch.close,
-            batch.extended,
-            0.0 if homotopy.exact else NUDGE,
-            ends,
-            remainders,
-            state,
-            regular,
-            turns,
-        )
+    arguments = (
+        homotopy.equations,
+        batch.options,
+        np.ascontiguousarray(batch.starts),
+        np.asarray(batch.which, dtype=np.int64),
+        batch.close,
+        batch.extended,
+        0.0 if homotopy.exact else NUDGE,
+        ends,
+        remainders,
+        state,
+        regular,
+        turns,
+    )
+    steps = compiled_lightly(follow_paths, *arguments)(*arguments)
     found = state != UNKNOWN
     ends[found] /= norms(ends[found])[:, None]
     smallest[regular] = homotopy.smallest(ends[regular], batch.which[regular])

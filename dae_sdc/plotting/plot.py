@@ -8,14 +8,18 @@ from __future__ import annotations
 import argparse
 import os
 import re
-import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.sharing import filtering
+
+if TYPE_CHECKING:
+    from dae_sdc.run.results import Result
 
 STUDIES = ("scaling", "size", "work", "profile", "peers")
 """Studies of ``bench`` that have a picture, of the same name."""
@@ -27,8 +31,11 @@ KINDS = {
 }
 """Kinds of picture, and the kind of result each one draws."""
 
-SEVERAL = ("peers", "pendulum")
-"""Kinds that draw several pictures."""
+_DRAWN_BY = {
+    **{"loglog": ("convergence", "loglog"), "semilogy": ("iterations", "semilogy")},
+    **{"scaling": ("ranks", "scaling"), "size": ("growth", "size"), "drift": ("histories", "drift")},
+    **{"work": ("steps", "work"), "profile": ("steps", "profile")},
+}
 
 # Without these dates, the same result gives the same file.
 _DATES: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -100,7 +107,7 @@ def plot_all(
         )
 
     # Imported here, so that listing the commands loads neither NumPy nor matplotlib.
-    from dae_sdc.run.results import COLUMNS, load, replacing
+    from dae_sdc.run.results import load
 
     result = load(path)
     fitting = [name for name, drawn in KINDS.items() if drawn == result.kind]
@@ -109,61 +116,46 @@ def plot_all(
     if kind not in fitting:
         advice = f"use `dae-sdc plot {fitting[0]} {path}`" if fitting else "read it with numpy.load"
         raise InputError(f"{path} holds '{result.kind}' data, which '{kind}' does not draw; {advice}")
-    lacking = [name for name in COLUMNS.get(result.kind, ()) if name not in (result.data.dtype.names or ())]
-    if lacking:
-        raise ResultFileError(
-            f"{path} lacks the columns {', '.join(lacking)} of a {result.kind}; run the study again"
-        )
     if not len(result.data):
         raise ResultFileError(f"{path} has no rows to draw; run the study again")
 
     from dae_sdc.plotting.style import styled
+    from dae_sdc.run.files import replacing
 
     with styled():
-        if kind == "linear":
-            from dae_sdc.plotting.solution import linear
-
-            figure = linear(result, unknowns)
-        elif kind == "loglog":
-            from dae_sdc.plotting.convergence import loglog
-
-            figure = loglog(result)
-        elif kind == "scaling":
-            from dae_sdc.plotting.ranks import scaling
-
-            figure = scaling(result)
-        elif kind == "size":
-            from dae_sdc.plotting.growth import size
-
-            figure = size(result)
-        elif kind in ("work", "profile"):
-            from dae_sdc.plotting import steps
-
-            figure = steps.work(result) if kind == "work" else steps.profile(result)
-        elif kind == "peers":
-            from dae_sdc.plotting import work_precision
-
-            figures = _each(target, work_precision.problems(result), partial(work_precision.peers, result))
-        elif kind == "pendulum":
-            from dae_sdc.plotting import trajectories
-
-            figures = _each(target, trajectories.methods(result), partial(trajectories.pendulum, result))
-        elif kind == "drift":
-            from dae_sdc.plotting.histories import drift
-
-            figure = drift(result)
-        else:
-            from dae_sdc.plotting.iterations import semilogy
-
-            figure = semilogy(result)
-        if kind not in SEVERAL:
-            figures = {target: figure}
+        try:
+            figures = _drawn(kind, result, target, unknowns)
+        except InputError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
+            # What a study puts into its file is known to its picture alone.
+            raise ResultFileError(
+                f"{path} or its sidecar lacks what '{kind}' draws ({type(error).__name__}: {error}); restore "
+                f"them or run the study again"
+            ) from error
         for place, picture in figures.items():
-            with replacing(place) as (file,), warnings.catch_warnings():
-                # A letter that the font lacks is drawn as a box, which says so.
-                warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+            # A letter that the font lacks is drawn as a box, which says so.
+            with replacing(place) as (file,), filtering("ignore", UserWarning):
                 picture.savefig(file, format=form, metadata=_DATES[form])
     return list(figures)
+
+
+def _drawn(kind: str, result: Result, target: Path, unknowns: Sequence[str] | None) -> dict[Path, Any]:
+    """The pictures of a result, by the files that they are for."""
+    if kind == "peers":
+        from dae_sdc.plotting import work_precision
+
+        return _each(target, work_precision.problems(result), partial(work_precision.peers, result))
+    if kind == "pendulum":
+        from dae_sdc.plotting import trajectories
+
+        return _each(target, trajectories.methods(result), partial(trajectories.pendulum, result))
+    if kind == "linear":
+        from dae_sdc.plotting.solution import linear
+
+        return {target: linear(result, unknowns)}
+    module, name = _DRAWN_BY[kind]
+    return {target: getattr(import_module(f"dae_sdc.plotting.{module}"), name)(result)}
 
 
 def _each(target: Path, names: Sequence[str], draw: Callable[[str], Any]) -> dict[Path, Any]:

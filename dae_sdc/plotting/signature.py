@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,8 @@ from matplotlib.patches import Rectangle
 
 from dae_sdc.errors import InputError
 from dae_sdc.plotting import style
-from dae_sdc.run.results import replacing
+from dae_sdc.run.files import replacing
+from dae_sdc.sharing import filtering
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.blocks import Block
 
@@ -118,8 +118,8 @@ def blocked_signature(found: Structure, out: str | os.PathLike[str], title: str 
             f"cannot write {target}: a picture ends in .{', .'.join(_FORMS)}; choose one of them"
         )
     drawn = signature(found, title)
-    with style.styled(), replacing(target) as (file,), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font", category=UserWarning)
+    # A letter that the font lacks is drawn as a box, which says so.
+    with style.styled(), replacing(target) as (file,), filtering("ignore", UserWarning):
         drawn.savefig(file, format=form, metadata=_FORMS[form])
     return target
 

@@ -158,7 +158,7 @@ def _select(names: list[str], unknowns: Sequence[str]) -> list[int]:
             raise InputError(
                 f"the solution has no unknown '{name}'{hint or ';'} choose from: {', '.join(names)}"
             )
-    if not unknowns:
+    if not len(unknowns):
         raise InputError(f"no unknowns to draw; choose from: {', '.join(names)}")
     return [column for column, name in enumerate(names) if name in set(unknowns)]
 

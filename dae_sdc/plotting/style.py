@@ -12,6 +12,8 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from dae_sdc.sharing import Lock
+
 FLOOR = 1e-16
 """Smallest value on a logarithmic axis; below it there is only rounding."""
 
@@ -58,6 +60,10 @@ _RC: dict[str, Any] = {
 }
 
 
+_SETTINGS = Lock()
+"""Held by who changes the settings of matplotlib, which are those of the process."""
+
+
 @contextmanager
 def styled() -> Iterator[None]:
     """Our settings of matplotlib inside the block, the user's again after it."""
@@ -65,7 +71,7 @@ def styled() -> Iterator[None]:
     settings: dict[Any, Any] = {
         key: value for key, value in matplotlib.rcParamsDefault.items() if _is_look(key)
     }
-    with matplotlib.rc_context(settings | _RC):
+    with _SETTINGS, matplotlib.rc_context(settings | _RC):
         yield
 
 

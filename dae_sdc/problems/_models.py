@@ -21,9 +21,13 @@ def start_at(model: Model, names: Sequence[str], values: Iterable[float], order:
         model.start(name if order == 0 else f"der({name}, {order})", float(value))
 
 
+MOST_PARTS = 10_000
+"""Largest number of parts of a model: equations of SymPy take about a millisecond each."""
+
+
 def require_size(what: str, count: int, least: int = 1) -> int:
     """A number of parts of a model; raises :class:`InputError` unless it is an integer of some size."""
-    require_count(what, count)
+    require_count(what, count, MOST_PARTS)
     if count < least:
         raise InputError(f"{what} must be at least {least}; got {count}")
     return int(count)

@@ -321,7 +321,7 @@ class NavierStokes(ProblemDAE):
         wells: float = 0.5,
         **settings: Any,
     ) -> None:
-        require_count("cells of NavierStokes", cells)
+        require_count("cells of NavierStokes", cells, 1000)
         m = int(cells)
         if m < 2:
             raise InputError(f"cells of NavierStokes must be at least 2; got {cells}")

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-import warnings
 from typing import Any
 
 import numpy.typing as npt
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import DAEWarning, InputError, ReferenceRangeError
+from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._reference import require_finite
+from dae_sdc.sharing import tell
 
 
 def simple_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -186,12 +186,10 @@ class ProblematicF(ProblemDAE):
                 "singular (its determinant is c^2 (1 + eta)); take eta > -0.5, or reduce the index first"
             )
         if eta < -0.5:
-            warnings.warn(
+            tell(
                 f"ProblematicF with eta={eta:g}: implicit methods multiply errors of z by "
                 f"{abs(eta / (1.0 + eta)):.3g} in every step, however small; "
-                f"take eta > -0.5, or reduce the index",
-                DAEWarning,
-                stacklevel=2,
+                f"take eta > -0.5, or reduce the index"
             )
 
     def kernel_parameters(self) -> npt.ArrayLike:

@@ -205,7 +205,7 @@ class TransmissionLine(ProblemDAE):
         feed: str = "wave",
         **settings: Any,
     ) -> None:
-        require_count("sections of TransmissionLine", sections)
+        require_count("sections of TransmissionLine", sections, 1_000_000)
         n = int(sections)
         numbers = range(1, n + 1)
         self.names = (*(f"v[{k}]" for k in numbers), *(f"w[{k}]" for k in numbers))

@@ -18,8 +18,9 @@ __all__ = ["Factored", "Row", "eliminate", "generic_rank"]
 Row = dict[int, int]
 """Entries of a row that are not 0, by their columns, as nodes of a graph."""
 
-WEAK = 0.3
-"""Size of a pivot relative to the largest entry of its row below which it is not taken at a point."""
+WEAK, WEAK_ALONE = 0.3, 0.1
+"""Size of a pivot relative to the largest entry of its row below which it is not taken at a point, and of one
+that is alone in its row relative to its column, whose entries may have other units."""
 
 Values = Callable[[Sequence[int]], np.ndarray]
 """Values of expressions at a point."""
@@ -40,7 +41,7 @@ class Factored:
     pivots : list of int
         The pivots as nodes.
     rivals : list of list of int
-        For each pivot, the other entries of its row.
+        For each pivot, the other entries of its row; where it is alone there, those of its column.
     places : list of int
         The rows of A from which the rows of E come.
     rest : list of int
@@ -90,7 +91,7 @@ def eliminate(
         Whether rows are multiplied by pivots, instead of being divided by them; numbers divide in any case.
     values : callable, optional
         Values at a point. Pivots are then chosen among the entries that are not much smaller there than the
-        largest one of their rows.
+        largest one of their rows, or of their columns if they are alone in their rows.
     most : int, optional
         Largest number of nodes of the graph.
 
@@ -132,7 +133,8 @@ def eliminate(
         found.columns.append(column)
         found.pivots.append(pivot)
         found.places.append(at)
-        found.rivals.append([node for j, node in base.items() if j != column])
+        in_row = [node for j, node in base.items() if j != column]
+        found.rivals.append(in_row or [left[i][column] for i in sorted(holders[column])])
         divides = not fraction_free or pivot in graph.numbers
         for i in sorted(holders[column]):
             row = left[i]
@@ -192,16 +194,21 @@ def _pivot(
 
 
 def _strong(left: list[Row], open_rows: set[int], values: Values) -> set[tuple[int, int]] | None:
-    """Entries that are not small at a point, relative to their rows; None where no entry has a value."""
+    """Entries that are not small at a point, relative to their rivals; None where no entry has a value."""
     places = [(i, j) for i in sorted(open_rows) for j in left[i]]
     if not places:
         return None
     found = np.nan_to_num(np.abs(values([left[i][j] for i, j in places])), nan=0.0, posinf=0.0)
     sizes = dict(zip(places, found.tolist(), strict=True))
-    largest: dict[int, float] = {}
-    for (i, _), size in sizes.items():
-        largest[i] = max(size, largest.get(i, 0.0))
-    return {(i, j) for (i, j), size in sizes.items() if 0.0 < size >= WEAK * largest[i]} or None
+    in_row: dict[int, float] = {}
+    in_column: dict[int, float] = {}
+    for (i, j), size in sizes.items():
+        in_row[i], in_column[j] = max(size, in_row.get(i, 0.0)), max(size, in_column.get(j, 0.0))
+    return {
+        (i, j)
+        for (i, j), size in sizes.items()
+        if 0.0 < size >= (WEAK * in_row[i] if len(left[i]) > 1 else WEAK_ALONE * in_column[j])
+    } or None
 
 
 def generic_rank(graph: Graph, rows: Sequence[Row]) -> int:

@@ -14,6 +14,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.reduction.assembly import Assembled
 from dae_sdc.reduction.stages import Selection
 from dae_sdc.reduction.switch import Switch
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.symbolic.codegen import Compiled
 from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.jumps import jump_times
@@ -172,6 +173,7 @@ class ReducedProblem(ModelProblem):
         machine().residual_at(program.address, float(t), place, place, self.packed_parameters, out)
         return out
 
+    @one_at_a_time
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
         """Times just before those at which comparisons with time change in the equations."""
         model = self.origin.model
@@ -214,6 +216,7 @@ class ReducedProblem(ModelProblem):
             found = sizes[: len(rivals)] / rivals
         return float(found[rivals > 0.0].min(initial=1.0))
 
+    @one_at_a_time
     def _pivot_again(self, u: MeshDAE, t: float) -> None:
         reduction = self.reduction
         numbers = list(self.values.values())

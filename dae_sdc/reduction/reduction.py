@@ -7,8 +7,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, Final, Literal
 
-import sympy
-
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
 from dae_sdc.reduction.conservation import check_invariants
@@ -18,6 +16,7 @@ from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
 from dae_sdc.reduction.stages import Staged, stage
 from dae_sdc.reduction.veils import LIMIT, Veiled, veil
 from dae_sdc.registry import unknown
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
 from dae_sdc.structure.repair import repair
 from dae_sdc.symbolic.dag import Leaf
@@ -26,7 +25,7 @@ from dae_sdc.symbolic.model import Model
 from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.operations import Op
 from dae_sdc.symbolic.symbols import TIME, Unknown
-from dae_sdc.symbolic.sympy_input import from_sympy, to_sympy
+from dae_sdc.symbolic.sympy_input import from_sympy, sympified, to_sympy
 
 __all__ = ["FORMS", "METHODS", "Reduction", "reduce_index"]
 
@@ -118,6 +117,7 @@ class Reduction:
         """Names of the unknowns of the model that was reduced; a repaired one has some of its own."""
         return self._texts.names
 
+    @one_at_a_time
     def assembled(self, dense: bool | None = None) -> Assembled:
         """The programs of the reduced system, made once."""
         if dense not in self._assembled:
@@ -134,10 +134,12 @@ class Reduction:
         """Residual and Jacobian as programs."""
         return self.assembled(dense).form
 
+    @one_at_a_time
     def problem(self, **settings: Any) -> ReducedProblem:
         """The reduced system as a problem with invariants, see :class:`ReducedProblem`."""
         return ReducedProblem(self, **settings)
 
+    @one_at_a_time
     def pivoted(self, value: Callable[[Leaf], float]) -> Reduction:
         """The same reduction with pivots that are not small at a point.
 
@@ -216,6 +218,7 @@ class Reduction:
         return [*self.system.derivatives().values(), *self.system.solved.values(), *held]
 
     @cached_property
+    @one_at_a_time
     def cost(self) -> Veiled:
         """Operations and veils of the reduced system with its invariants."""
         return veil(self.graph, self._outputs(), self._limit)
@@ -226,6 +229,7 @@ class Reduction:
         return self.cost.nodes
 
     @cached_property
+    @one_at_a_time
     def _written(self) -> tuple[list[tuple[Any, Any]], dict[int, Any]]:
         """Veils as pairs of symbol and expression, and all outputs, in SymPy."""
         outputs, veils = list(dict.fromkeys(self._outputs())), self.veils
@@ -257,6 +261,7 @@ class Reduction:
         return tuple(self._written[1][node] for _, node in self._invariant_nodes())
 
     @cached_property
+    @one_at_a_time
     def model(self) -> Model:
         """The reduced system as a model, in which veils are further unknowns.
 
@@ -487,15 +492,17 @@ def _user_invariants(
     found = []
     for name, expression in given.items():
         try:
-            node = from_sympy(graph, sympy.sympify(expression), partial(_resolved, model, graph))
+            node = from_sympy(graph, sympified(expression), partial(_resolved, model, graph))
         except InputError as error:
             raise InputError(f"{name} of model {model.name}: {error}") from None
+        if node in graph.numbers:
+            raise InputError(f"{name} of model {model.name} has no unknown in it; give what is to stay zero")
         found.append((name, node))
     return found
 
 
 def _check_constancy(model: Model, found: Structure, given: Mapping[str, Any] | Sequence[Any]) -> None:
-    if given:
+    if len(given):
         if not found.regular:
             repaired = repair(model)
             model, found = repaired.model, repaired.structure  # type: ignore[assignment]

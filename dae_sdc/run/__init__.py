@@ -37,8 +37,8 @@ def _modules() -> set[str]:
 
 def __getattr__(name: str) -> Any:
     if name in _modules():
-        importlib.import_module(f"{__name__}.{name}")
-        return globals()[name]
+        module = importlib.import_module(f"{__name__}.{name}")
+        return getattr(module, name, module)  # another thread may not have bound it here yet
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from dae_sdc.arguments import checked
+from dae_sdc.errors import require_count
 from dae_sdc.run import options
 from dae_sdc.run.convergence import COLUMNS, Study, convergence, print_table
 from dae_sdc.run.processes import everyone, world
 from dae_sdc.run.results import Result, combinations_of
-from dae_sdc.sweepers.collocation import expected_orders
+from dae_sdc.sweepers.collocation import MOST_NODES, expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL
 
 PROBLEMS = ("hessenberg-1", "hessenberg-2", "hessenberg-3")
@@ -87,6 +88,7 @@ def accuracy(
     """
     size = (world() if comm is None else comm).Get_size()
     number = max(size, 2) if nodes is None else nodes
+    require_count("nodes", number, MOST_NODES)
     study = Study("convergence", COLUMNS, "s", out, everyone(parallel, comm))
     with study:
         for index, problem in enumerate(PROBLEMS, start=1):
@@ -115,7 +117,7 @@ def step_sizes(
 ) -> tuple[list[float], float]:
     """Step sizes and end time for hessenberg-<index> at which a method of this order errs by 10^-digits."""
     shortest = LENGTH[index] / min(0.5 * 10.0 ** ((digits - 0.5) / order), MOST_STEPS_A_UNIT)
-    steps = min(most_steps, 8 * round(LENGTH[index] / shortest / 8.0))
+    steps = min(most_steps, 8 * max(1, round(LENGTH[index] / shortest / 8.0)))
     end = steps * shortest
     return [end / round(part * steps) for part in FRACTIONS], end
 

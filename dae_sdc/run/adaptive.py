@@ -231,5 +231,7 @@ def locate(
 def stops_of(problem: ProblemDAE, t0: float, t_end: float) -> tuple[float, ...]:
     """Times between ``t0`` and ``t_end`` at which the equations have a kink or a jump, in order."""
     times = np.unique(np.asarray(problem.breakpoints(t0, t_end), dtype=np.float64))
+    if np.isnan(times).any():
+        raise InputError(f"{type(problem).__name__}.breakpoints returned nan among its times; check it")
     tiny = 1e-12 * max(abs(t0), abs(t_end), t_end - t0)
     return tuple(times[(times > t0 + tiny) & (times < t_end - tiny)].tolist())

@@ -20,6 +20,7 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.errors import DAEError, InputError, RemoteError
 from dae_sdc.run.description import make_problem
 from dae_sdc.run.solve import solve
+from dae_sdc.sharing import python, surroundings
 
 PATIENCE = 900.0
 """Seconds after which a process is ended."""
@@ -84,10 +85,16 @@ def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> di
     RemoteError
         If the process fails, or takes too long.
     """
-    command = [sys.executable, "-m", "dae_sdc.run.cold"]
+    command = python("-m", "dae_sdc.run.cold")
     try:
         done = subprocess.run(
-            command, input=json.dumps(asked), capture_output=True, text=True, timeout=patience, check=False
+            command,
+            input=json.dumps(asked),
+            capture_output=True,
+            text=True,
+            timeout=patience,
+            check=False,
+            env=surroundings(),
         )
     except subprocess.TimeoutExpired:
         raise RemoteError(f"a solve in a process of its own took more than {patience:g} s") from None

@@ -24,7 +24,7 @@ from dae_sdc.errors import DAEWarning, InputError
 from dae_sdc.run import options
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone, is_root, on_root
-from dae_sdc.run.results import Result, check_target, combinations_of, command_line
+from dae_sdc.run.results import Result, check_target, combinations_of, command_line, put_down
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.sweepers.direct import DirectMethod
@@ -156,7 +156,7 @@ def convergence(
 
 @dataclass
 class Study:
-    """The rows of a study while it runs, saved when it ends, however it ends.
+    """The rows of a study while it runs, saved when it ends; beside the result if it does not end.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class Study:
             self.rows += rows
             self.begun = []
         if self.out is not None and is_root(self.comm):
-            self.result().save(self.out)
+            put_down(self.result(), self.out, False)
 
     def result(self) -> Result:
         """The table as it stands."""
@@ -217,7 +217,7 @@ class Study:
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         self.parameters["complete"] = kind is None
         if self.out is not None and is_root(self.comm) and (kind is None or self.rows or self.begun):
-            self.result().save(self.out)
+            put_down(self.result(), self.out, kind is None)
 
 
 def several(given: Any) -> list[Any]:

@@ -22,6 +22,7 @@ from dae_sdc.errors import LARGEST_COUNT, InputError, require_count, require_tol
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.models import is_file
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.sweepers.collocation import check_quadrature, determines_multiplier, expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_nodes, serial_form
@@ -179,10 +180,17 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
             raise InputError(
                 f"{type(problem).__name__} is already made; set {', '.join(unsettable)} when you make it"
             )
-        own = copy.deepcopy(cast(ProblemDAE, problem))
+        try:
+            own = copy.deepcopy(cast(ProblemDAE, problem))
+        except Exception as error:
+            raise InputError(
+                f"{type(problem).__name__} cannot be copied for a run ({type(error).__name__}: {error}); let "
+                f"its class keep what cannot be copied, or give the class"
+            ) from error
         for name, value in given.items():
             setattr(own, name, value)
         check_newton(own.newton_tol, own.newton_maxiter, own.linear_solver)
+        own.check_properties()
         return own
     cls: Any = PROBLEMS[problem] if isinstance(problem, str) else problem
     if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
@@ -201,9 +209,12 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
     if strange:
         known = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]
         raise InputError(f"{cls.__name__} has no parameter {', '.join(strange)}; it has {', '.join(known)}")
-    return cls(**given)
+    made: ProblemDAE = cls(**given)
+    made.check_properties()
+    return made
 
 
+@one_at_a_time
 def _problem_of(model: ModelLike, given: Mapping[str, Any]) -> ProblemDAE:
     """The problem of a model, with its index where the structure of the equations tells it."""
     if not hasattr(model, "signature"):
@@ -473,10 +484,16 @@ def _sweeper_name(cls: type[Any]) -> str:
     return next((name for name, entry in SWEEPERS.items() if entry is cls), cls.__name__)
 
 
+SHORTEST = 1e-150
+"""Length of an interval from which on squares of rates are finite."""
+
+
 def check_interval(t0: float, t_end: float) -> None:
     """Raise InputError unless ``t0`` and ``t_end`` are the ends of an interval."""
     if not (np.isfinite([t0, t_end]).all() and t_end > t0):
         raise InputError(f"need t_end > t0, both finite; got t0={t0:g}, t_end={t_end:g}")
+    if t_end - t0 < SHORTEST:
+        raise InputError(f"t_end={t_end:g} is less than {SHORTEST:g} after t0={t0:g}: use another time unit")
 
 
 def number_of_steps(t0: float, t_end: float, dt: float) -> int:

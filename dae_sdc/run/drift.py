@@ -203,7 +203,7 @@ def _cases(
     end: float,
 ) -> tuple[list[Case], list[str]]:
     """What is run, and what is not, and why; everything that can be refused is refused here."""
-    if names is not None and (isinstance(names, str) or not names):
+    if names is not None and (isinstance(names, str) or not len(names)):
         raise InputError(f"cases must be a list of names; got {names!r}")
     require_number("rtol", rtol)
     found: list[Case] = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import math
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import perf_counter
@@ -18,6 +17,7 @@ from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
+from dae_sdc.sharing import filtering
 
 MODULE = "sksundae"
 
@@ -88,9 +88,8 @@ class Ida:
     def solver(self, tolerance: float) -> Any:
         """A new integrator."""
         problem = self.problem
-        with warnings.catch_warnings():
-            # It says that the exact Jacobian takes the place of one by differences.
-            warnings.simplefilter("ignore", UserWarning)
+        # It says that the exact Jacobian takes the place of one by differences.
+        with filtering("ignore", UserWarning):
             return importlib.import_module(MODULE).ida.IDA(
                 self.residual,
                 jacfn=self.jacobian,

@@ -21,12 +21,14 @@ from dae_sdc.run import options
 from dae_sdc.run.description import make_problem
 from dae_sdc.run.models import ModelLike, is_file, make_model
 from dae_sdc.run.simplify import simplify
+from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.model import Model
 
 
 @checked()
+@one_at_a_time
 def initial(
     equations: str | Model | ProblemDAE | type[ProblemDAE] | Any,
     *,
@@ -128,6 +130,7 @@ def initial(
 
 
 @checked()
+@one_at_a_time
 def solution_sets(
     model: ModelLike,
     *,

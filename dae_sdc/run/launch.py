@@ -10,5 +10,14 @@ LAUNCHERS = ("OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "SLURM_STEP_
 
 def launched() -> int:
     """How many processes a launcher of MPI has started, as far as the environment tells."""
+    return max([1, *_counts()])
+
+
+def by_launcher() -> bool:
+    """Whether a launcher of MPI has started this process, be it alone."""
+    return bool(_counts())
+
+
+def _counts() -> list[int]:
     counts = [os.environ.get(name, "") for name in LAUNCHERS]
-    return max([1, *(int(count) for count in counts if count.isdigit())])
+    return [int(count) for count in counts if count.isdigit()]

@@ -6,6 +6,7 @@ Example: dae-sdc list problems
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from qmat.qdelta import QDELTA_GENERATORS
 
@@ -44,12 +45,9 @@ def list(kind: str) -> dict[str, str]:
             for name, problem in PROBLEMS.items()
         }
     if kind == "models":
-        return {name: (make.__doc__ or "").strip().splitlines()[0] for name, make in MODELS.items()}
+        return {name: _summary(make) for name, make in MODELS.items()}
     if kind == "sweepers":
-        return {
-            name: f"{sweeper.__name__}: {(sweeper.__doc__ or '').strip().splitlines()[0]}"
-            for name, sweeper in SWEEPERS.items()
-        }
+        return {name: f"{sweeper.__name__}: {_summary(sweeper)}" for name, sweeper in SWEEPERS.items()}
     if kind == "qdelta":
         aliases: dict[type, dict[str, None]] = {}
         for name, generator in QDELTA_GENERATORS.items():
@@ -72,3 +70,8 @@ def main(args: argparse.Namespace) -> int:
         for name, text in table.items():
             print(f"  {name:<{width}} {text}".rstrip())
     return 0
+
+
+def _summary(of: Any) -> str:
+    """The first line of what a thing says of itself; nothing where Python has left that out."""
+    return next(iter((of.__doc__ or "").strip().splitlines()), "")

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.arguments import shown
+from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 
@@ -75,25 +77,39 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
 
 def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
     """Call a function with those of the arguments that it has, which are taken out of them."""
-    known = inspect.signature(function).parameters
+    who = getattr(function, "__name__", shown(function))
+    try:
+        known = inspect.signature(function).parameters
+    except ValueError:
+        raise InputError(f"{who} is no function that returns a model; give one, or a name") from None
     every = any(p.kind is p.VAR_KEYWORD for p in known.values())
     own = {name: given.pop(name) for name in list(given) if every or name in known}
     missing = [p.name for p in known.values() if p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD]
     missing = [name for name in missing if name not in own]
     if missing:
-        raise InputError(f"{getattr(function, '__name__', function)} needs {', '.join(missing)}")
-    return function(**own)
+        raise InputError(f"{who} needs {', '.join(missing)}")
+    try:
+        return function(**own)
+    except DAEError:
+        raise
+    except Exception as error:
+        raise InputError(f"{who} raised {type(error).__name__}: {error}; correct it") from error
 
 
 def _from_file(path: str, name: str) -> Any:
     """What a file of Python defines under a name."""
-    if not Path(path).is_file():
+    if not os.path.isfile(path):
         raise InputError(f"there is no file {path}; give the path of a Python file with a model")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     assert spec is not None and spec.loader is not None  # the name ends in .py
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(spec.name, module)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except DAEError:
+        raise
+    except Exception as error:
+        raise InputError(f"{path} raised {type(error).__name__}: {error}; correct it") from error
     found = getattr(module, name or "model", None)
     if found is None:
         raise InputError(

@@ -130,7 +130,7 @@ def peers(
     require_count("repetitions", repetitions)
     if not 0.0 < require_number("time_limit", time_limit) < math.inf:
         raise InputError(f"time_limit must be positive and finite; got {time_limit}")
-    if not rtols:
+    if not len(rtols):
         raise InputError("need at least one tolerance")
     for rtol in rtols:
         if not 0.0 < require_number("a tolerance", rtol) < 1.0:

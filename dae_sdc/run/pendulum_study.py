@@ -154,7 +154,7 @@ def pendulum_study(
     InputError
         If something given cannot be used.
     """
-    if not ks or not all(require_number("k", k) > 0.0 for k in ks):
+    if not len(ks) or not all(require_number("k", k) > 0.0 for k in ks):
         raise InputError(f"the spring constants must be positive, one at least; got {list(ks)!r}")
     methods, left_out = _methods(sweepers, rtols, max_orders)
     first, last = (float(t) for t in PROBLEMS[PROBLEM].interval)
@@ -200,7 +200,7 @@ def _methods(
         if not installed():
             names = [name for name in METHODS if name not in SOLVERS]
             left_out = ["cvode: scikit-sundae is not installed"]
-    if isinstance(names, str) or not names:
+    if isinstance(names, str) or not len(names):
         raise InputError(f"sweepers must be a list of names; got {names!r}")
     found: list[Method] = []
     for name in names:

@@ -6,6 +6,7 @@ Example: dae-sdc playground synchronous-machine --out machine.npy
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -88,7 +89,7 @@ def main(args: argparse.Namespace) -> int:
     problem = make_problem(solution.parameters["problem"], changes.get("problem_params"))
     print(f"{solution.parameters['problem']}: t = {solution.t[-1]:g}, {solution.stats['sweeps']} sweeps")
     if not solution.success:
-        print(solution.message)
+        print(f"dae-sdc: {solution.message}", file=sys.stderr)
         return 1
     for group, error in errors(problem, solution).items():
         print(f"  largest error, {group}: {error:.2e}")

@@ -19,6 +19,7 @@ from dae_sdc.run.description import check_mapping, make_problem, named
 from dae_sdc.run.models import is_file, make_model
 from dae_sdc.run.starting import Start, checked_start, found_start, state_of
 from dae_sdc.run.unknowns import Unknowns
+from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.aliases import Simplified
@@ -104,7 +105,6 @@ def prepare(
     for name, value in (("simplify", simplify), ("reduce", reduce)):
         if value not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
-    from_tool = is_modelica(problem)
     ready = _simplified(problem)
     if not (_is_model(problem, bool(simplify or reduce)) or ready is not None):
         if not (simplify or reduce or isinstance(u0, Mapping)):
@@ -115,6 +115,21 @@ def prepare(
                 problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
             )
             raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
+    return _of_equations(problem, ready, simplify, reduce, u0, t0, settings)
+
+
+@one_at_a_time
+def _of_equations(
+    problem: Any,
+    ready: Simplified | None,
+    simplify: bool | None,
+    reduce: bool | None,
+    u0: Any,
+    t0: float | None,
+    settings: Mapping[str, Any],
+) -> Prepared:
+    """The same of a model, or of one that is simplified already."""
+    from_tool = is_modelica(problem)
     left = dict(settings)
     params = left.pop("problem_params", None)
     check_mapping("problem_params", params)

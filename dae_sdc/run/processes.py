@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,8 +15,15 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
-from dae_sdc.run.launch import launched
-from dae_sdc.sweepers.parallel import WAYS, load_mpi, split_communicator
+from dae_sdc.run.launch import by_launcher, launched
+from dae_sdc.sharing import python, surroundings
+from dae_sdc.sweepers.parallel import WAYS, load_mpi, no_mpi, split_communicator
+
+MOST_SAID = 300
+"""Letters of what a broken MPI says that a message shows."""
+
+PATIENCE = 60.0
+"""Seconds that MPI may take to start."""
 
 
 @dataclass(frozen=True)
@@ -174,6 +182,8 @@ def world() -> Any:
     InputError
         Without MPI, or when the launcher belongs to another MPI library than mpi4py.
     """
+    if "mpi4py.MPI" not in sys.modules and not by_launcher():
+        _try_mpi()
     MPI = load_mpi()
     if MPI.COMM_WORLD.Get_size() == 1 and launched() > 1:
         library = MPI.Get_library_version().strip("\0 \n").splitlines()[0]
@@ -182,6 +192,26 @@ def world() -> Any:
             f"start with the mpirun of that library (with the pip wheel, the one beside python)"
         )
     return MPI.COMM_WORLD
+
+
+def _try_mpi() -> None:
+    """Load MPI in a process of its own first: a broken one ends the process that loads it.
+
+    Under a launcher that cannot be done, because it would count the process; there MPI speaks for itself.
+    """
+    command = python("-c", "from mpi4py import MPI")
+    pipe = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True, "env": surroundings()}
+    try:
+        done = subprocess.run(command, timeout=PATIENCE, check=False, **pipe)  # type: ignore[call-overload]
+    except subprocess.TimeoutExpired:
+        raise no_mpi(f"it has not started within {PATIENCE:g} s") from None
+    if done.returncode:
+        lines = done.stderr.strip().splitlines()
+        said = " ".join(
+            lines[max((at for at, line in enumerate(lines) if line[:1] == " "), default=-1) + 1 :]
+        )
+        how = f"signal {-done.returncode}" if done.returncode < 0 else f"code {done.returncode}"
+        raise no_mpi(f"loading it ended a process with {how}" + (f": {said[:MOST_SAID]}" if said else ""))
 
 
 GRACE = 2.0

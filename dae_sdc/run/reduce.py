@@ -21,6 +21,7 @@ from dae_sdc.reduction.veils import LIMIT
 from dae_sdc.run import options
 from dae_sdc.run.models import ModelLike, make_model
 from dae_sdc.run.simplify import model_of
+from dae_sdc.sharing import one_at_a_time
 
 ALL = "all"
 """Stands for all models of the library."""
@@ -42,6 +43,7 @@ _HEADS = (
 
 
 @checked()
+@one_at_a_time
 def reduce(
     model: ModelLike,
     *,

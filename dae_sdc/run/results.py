@@ -6,28 +6,38 @@ import json
 import math
 import os
 import platform
-import secrets
 import shlex
 import sys
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.arguments import checked
+from dae_sdc.arguments import checked, shown
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.run.files import check_place, opened, partial_name, read_array, replacing
 
 _FORMAT = "dae_sdc result"
 _VERSION = 1
 _COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
 _CONFIGURATION = ("problem", "sweeper", "quad", "nodes", "qdelta", "group", "dt")
+
+_ROWS = ("u", "du")
+_TEXTS = ("problem", "sweeper", "quad", "qdelta", "group")
+_SIDECAR: Mapping[str, type] = {
+    **{"kind": str, "rows": int, "columns": list, "units": dict},
+    **{"parameters": dict, "command": str, "info": dict},
+}
+
+BESIDE = ".dense.npz"
+"""How the name ends of the file with what a solution needs between its steps."""
 
 COLUMNS: Mapping[str, tuple[str, ...]] = {
     "solution": ("t", "u", "du", "residual", "sweeps", *_COUNTERS),
@@ -142,14 +152,18 @@ class Result:
         InputError
             If the directory does not exist or cannot be written, or a parameter does not fit into JSON.
         """
+        return self.save_with(path, None)
+
+    def save_with(self, path: str | os.PathLike[str], beside: Callable[[BinaryIO], object] | None) -> Path:
+        """The same as :meth:`save`, and a file beside that ``beside`` writes; without it there is none."""
         target = check_target(path)
-        sidecar = target.with_suffix(".json")
+        sidecar, more = target.with_suffix(".json"), target.with_suffix(BESIDE)
         about = {
             "format": _FORMAT,
             "version": _VERSION,
             "kind": self.kind,
             "rows": len(self.data),
-            "checksum": _checksum(self.data),
+            "checksum": checksum(self.data),
             "columns": list(self.data.dtype.names or ()),
             "units": _plain(self.units, "units"),
             "parameters": _plain(self.parameters, "parameters"),
@@ -159,12 +173,22 @@ class Result:
         about["previous"] = _previous(sidecar)
         text = json.dumps(about, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         # The sidecar comes first, and keeps what it said before: killed between the two, this process leaves
-        # a table that the sidecar still describes.
-        with replacing(sidecar, target) as (json_file, array_file):
+        # a table that the sidecar still describes. What lies beside must never be that of another table.
+        places = (sidecar, target) if beside is None else (sidecar, target, more)
+        with replacing(*places, without=(more,)) as (json_file, array_file, *others):
+            if beside is not None:
+                beside(others[0])
             # names of files may hold bytes that are no text: they arrive as lone surrogates
             json_file.write(text.encode(errors="backslashreplace"))
             np.save(array_file, self.data, allow_pickle=False)
         return target
+
+
+class Saved(Protocol):
+    """What can be saved to a ``.npy`` file with others beside it."""
+
+    def save(self, path: Path) -> Path:
+        """Write it."""
 
 
 def check_target(path: str | os.PathLike[str]) -> Path:
@@ -189,28 +213,32 @@ def check_target(path: str | os.PathLike[str]) -> Path:
     return check_place(path, ".npy")
 
 
-def check_place(path: str | os.PathLike[str], suffix: str) -> Path:
-    """The same for a file of any kind, whose name gets ``suffix`` where that is missing."""
-    if not isinstance(path, str | os.PathLike):
-        raise InputError(f"a result is written to a file; got {path!r} for its name")
-    target = Path(path)
-    if not target.name:
-        raise InputError(f"cannot write '{path}': it names no file; give a name that ends in {suffix}")
-    if target.suffix != suffix:
-        target = target.with_name(f"{target.name}{suffix}")
-    _check_place(target)
-    if not os.access(target.parent, os.W_OK):
-        raise InputError(f"cannot write {target}: no permission in {target.parent}; choose another place")
+def put_down(result: Saved, path: str | os.PathLike[str], finished: bool) -> Path:
+    """Save what a run has computed; only what is finished takes the place of what was.
+
+    Parameters
+    ----------
+    result : Result or Solution
+        What to save.
+    path : path-like
+        Where; what is not finished goes to ``<path>.partial.npy``, which goes away with what is.
+    finished : bool
+        Whether the run has come to its end.
+
+    Returns
+    -------
+    pathlib.Path
+        The ``.npy`` file.
+    """
+    target = check_target(path)
+    partial = partial_name(target)
+    if not finished:
+        return result.save(partial)
+    result.save(target)
+    with suppress(OSError):
+        for suffix in (".npy", ".json", BESIDE):
+            partial.with_suffix(suffix).unlink(missing_ok=True)
     return target
-
-
-def _check_place(target: Path) -> None:
-    if not target.parent.is_dir():
-        raise InputError(
-            f"cannot write {target}: directory {target.parent} does not exist; make it or choose another"
-        )
-    if target.is_dir():
-        raise InputError(f"cannot write {target}: it is a directory; choose another name")
 
 
 @checked()
@@ -233,20 +261,21 @@ def load(path: str | os.PathLike[str]) -> Result:
         If the file is missing, damaged or not a result of dae_sdc, or its sidecar is.
     """
     source = Path(path)
-    if source.suffix != ".npy" and not source.is_file():
+    if source.suffix != ".npy" and not os.path.isfile(source):
         source = source.with_name(f"{source.name}.npy") if source.name else source
     data = _load_array(source)
     sidecar = source.with_suffix(".json")
     latest = _load_sidecar(source, sidecar)
-    checksum = _checksum(data)
-    for about in (latest, *latest.get("previous", ())):
+    found = checksum(data)
+    for about in (latest, *_earlier(latest)):
         same = about["rows"] == len(data) and about["columns"] == list(data.dtype.names or ())
-        if same and about.get("checksum", checksum) == checksum:
+        if same and about.get("checksum", found) == found:
             break
     else:
         raise ResultFileError(
             f"{sidecar} describes other data than {source} holds; restore the pair or run the study again"
         )
+    _check_columns(source, about["kind"], data)
     return Result(
         kind=about["kind"],
         data=data,
@@ -255,6 +284,31 @@ def load(path: str | os.PathLike[str]) -> Result:
         command=about["command"],
         info=about["info"],
     )
+
+
+def _unreadable(path: Path, error: OSError) -> ResultFileError:
+    return ResultFileError(
+        f"{shown(str(path))} cannot be read: {error.strerror}; check the name and its rights"
+    )
+
+
+def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
+    """Refuse a table without the columns of its kind, or with others in their places."""
+    fields: Mapping[str, Any] = data.dtype.fields or {}
+    lacking = [name for name in COLUMNS.get(kind, ()) if name not in fields]
+    if lacking:
+        raise ResultFileError(
+            f"{source} lacks the columns {', '.join(lacking)} of a {kind}; run the study again"
+        )
+    for name in COLUMNS.get(kind, ()):
+        base, shape = fields[name][0].base, fields[name][0].shape
+        row = fields["u"][0].shape[:1] or (0,) if name in _ROWS else ()
+        if base.kind not in ("U" if name in _TEXTS else "iuf") or shape != row:
+            wanted = "text" if name in _TEXTS else "real numbers"
+            raise ResultFileError(
+                f"column '{name}' of the result holds {fields[name][0]}, not {wanted}; restore {source} or "
+                f"run the study again"
+            )
 
 
 def combinations_of(data: NDArray[np.void], keys: Sequence[str]) -> Iterator[tuple[Any, NDArray[np.void]]]:
@@ -266,91 +320,49 @@ def combinations_of(data: NDArray[np.void], keys: Sequence[str]) -> Iterator[tup
         )
 
 
-@contextmanager
-def replacing(*targets: Path) -> Iterator[tuple[BinaryIO, ...]]:
-    """Files to write to, which take the names ``targets`` in that order once all of them are complete.
-
-    Parameters
-    ----------
-    *targets : pathlib.Path
-        Files to make or to replace; an exception in the block leaves them as they were.
-
-    Yields
-    ------
-    tuple of binary file
-        Hidden temporary files ``.<name>.<random>.tmp`` in the directories of the targets.
-
-    Raises
-    ------
-    InputError
-        If a directory does not exist or a file cannot be written.
-    """
-    for target in reversed(targets):
-        _check_place(target)
-    temporary = [target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp") for target in targets]
-    try:
-        with ExitStack() as stack:
-            files = tuple(stack.enter_context(open(name, "xb")) for name in temporary)
-            yield files
-            for file in files:
-                file.flush()
-                os.fsync(file.fileno())
-        for name, target in zip(temporary, targets, strict=True):
-            os.replace(name, target)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(
-            f"cannot write {targets[-1]}: {reason}; free space or choose another place"
-        ) from error
-    finally:
-        for name in temporary:
-            with suppress(OSError):
-                name.unlink(missing_ok=True)
-
-
 def _load_array(path: Path) -> NDArray[np.void]:
-    if path.is_dir():
-        raise ResultFileError(f"{path} is a directory; give the .npy file of a result")
     try:
-        with open(path, "rb") as file:
-            prefix = file.read(6)
-            if prefix != b"\x93NUMPY":
+        if path.is_dir():
+            raise ResultFileError(f"{path} is a directory; give the .npy file of a result")
+        with opened(path) as file:
+            if file.read(6) != b"\x93NUMPY":
                 raise ResultFileError(
                     f"{path} is not a .npy file; give the .npy file that a dae-sdc study wrote"
                 )
             file.seek(0)
-            data = np.load(file, allow_pickle=False)
+            data = read_array(file, os.fstat(file.fileno()).st_size)
     except FileNotFoundError:
-        raise ResultFileError(f"no file {path}; check the name, or run the study that writes it") from None
+        partial = partial_name(path)
+        what = "check the name, or run the study that writes it"
+        if partial.is_file():
+            what = f"{partial} has what a run computed that did not come to its end"
+        raise ResultFileError(f"no file {path}; {what}") from None
     except OSError as error:
-        raise ResultFileError(
-            f"cannot read {path}: {error.strerror or error}; check the file and its permissions"
-        ) from None
+        raise _unreadable(path, error) from None
     except ResultFileError:  # is a ValueError too
         raise
-    except (ValueError, TypeError, EOFError, SyntaxError, MemoryError):
+    except ValueError as error:
         raise ResultFileError(
-            f"{path} is damaged or holds objects; restore it or run the study again"
+            f"{path} is damaged or holds objects ({error}); restore it or run the study again"
         ) from None
     if data.dtype.names is None or data.ndim != 1:
         raise ResultFileError(
             f"{path} holds a plain array ({data.dtype}, shape {data.shape}), not a table with named columns; "
             f"give a file that a dae-sdc study wrote"
         )
-    return data  # type: ignore[no-any-return]
+    return data
 
 
 def _load_sidecar(path: Path, sidecar: Path) -> dict[str, Any]:
     try:
-        about = json.loads(sidecar.read_bytes())
+        with opened(sidecar) as file:
+            about = json.loads(file.read())
     except FileNotFoundError:
         raise ResultFileError(
             f"{path} has no {sidecar.name} beside it; keep both files of a result together"
         ) from None
-    except OSError as error:
-        raise ResultFileError(
-            f"cannot read {sidecar}: {error.strerror or error}; check its permissions"
-        ) from None
+    except ResultFileError:  # is a ValueError too
+        raise
     except (ValueError, RecursionError):
         raise ResultFileError(f"{sidecar} is not readable JSON; restore it or run the study again") from None
     if not isinstance(about, dict) or about.get("format") != _FORMAT:
@@ -362,22 +374,36 @@ def _load_sidecar(path: Path, sidecar: Path) -> dict[str, Any]:
             f"{sidecar} has format version {about.get('version')}, this dae_sdc reads {_VERSION}; "
             f"use the dae_sdc that wrote it"
         )
-    wanted = {
-        "kind": str,
-        "rows": int,
-        "columns": list,
-        "units": dict,
-        "parameters": dict,
-        "command": str,
-        "info": dict,
-    }
-    wrong = [key for key, kind in wanted.items() if not isinstance(about.get(key), kind)]
+    wrong = _lacking(about)
     if wrong:
+        units = about.get("units")
+        for name, unit in units.items() if isinstance(units, dict) else ():
+            if not isinstance(unit, str):
+                raise ResultFileError(
+                    f"the unit of '{name}' in the result is {shown(unit)}, not text; restore {sidecar} or "
+                    f"run the study again"
+                )
         raise ResultFileError(f"{sidecar} lacks {', '.join(wrong)}; restore it or run the study again")
     return about
 
 
-def _checksum(data: NDArray[np.void]) -> int:
+def _lacking(about: Mapping[str, Any]) -> list[str]:
+    """What a sidecar lacks, or has in another form."""
+    wrong = [key for key, kind in _SIDECAR.items() if not isinstance(about.get(key), kind)]
+    if not wrong:
+        texts = {"columns": about["columns"], "units": about["units"].values()}
+        wrong = [key for key, values in texts.items() if not all(isinstance(text, str) for text in values)]
+    return wrong
+
+
+def _earlier(about: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a sidecar said before, as far as it is whole."""
+    found = about.get("previous")
+    found = found if isinstance(found, list) else []
+    return [earlier for earlier in found if isinstance(earlier, dict) and not _lacking(earlier)]
+
+
+def checksum(data: NDArray[np.void]) -> int:
     """A number that tells the tables of a study that goes on from each other."""
     return zlib.crc32(np.ascontiguousarray(data).tobytes())
 
@@ -385,11 +411,12 @@ def _checksum(data: NDArray[np.void]) -> int:
 def _previous(sidecar: Path) -> list[dict[str, Any]]:
     """What a sidecar says before it is written anew, the last two times."""
     try:
-        about = json.loads(sidecar.read_bytes())
-        earlier = about.pop("previous", [])
-        return [about, *earlier][:2] if about["format"] == _FORMAT and about["version"] == _VERSION else []
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        about = _load_sidecar(sidecar.with_suffix(".npy"), sidecar)
+    except ResultFileError:
         return []
+    earlier = _earlier(about)
+    about.pop("previous", None)
+    return [about, *earlier][:2]
 
 
 def _plain(value: Any, where: str) -> Any:

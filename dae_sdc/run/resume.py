@@ -4,33 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from glob import escape
 from pathlib import Path
-from time import time
 from typing import Any
 
 import numpy as np
 
-from dae_sdc.control.checkpoint import Checkpoints, plain_attributes, same
+from dae_sdc.control.checkpoint import Checkpoints, check_state, plain_attributes, same
 from dae_sdc.control.events import Event
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.errors import InputError, ResultFileError, require_count
 from dae_sdc.run.description import Setup
+from dae_sdc.run.files import check_place, opened, read_archive, replacing
 from dae_sdc.run.processes import Ranks
-from dae_sdc.run.results import check_place, provenance, replacing
+from dae_sdc.run.results import provenance
 
 FORMAT = "dae_sdc checkpoint"
-VERSION = 1
+VERSION = 2
 SUFFIX = ".npz"
-
-STALE = 60.0
-"""Age in seconds from which on an unfinished file is a leftover: no process writes for so long."""
 
 LONGEST = 60
 """Characters of a value in a message."""
@@ -105,7 +99,6 @@ class Saving:
     def prepare(self) -> None:
         """Look at the place of the file, and read it where the run is to go on; raises InputError."""
         check_place(self.path, SUFFIX)
-        remove_leftovers(self.path)
         if self.resume and self.path.exists():
             written, self.start = read_checkpoint(self.path)
             check_same_run(self.path, written, self.run)
@@ -161,14 +154,6 @@ def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, together: bool)
         setup.description["convergence_controllers"].setdefault(FixedSteps, dict(fixed))
 
 
-def remove_leftovers(path: Path) -> None:
-    """Delete what a process that was killed while it wrote a checkpoint has left beside it."""
-    for left in path.parent.glob(f".{escape(path.name)}.*.tmp"):
-        with suppress(OSError):
-            if time() - left.stat().st_mtime > STALE:
-                left.unlink()
-
-
 def write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:
     """Write a checkpoint, whole or not at all.
 
@@ -218,9 +203,8 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
     """
     damaged = f"{path} is damaged or no checkpoint; delete it to begin the run at its start"
     try:
-        # Opened here, as NumPy leaves a file open that turns out to be no archive.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            found = dict(archive)
+        with opened(path) as file:
+            found = read_archive(file)
         about = json.loads(found["header"].tobytes())
         if about["format"] != FORMAT:
             raise ResultFileError(damaged)
@@ -233,14 +217,14 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         arrays = [found[f"array{number}"] for number in range(len(found) - 2)]
         if int(found["checksum"]) != _checksum([found["header"], *arrays]):
             raise ResultFileError(damaged)
-        return _unpacked(about["run"], arrays), _unpacked(about["state"], arrays)
+        run, state = _unpacked(about["run"], arrays), _unpacked(about["state"], arrays)
+        check_state(state)
+        return run, state
     except OSError as error:
         raise ResultFileError(f"cannot read {path}: {error.strerror or error}; check the file") from None
     except ResultFileError:  # is a ValueError too
         raise
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, EOFError, RecursionError):
-        raise ResultFileError(damaged) from None
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError):
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, RecursionError):
         raise ResultFileError(damaged) from None
 
 
@@ -337,5 +321,6 @@ def _unpacked(packed: Any, arrays: list[Any]) -> Any:
 def _checksum(arrays: list[Any]) -> int:
     total = 0
     for array in arrays:
+        total = zlib.crc32(f"{array.dtype.str} {array.shape}".encode(), total)
         total = zlib.crc32(np.ascontiguousarray(array).tobytes(), total)
     return total

@@ -44,6 +44,7 @@ from dae_sdc.run.launch import launched
 from dae_sdc.run.results import Result, check_target, command_line
 from dae_sdc.run.solve import solve
 from dae_sdc.run.timing import BEST_SERIAL, Work, request
+from dae_sdc.sharing import python, surroundings
 from dae_sdc.sweepers.parallel import DIAGONAL
 
 SIZES = (10, 100, 1000, 10000)
@@ -240,7 +241,7 @@ def scaling(
             raise InputError(unknown("problem of this study", name, list(FAMILIES)))
     for what, number in (("nodes", nodes), ("repetitions", repetitions), ("ranks", ranks)):
         require_count(what, number)
-    if not sizes or not names:
+    if not len(sizes) or not len(names):
         raise InputError("need at least one problem and one number of unknowns")
     for size in sizes:
         require_count("the number of unknowns", size)
@@ -302,8 +303,8 @@ def _rows(asked: str, ranks: int, patience: float) -> Generator[dict[str, Any], 
     """What the measuring processes print, row by row; they are gone when this ends, whatever happens."""
     if launched() > 1:
         raise InputError("bench scaling starts its processes itself; start it without mpirun")
-    command = [launcher(), "-n", str(ranks), sys.executable, "-m", "dae_sdc.run.timing"]
-    environment = {**MORE_RANKS_THAN_CORES, **os.environ, **ONE_THREAD}
+    command = [launcher(), "-n", str(ranks), *python("-m", "dae_sdc.run.timing")]
+    environment = {**MORE_RANKS_THAN_CORES, **surroundings(), **ONE_THREAD}
     with TemporaryFile("w+") as complaints:
         with subprocess.Popen(
             command,

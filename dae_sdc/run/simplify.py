@@ -11,28 +11,31 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run import options
 from dae_sdc.run.models import ModelLike, make_model
+from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.structure.analysis import Structure
-    from dae_sdc.symbolic.aliases import Level, Simplified
+    from dae_sdc.symbolic.aliases import Simplified
     from dae_sdc.symbolic.model import Model
 
 ALL = "all"
 """Stands for all models of the library."""
 
-LEVELS = ("trivial", "linear", "explicit")
+Level = Literal["trivial", "linear", "explicit"]
+LEVELS = get_args(Level)
 
 _HEADS = ("model", "equations", "after", "index", "after", "freedoms", "after", "seconds")
 
 
 @checked()
+@one_at_a_time
 def simplify(
     model: ModelLike,
     *,

@@ -141,7 +141,7 @@ def size(
             raise InputError(f"linear solver '{name}' needs {module}: pip install 'dae_sdc[{extra}]'")
     for what, number in (("nodes", nodes), ("repetitions", repetitions)):
         require_count(what, number)
-    if not sizes:
+    if not len(sizes):
         raise InputError("need at least one number of unknowns")
     for number in sizes:
         require_count("the number of unknowns", number)

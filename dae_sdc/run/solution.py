@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import warnings
-import zipfile
-import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -22,7 +20,8 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
 from dae_sdc.registry import unknown
-from dae_sdc.run.results import Result, check_target, command_line, load, replacing
+from dae_sdc.run.files import opened, read_archive
+from dae_sdc.run.results import BESIDE, Result, checksum, command_line, load
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
 from dae_sdc.symbolic.names import name_and_order, name_of
 
@@ -147,12 +146,16 @@ class Solution:
         rows, sizes = dense.within(times)
         if at_ends and self.equations is not None and self.equations.at_ends:
             rows, sizes = np.arange(len(times)), np.zeros(len(times))
+        return u, du, self._correct(times, u, du, rows, sizes)
+
+    def _correct(self, times: Vector, u: Vector, du: Vector, rows: Any, sizes: Vector) -> Vector:
+        """Make some rows satisfy the equations, in place; returns the times at which they do not."""
         if self.equations is None or not rows.size:
-            return u, du, times[:0]
+            return times[:0]
         new_u, new_du = u[rows], du[rows]
         solved = self.equations.correct(times[rows], new_u, new_du, sizes)
         u[rows], du[rows] = new_u, new_du
-        return u, du, times[rows[~solved]]
+        return np.asarray(times[rows[~solved]])
 
     def _dense(self) -> DenseOutput:
         if self.dense is None:
@@ -244,9 +247,22 @@ class Solution:
             gather.at(summary, rows[within], values[1:][within])
             per_step[name] = summary
         u, du, failed = self._corrected(reached, at_ends=True)
+        return replace(self, t=reached, u=u, du=du, per_step=per_step)._told(failed)
+
+    def reached(self, count: int, sizes: Vector) -> Solution:
+        """The first ``count`` rows, corrected by the equations where they lie within steps of these sizes."""
+        t, u, du = self.t[:count].copy(), self.u[:count].copy(), self.du[:count].copy()
+        rows = np.flatnonzero(sizes[:count])
+        if self.equations is not None and self.equations.at_ends:
+            rows, sizes = np.arange(count), np.zeros(count)
+        failed = self._correct(t, u, du, rows, sizes[rows])
+        per_step = {name: values[:count] for name, values in self.per_step.items()}
+        return replace(self, t=t, u=u, du=du, per_step=per_step)._told(failed)
+
+    def _told(self, failed: Vector) -> Solution:
+        """The same with a message about times at which values are interpolated only."""
         parts = (self.message, _interpolated(failed) if failed.size else "")
-        message = "; ".join(part for part in parts if part)
-        return replace(self, t=reached, u=u, du=du, per_step=per_step, message=message)
+        return replace(self, message="; ".join(part for part in parts if part))
 
     def result(self) -> Result:
         """The solution as a result table of kind "solution"."""
@@ -302,16 +318,11 @@ class Solution:
         InputError
             If it cannot be written.
         """
-        result, beside = self.result(), _beside(check_target(path))
-        if self.dense is None or not self.saves_dense:
-            target = result.save(path)
-            with suppress(OSError):
-                beside.unlink(missing_ok=True)  # it would belong to what was there before
-            return target
-        with replacing(beside) as (file,):
-            arrays: dict[str, Any] = {"checksum": np.array(_checksum(result)), **self.dense.arrays()}
-            np.savez(file, **arrays)
+        result, dense = self.result(), self.dense
+        if dense is None or not self.saves_dense:
             return result.save(path)
+        arrays: dict[str, Any] = {"checksum": np.array(checksum(result.data)), **dense.arrays()}
+        return result.save_with(path, lambda file: np.savez(file, **arrays))
 
     @classmethod
     def load(cls, path: str | Path) -> Solution:
@@ -337,18 +348,24 @@ class Solution:
         if result.kind != "solution":
             raise ResultFileError(f"{path} holds a result of kind '{result.kind}'; give a file of a solution")
         data, parameters = result.data, dict(result.parameters)
-        if not {"names", "units", "success", "message", "stats"} <= parameters.keys():
-            raise ResultFileError(f"{path} lacks what a solution tells of its run; solve again")
         n = data["u"].shape[1]
+        wrong = _lacking(parameters, n)
+        if wrong:
+            raise ResultFileError(
+                f"{path} lacks what a solution tells of its run ({', '.join(wrong)}); solve again"
+            )
         found = {
             kind: tuple(EventRecord.of(record, n) for record in parameters.pop(kind, ()))
             for kind in ("events", "switches")
         }
         source = Path(path)
-        beside = _beside(source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy"))
+        source = source if source.suffix == ".npy" else source.with_name(f"{source.name}.npy")
+        beside = source.with_suffix(BESIDE)
         dense = _load_dense(beside, result) if beside.exists() else None
         others, units = parameters.pop("others", ()), parameters.pop("other_units", ())
-        if len(others) != len(units) or (others and data.dtype.names and "others" not in data.dtype.names):
+        fields: Mapping[str, Any] = data.dtype.fields or {}
+        shape = fields["others"][0].shape if "others" in fields else (0,)
+        if not len(others) == len(units) == sum(shape):
             raise ResultFileError(f"{path} lacks the values of eliminated unknowns; solve again")
         unknowns = SavedUnknowns(others, units, data["t"].copy(), data["others"].copy()) if others else None
         return cls(
@@ -414,46 +431,64 @@ def plain(value: Any) -> Any:
 def derivative_at_start(problem: ProblemDAE, u0: Vector, t0: float) -> Vector:
     """u' at the start of a run where the problem knows it, NaN elsewhere."""
     try:
-        known = np.allclose(problem.u_exact(t0), u0, rtol=1e-9, atol=1e-12)
-        return np.array(problem.du_exact(t0), dtype=float) if known else np.full(problem.n, np.nan)
-    except InputError:
+        exact = problem.u_exact(t0)
+        slope = problem.du_exact(t0)
+    except InputError as error:
+        if error.__cause__ is not None:  # a mistake in them
+            raise
         return np.full(problem.n, np.nan)
+    if not np.allclose(problem.state(exact), u0, rtol=1e-9, atol=1e-12):
+        return np.full(problem.n, np.nan)
+    found: Vector = problem.state(slope).view(np.ndarray)
+    return found
 
 
 def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise | None:
     """The equations of a problem of the library, from what a file tells of the run."""
-    if parameters.get("problem") not in PROBLEMS:
+    name = parameters.get("problem")
+    if not isinstance(name, str) or name not in PROBLEMS:
         return None
-    with suppress(InputError, TypeError):  # the problem has other parameters now
-        problem = PROBLEMS[parameters["problem"]](**parameters.get("problem_params", {}))
+    with suppress(InputError, TypeError, ValueError, ArithmeticError):  # the problem has other parameters now
+        problem = PROBLEMS[name](**parameters.get("problem_params", {}))
         if problem.n == len(dense.u0):
             return PointwiseEquations(problem, dense.largest())
     return None
 
 
-def _beside(target: Path) -> Path:
-    """The file with the dense output of the solution in a .npy file."""
-    return target.with_suffix(".dense.npz")
-
-
-def _checksum(result: Result) -> int:
-    """A number that tells which table a dense output belongs to."""
-    return zlib.crc32(np.ascontiguousarray(result.data).tobytes())
+def _lacking(parameters: Mapping[str, Any], n: int) -> list[str]:
+    """What the parameters of a saved solution of n unknowns lack, or have in another form."""
+    kinds = {"success": bool, "message": str, "stats": dict, "problem_params": dict}
+    given = {"problem_params": {}, **parameters}
+    wrong = [name for name, kind in kinds.items() if not isinstance(given.get(name), kind)]
+    for name, count in {"names": n, "units": n, "others": None, "other_units": None}.items():
+        texts = given.get(name, None if count is not None else [])
+        if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+            wrong.append(name)
+        elif count is not None and len(texts) != count:
+            wrong.append(name)
+    for name in ("events", "switches"):
+        try:
+            for record in given.get(name, ()):
+                EventRecord.of(record, n)
+        except (TypeError, ValueError, KeyError, OverflowError):
+            wrong.append(name)
+    return wrong
 
 
 def _load_dense(path: Path, result: Result) -> DenseOutput:
     try:
-        # Opened here, as NumPy leaves a file open that turns out to be no archive.
-        with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
-            arrays = dict(archive)
-        checksum, dense = int(arrays.pop("checksum")), DenseOutput.from_arrays(arrays)
-    except OSError as error:
-        raise ResultFileError(f"cannot read {path}: {error.strerror or error}; check the file") from None
-    except (ValueError, KeyError, IndexError, TypeError, StopIteration, EOFError, zipfile.BadZipFile):
+        with opened(path) as file:
+            arrays = read_archive(file)
+        belongs, dense = int(arrays.pop("checksum")), DenseOutput.from_arrays(arrays)
+        if dense.values.shape[1:] != result.data["u"].shape[1:]:
+            raise ValueError("has another number of unknowns")
+    except ResultFileError:  # is a ValueError too
+        raise
+    except (ValueError, KeyError, IndexError, TypeError, OverflowError):
         raise ResultFileError(
             f"{path} is damaged; restore it, or delete it to load the values at the steps alone"
         ) from None
-    if checksum != _checksum(result):
+    if belongs != checksum(result.data):
         raise ResultFileError(
             f"{path} belongs to another solution; restore the files, or delete it to load the values at the "
             f"steps alone"

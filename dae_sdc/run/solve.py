@@ -8,7 +8,6 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -18,9 +17,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 from pySDC.core.controller import _Pars as ControllerParameters
+from pySDC.core.default_hook import DefaultHooks
 from pySDC.core.hooks import Hooks
-from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
+from pySDC.core.timings import CPUTimings
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+from pySDC.implementations.hooks.log_restarts import LogRestarts
 from tqdm import tqdm
 
 from dae_sdc.arguments import checked
@@ -34,16 +35,23 @@ from dae_sdc.control.hooks import (
     StepRecord,
 )
 from dae_sdc.control.invariants import Invariants, require_invariants
-from dae_sdc.control.singular import SingularPointError, WatchSingularPoints, default_way, require_way
+from dae_sdc.control.singular import (
+    FIRST_ORDER,
+    SingularPointError,
+    WatchSingularPoints,
+    default_way,
+    require_way,
+)
 from dae_sdc.control.stepping import SteppingController
+from dae_sdc.control.steps import COUNTS
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.interpolant import DenseOutput
+from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import DAEWarning, InputError, SolveError, require_count, require_number
+from dae_sdc.errors import InputError, SolveError, require_count, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run import options
 from dae_sdc.run.adaptive import (
@@ -70,13 +78,16 @@ from dae_sdc.run.description import (
     parameters_of,
     poor_choice,
 )
+from dae_sdc.run.files import partial_name
 from dae_sdc.run.models import is_file, make_model
 from dae_sdc.run.preparation import prepare
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, everyone, meet, on_root, ranks
-from dae_sdc.run.results import check_target
+from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.resume import Saving, one_at_a_time
+from dae_sdc.run.sampling import WINDOW, Samples
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
 from dae_sdc.run.unknowns import Unknowns
+from dae_sdc.sharing import Lock, tell, told_before
 from dae_sdc.sweepers.sdc import SWEEPERS, SpectralDeferredCorrectionDAE
 from dae_sdc.sweepers.tolerance import Tolerance
 
@@ -90,6 +101,9 @@ PER_ITERATION = ("pre_iteration", "post_iteration", "pre_sweep", "post_sweep")
 
 MOST_TOGETHER = 10_000
 """Steps that may iterate together: each has a level of its own in memory."""
+
+MOST_TIMES = 10_000_000
+"""Times at which a solution may be asked for."""
 
 MOST_TAGGED = 99
 """Iterations whose messages pySDC tells apart from those of another level: tags are 100 level + iteration."""
@@ -216,7 +230,8 @@ def solve(
     controller_params : mapping, optional
         Parameters of pySDC's controller, for instance ``mssdc_jac``.
     out : str or Path, optional
-        File to save the solution to, also when the run fails on its way.
+        File to save the solution to, whose name gets ``.npy`` where that is missing. Until the run has come
+        to its end, and when it fails, what it has computed lies in ``<out>.partial.npy`` beside.
     checkpoint : str or Path, optional
         File, ending in .npz, to which the complete state of the run is written now and then, for runs of one
         step at a time on one level. It is replaced as a whole, and stays when the run fails or is killed.
@@ -284,7 +299,7 @@ def solve(
                 return solution
             solution = replace(solution, unknowns=made.unknowns, message=solution.message or made.remark)
             if out is not None:
-                solution.save(out)
+                put_down(solution, out, solution.success)
             return solution
     if max_order is not None:
         raise InputError("max_order belongs to the sweepers 'ida' and 'cvode'; leave it out")
@@ -317,7 +332,7 @@ def solve(
     setup = describe(problem, sweeper=sweeper, parallel=parallel, **settings)
     poor = poor_choice(setup)
     if poor:
-        warnings.warn(poor, DAEWarning, stacklevel=2)
+        tell(poor)
     limited = settings.get("maxiter") is not None
     own = setup.problem
     start = own.interval[0] if t0 is None else require_number("t0", t0)
@@ -486,6 +501,7 @@ class _Run:
     unknowns: Unknowns | None = None
     started: str = ""
     drift: dict[str, float] = field(default_factory=dict)
+    samples: Samples | None = None
 
     @property
     def dt(self) -> float:
@@ -508,8 +524,14 @@ class _Run:
             dense = run.keeps or run.t_eval is not None
             n_slopes = _number_of_slopes(setup)
 
+            def pre_run(self, step: Any, level_number: int) -> None:
+                super().pre_run(step, level_number)
+                run.samples = run.sampling(self.n_slopes) if max(steps, team.steps_at_once) == 1 else None
+
             def show_progress(self, time: float) -> None:
                 bar.update(1)
+                if run.samples is not None and len(self.rows) == WINDOW:
+                    run.samples.advance(self.rows)
                 run.save_now_and_then(self)
 
         message, log = "", {}
@@ -532,17 +554,19 @@ class _Run:
             if setup.problem.index not in (0, 1) and not isinstance(description["sweeper_class"], list):
                 own_hooks.append(WatchAmplification)
         params = {**CONTROLLER, **controller_params, "hook_class": own_hooks}
-        with _logging_kept():
-            with warnings.catch_warnings():
-                # The setup has made the problem once and warned of its parameters.
-                warnings.simplefilter("ignore", DAEWarning)
+        with _ROOT.kept():
+            with told_before():  # the setup has made the problem once and warned of its parameters
                 if self.count is None or self.locates or self.saving is not None:
                     controller = SteppingController(params, description)
                     controller.show_stages(bool(hooks))
                 elif team.steps is None:
                     controller = controller_nonMPI(steps, params, description)
                 else:
+                    from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
+
                     controller = controller_MPI(params, description, team.steps)
+            unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(hooks)
+            controller.hooks[:] = [hook for hook in controller.hooks if type(hook) not in unasked]
             record = next(hook for hook in controller.hooks if isinstance(hook, Record))
             watch = next((hook for hook in controller.hooks if isinstance(hook, WatchSingularPoints)), None)
             if watch is not None and isinstance(controller, SteppingController):
@@ -567,8 +591,8 @@ class _Run:
                     message += watch.diagnosis()
             except BaseException as error:
                 # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
-                if self.out is not None and record.rows:
-                    self.solution(record, f"ended by {type(error).__name__}").save(self.out)
+                if self.out is not None and len(record.rows):
+                    put_down(self.solution(record, f"ended by {type(error).__name__}"), self.out, False)
                 raise
             log = controller.return_stats()
         self.bring_together(record)
@@ -587,7 +611,7 @@ class _Run:
         located = getattr(controller, "events", None)
         solution = self.solution(record, message, total, log, located)
         if self.out is not None:
-            solution.save(self.out)
+            put_down(solution, self.out, solution.success)
         return solution
 
     def watching(self) -> list[type[Any]]:
@@ -605,7 +629,7 @@ class _Run:
         class Watch(WatchSingularPoints):
             way: ClassVar[str] = chosen
             n_slopes = _number_of_slopes(setup)
-            refuses = not (keeps or asked == "pass")
+            refuses = not (keeps or asked == "pass") and getattr(setup.problem, "kind", "") in FIRST_ORDER
             trusts = keeps and asked is None
             straight = self.team.nodes is not None
 
@@ -621,7 +645,7 @@ class _Run:
         began = perf_counter()
         if self.out is None or began - self.saved < self.pause:
             return
-        self.solution(record, "the run had not ended when this was written").save(self.out)
+        put_down(self.solution(record, "the run had not ended when this was written"), self.out, False)
         self.saved = perf_counter()
         self.pause = max(PAUSE, 20.0 * (self.saved - began))
 
@@ -629,11 +653,12 @@ class _Run:
         """Give all ranks all steps, and to every step the work of all ranks that shared its nodes."""
         team = self.team
         if team.steps is not None:
-            record.rows[:] = team.steps.bcast(record.rows, root=0)
-        if team.nodes is not None and record.rows:
-            work = np.array([[row[name] for name in COUNTERS] for row in record.rows], float)
-            for row, counts in zip(record.rows, team.total(work, team.nodes), strict=True):
-                row.update(zip(COUNTERS, map(int, counts), strict=True))
+            record.rows = team.steps.bcast(record.rows, root=0)
+        if team.nodes is not None and len(record.rows):
+            columns = record.rows.columns()
+            work = np.column_stack([columns[name] for name in COUNTERS]).astype(float)
+            columns |= dict(zip(COUNTERS, team.total(work, team.nodes).T, strict=True))
+            record.rows.fill(columns, record.rows.dense)
 
     def solution(
         self,
@@ -644,27 +669,24 @@ class _Run:
         located: LocateEvents | None = None,
     ) -> Solution:
         """What is known so far as a solution; the work of the finished steps unless ``total`` is given."""
-        setup, u0, t0 = self.setup, self.u0, self.t0
+        setup, t0 = self.setup, self.t0
         problem = setup.problem
-        rows = sorted(record.rows, key=lambda row: float(row["t"]))
-        per_step = {
-            name: np.array([0, *(row[name] for row in rows)]) for name in ("residual", "sweeps", *COUNTERS)
-        }
-        if total is None:
-            total = {name: int(per_step[name].sum()) for name in COUNTERS}
-        start = derivative_at_start(problem, u0, t0)
-        t = np.array([t0, *(row["t"] for row in rows)])
-        u = np.array([u0.view(np.ndarray), *(row["u"] for row in rows)])
-        du = np.array([start, *(row["du"] for row in rows)])
-        between = None
-        if self.keeps or self.t_eval is not None:
-            data = [row["dense"] for row in rows]
-            between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
+        between, found = None, None if self.samples is None else self.samples.ended(record.rows)
+        if found is not None:
+            t, u, du, per_step = found.times, found.u, found.du, found.per_step
+            taken, work = found.steps, found.total
+        else:
+            t, u, du, per_step, data = self.at_steps(record)
+            taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}
+            if self.keeps or self.t_eval is not None:
+                between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
+        sizes = None if between is None else between.largest()
+        sizes = sizes if found is None else found.largest
         if located is not None:
             located.settle(between)
         remarks = "" if located is None else located.message, self.remark, self.sizes, self.started
         solution = Solution(
-            equations=None if between is None else self.pointwise(between.largest()),
+            equations=None if sizes is None else self.pointwise(sizes),
             t=t,
             u=u,
             du=du,
@@ -673,10 +695,10 @@ class _Run:
             success=not message,
             message=message or "; ".join(part for part in remarks if part),
             stats={
-                "steps": len(rows),
+                "steps": taken,
                 "rejected": record.rejected,
-                "sweeps": int(per_step["sweeps"].sum()),
-                **total,
+                **work,
+                **(total or {}),
                 **self.drift,
             },
             per_step=per_step,
@@ -706,9 +728,38 @@ class _Run:
             unknowns=self.unknowns,
         )
         solution = solution.with_corrected_events()
-        if self.t_eval is not None:
+        if found is not None:
+            solution = solution.reached(found.done, found.sizes)
+        elif self.t_eval is not None:
             solution = solution.at(self.t_eval)
         return solution if self.keeps else replace(solution, dense=None)
+
+    def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
+        """Times, u, u', the work, and data for dense output, of the start and of all steps in their order."""
+        first = {"t": self.t0, "residual": 0.0, "u": self.u0.view(np.ndarray), **dict.fromkeys(COUNTS, 0)}
+        first["du"] = derivative_at_start(self.setup.problem, self.u0, self.t0)
+        dense = record.rows.dense
+        if not len(record.rows):
+            columns = {name: np.array([value]) for name, value in first.items()}
+        else:
+            columns = record.rows.columns(start=first)
+        order = np.argsort(columns["t"], kind="stable")
+        if (np.diff(order) < 0).any():
+            columns = {name: values[order] for name, values in columns.items()}
+            dense = [dense[number - 1] for number in order[1:].tolist()] if dense else dense
+        per_step = {name: columns[name] for name in ("residual", *COUNTS)}
+        return columns["t"], columns["u"], columns["du"], per_step, dense
+
+    def sampling(self, n_slopes: int) -> Samples | None:
+        """What takes the values at the times asked for as the run goes on; None where steps must be kept.
+
+        Events within steps and checkpoints look at all steps, ranks count each other's work at the end.
+        """
+        kept = self.keeps or self.locates or self.saving is not None or self.team.size > 1
+        if self.t_eval is None or kept:
+            return None
+        start = derivative_at_start(self.setup.problem, self.u0, self.t0)
+        return Samples(self.t_eval, self.t0, np.array(self.u0), start, n_slopes)
 
     def pointwise(self, sizes: Vector) -> Pointwise:
         """What makes values between the steps satisfy the equations, from the sizes of the unknowns."""
@@ -718,16 +769,33 @@ class _Run:
         return PointwiseEquations(problem, sizes)
 
 
-@contextmanager
-def _logging_kept() -> Iterator[None]:
-    """Put the root logger back as it was: a pySDC controller replaces its handlers and level."""
-    root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
-    try:
-        yield
-    finally:
-        root.handlers[:] = handlers
-        root.setLevel(level)
+class _RootLogger:
+    """The root logger as it was before the first and is after the last of the runs that go on."""
+
+    def __init__(self) -> None:
+        self._lock, self._runs = Lock(), 0
+        self._handlers: list[logging.Handler] = []
+        self._level = logging.WARNING
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Put it back after a run: a pySDC controller replaces its handlers and level."""
+        root = logging.getLogger()
+        with self._lock:
+            if not self._runs:
+                self._handlers, self._level = root.handlers[:], root.level
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                if not self._runs:
+                    root.handlers[:] = self._handlers
+                    root.setLevel(self._level)
+
+
+_ROOT = _RootLogger()
 
 
 def _number_of_slopes(setup: Setup) -> int:
@@ -770,6 +838,7 @@ def _points(args: argparse.Namespace) -> Vector | None:
     """The times that ``--points`` asks for."""
     if args.points is None:
         return None
+    require_count("--points", max(args.points, 1), MOST_TIMES)
     if args.points < 2:
         raise InputError(f"--points must be at least 2, the start and the end; got {args.points}")
     if is_file(args.problem):
@@ -835,7 +904,8 @@ def main(args: argparse.Namespace) -> int:
     if removed:
         print(f"  and {removed} unknown{'s' if removed > 1 else ''} that they tell")
     if args.out:
-        print(f"written to {args.out}")
+        target = check_target(args.out)
+        print(f"written to {target if solution.success else partial_name(target)}")
     if solution.success and solution.message:
         print(f"  {solution.message}")
     elif not solution.success:

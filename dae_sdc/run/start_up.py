@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -19,6 +18,7 @@ from dae_sdc.errors import RemoteError, require_count
 from dae_sdc.run.cold import PATIENCE
 from dae_sdc.run.repeated import Table, check_names, table
 from dae_sdc.run.results import Result
+from dae_sdc.sharing import python, surroundings
 
 START_PROBLEMS = ("simple", "wscc9", "transmission-line")
 REPETITIONS = 3
@@ -158,18 +158,19 @@ def in_a_fresh_process(
     RemoteError
         If the process fails, or takes too long.
     """
-    surroundings = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = surroundings()
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
-        surroundings["NUMBA_CACHE_DIR"] = os.fspath(cache)
+        environment["NUMBA_CACHE_DIR"] = os.fspath(cache)
     try:
         done = subprocess.run(
-            [sys.executable, "-c", CHILD],
+            python("-c", CHILD),
             input=json.dumps(list(problems)),
             capture_output=True,
             text=True,
             timeout=patience,
             check=False,
-            env=surroundings,
+            env=environment,
         )
     except subprocess.TimeoutExpired:
         raise RemoteError(f"two solves in a fresh process took more than {patience:g} s") from None

@@ -10,12 +10,14 @@ import numpy.typing as npt
 
 from dae_sdc.arguments import checked
 from dae_sdc.run.models import ModelLike, make_model
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, structure as analyse
 from dae_sdc.structure.repair import Repair, repair as mend
 from dae_sdc.structure.signature import Signature
 
 
 @checked()
+@one_at_a_time
 def structure(
     model: ModelLike | Signature | npt.NDArray[Any] | list[list[float]],
     *,
@@ -57,6 +59,7 @@ def structure(
 
 
 @checked()
+@one_at_a_time
 def repair(model: ModelLike, *, method: str = "auto", params: Mapping[str, Any] | None = None) -> Repair:
     """Change equations whose system Jacobian is singular until their structure is right.
 

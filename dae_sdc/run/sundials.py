@@ -7,7 +7,6 @@ import importlib.util
 import io
 import re
 import sys
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
@@ -35,8 +34,9 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import Limits, stops_of
 from dae_sdc.run.description import ProblemLike, check_interval, initial_state, make_problem, problem_name
 from dae_sdc.run.peer_solvers import MOST_STEPS, SPARSE_FROM, Equations, Ida, slope_at, weighted
-from dae_sdc.run.results import check_target
+from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
+from dae_sdc.sharing import Lock, filtering
 from dae_sdc.sweepers.tolerance import Tolerance
 
 SOLVERS: Mapping[str, str] = {
@@ -202,11 +202,11 @@ def sundials(
         except BaseException as error:
             # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
             if out is not None and len(record.t) > 1:
-                solution(f"ended by {type(error).__name__}").save(out)
+                put_down(solution(f"ended by {type(error).__name__}"), out, False)
             raise
     found = solution(message)
     if out is not None:
-        found.save(out)
+        put_down(found, out, found.success)
     return found
 
 
@@ -283,7 +283,9 @@ class Task:
         record.driver = driver
         u, last, given = self.start, 0.0, self.options()
         with _quiet():
-            solver = driver.make(importlib.import_module(MODULE), given)
+            # It says that the exact Jacobian takes the place of one by differences.
+            with filtering("ignore", UserWarning):
+                solver = driver.make(importlib.import_module(MODULE), given)
             for begin, end in pairwise(self.pieces):
                 start = driver.begin(solver, begin, u, last)
                 if begin == self.t0:
@@ -666,9 +668,11 @@ class _WithoutMessages(io.TextIOBase):
         self._stream.flush()
 
 
+_OUTPUT = Lock()
+"""Held by who redirects the standard output, of which there is one."""
+
+
 @contextmanager
 def _quiet() -> Iterator[None]:
-    with redirect_stdout(_WithoutMessages(sys.stdout)), warnings.catch_warnings():
-        # It says that the exact Jacobian takes the place of one by differences.
-        warnings.filterwarnings("ignore", category=UserWarning, module=MODULE)
+    with _OUTPUT, redirect_stdout(_WithoutMessages(sys.stdout)):
         yield

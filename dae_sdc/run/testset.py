@@ -74,7 +74,7 @@ def testset(
     known = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
     names = known if problems is None else list(problems)
     check_names("problem with a reference at its end", names, known)
-    if not rtols:
+    if not len(rtols):
         raise InputError("need at least one tolerance")
     require_number("time_limit", time_limit)
     rows = table("testset", COLUMNS, UNITS, out)

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.symbolic.names import name_and_order, name_of
 
 if TYPE_CHECKING:
@@ -74,6 +75,7 @@ class Unknowns:
         known = self.simplified.original.variables_by_name
         return tuple(known[name].unit for name in self.simplified.map)
 
+    @one_at_a_time
     def values(self, name: str, t: Vector, u: Vector, du: Vector, entries: Sequence[str]) -> Vector:
         """An unknown, or a derivative of one.
 

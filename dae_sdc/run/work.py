@@ -105,7 +105,7 @@ def work(
     kinds = sdc_sweepers() if sweepers is None else list(sweepers)
     check_names("SDC sweeper", kinds, sdc_sweepers())
     qdeltas = [qdelta] if isinstance(qdelta, str) else list(qdelta)
-    if not qdeltas:
+    if not len(qdeltas):
         raise InputError("need at least one Q_Delta")
     for what, number in (("nodes", nodes), ("repetitions", repetitions)):
         require_count(what, number)

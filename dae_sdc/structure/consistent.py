@@ -62,6 +62,8 @@ class Settings:
         Entries of a Jacobian up to which it is decomposed by singular values.
     vanishing : float
         Value of a row, relative to its terms, that is 0 at a point with further derivatives.
+    small : float
+        Entry of a system Jacobian, relative to the largest, that may be an error of a point.
     tiny : float
         Number that is 0 in the arithmetic with many digits.
     """
@@ -77,6 +79,7 @@ class Settings:
     dependent: float = 1e-11
     dense: int = 100_000
     vanishing: float = 1e-9
+    small: float = 1e-10
     tiny: float = 1e-35
 
 
@@ -757,7 +760,7 @@ def _found_leading(
         values.append(np.array(entries, dtype=np.float64))
         doubtful = [block for block in doubtful if not _is_regular(block, keys, values[-1])]
         if not doubtful:
-            small = np.all([np.abs(v) <= 1e-10 * np.abs(v).max() for v in values], axis=0)
+            small = np.all([_small(v) for v in values], axis=0)
             vanishing = frozenset(key for key, zero in zip(keys, small.tolist(), strict=True) if zero)
             return Leading(RankTest(c.size, *[np.empty(0, dtype=np.int64)] * 2), tuple(usable), vanishing)
     return _exactly(c, keys, wanted, usable) if usable else Leading(None)
@@ -812,8 +815,21 @@ def independent_columns(rows: Iterable[Mapping[int, Any]]) -> list[int]:
     return sorted(lead for lead in leads if lead is not None)
 
 
+def _small(values: Floats) -> npt.NDArray[np.bool_]:
+    """Entries of a system Jacobian that may be no more than errors of the point."""
+    found: npt.NDArray[np.bool_] = np.abs(values) <= SETTINGS.small * np.abs(values).max(initial=0.0)
+    return found
+
+
 def _is_regular(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
-    """Whether a diagonal block is regular in doubles without doubt."""
+    """Whether a diagonal block is regular in doubles without doubt: with small entries, and without them."""
+    small = _small(values)
+    return _is_clear(block, keys, values) and (
+        not small.any() or _is_clear(block, keys, np.where(small, 0.0, values))
+    )
+
+
+def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
     rows = {i: at for at, i in enumerate(block.rows.tolist())}
     cols = {j: at for at, j in enumerate(block.cols.tolist())}
     own = [

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
 from dae_sdc.structure.repair import repair
 from dae_sdc.structure.signature import listed
@@ -112,6 +113,7 @@ class Determinants:
     J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
     """
 
+    @one_at_a_time
     def __init__(self, model: Any, states: Sequence[tuple[int, int]]) -> None:
         found = analyse(model)
         if not found.regular:
@@ -197,6 +199,7 @@ class Determinants:
         matrix[i, j] = entries[first : first + len(block.nodes)]
         return matrix
 
+    @one_at_a_time
     def deficiency(
         self,
         at: int,

@@ -9,11 +9,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sparse
+from scipy.linalg import qr
+from scipy.sparse.csgraph import connected_components
 
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
-from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns
+from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns, leading_nodes
 from dae_sdc.structure.rank import Echelon
 from dae_sdc.structure.series import NoValueError, evaluate
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
@@ -29,6 +32,12 @@ METHODS = ("auto", "lc", "augmentation")
 """Ways to repair: linear combinations of equations, copies of equations with new unknowns, what fits."""
 
 _SIMPLE = 2**31  # numerators and denominators of factors that count as constants
+
+_SINGULAR = 1e-3
+"""Part of a row of size 1, at the start, that others do not have, below which it is as good as dependent."""
+
+_NOTHING = 1e-12
+"""Size of a row at the start, in units of the largest, that counts as 0."""
 
 
 @dataclass(frozen=True)
@@ -266,16 +275,96 @@ def _find_dependences(system: System, found: Structure) -> list[Dependence]:
     rows: list[dict[int, int]] = [{} for _ in range(n)]
     for (i, j), value in leading_values(system, found.c, found.d).items():
         rows[i][n + j] = value
-    # Differentiated most first, so that the row that turns out to depend is one of those with the least.
+    at_start = _at_start(system, found)
     echelon = Echelon()
     dependences = []
-    for i in sorted(range(n), key=lambda i: (-int(found.c[i]), i)):
+    for i in _in_order(at_start, found.c):
         row = {**rows[i], i: 1}
         if echelon.add(row, down_to=n) is None:
-            inner = Echelon()
-            leads = [inner.add(dict(rows[k])) for k in row if k != i]
-            dependences.append(Dependence(row, i, sorted(lead - n for lead in leads if lead is not None)))
+            inner, others = Echelon(), [k for k in row if k != i]
+            leads = [inner.add(dict(rows[k])) for k in others]
+            pivots = sorted(lead - n for lead in leads if lead is not None)
+            dependences.append(Dependence(row, i, _regular_columns(at_start, others, pivots)))
     return dependences
+
+
+def _at_start(system: System, found: Structure) -> Any:
+    """The system Jacobian at the start values, sparse, with rows of size 1 or 0."""
+    begin = system.start_of_search
+
+    def value(leaf: Leaf) -> float:
+        if leaf.kind == "t":
+            return begin.t
+        known = begin.values.get((leaf.index, leaf.order)) if leaf.kind == "u" else None
+        if leaf.kind == "p" and leaf.index < len(begin.parameters):
+            known = begin.parameters[leaf.index]
+        # What is not known is nothing special.
+        return float(np.cos(1.0 + leaf.index + 3.0 * leaf.order)) if known is None else known
+
+    nodes = leading_nodes(system, found.c, found.d)
+    values = np.nan_to_num(system.graph.numeric(list(nodes.values()), value), posinf=0.0, neginf=0.0)
+    places = np.array(list(nodes), dtype=np.int64).reshape(-1, 2).T
+    matrix = sparse.csr_array((values, tuple(places)), shape=(found.size, found.size))
+    sizes = np.sqrt(matrix.multiply(matrix).sum(axis=1))
+    parts = np.divide(1.0, sizes, out=np.zeros(found.size), where=sizes > _NOTHING * sizes.max(initial=0.0))
+    return sparse.csr_array(sparse.diags_array(parts) @ matrix)
+
+
+def _dense_rows(matrix: Any, rows: Sequence[int]) -> tuple[npt.NDArray[np.float64], list[int]]:
+    """Some rows, of the columns in which one of them has an entry, and these columns."""
+    part = matrix[rows]
+    columns = np.unique(part.indices)
+    return part[:, columns].toarray(), columns.tolist()
+
+
+def _in_order(at_start: Any, c: Integers) -> list[int]:
+    """Rows that are differentiated most first, so that one of those with the least turns out to depend.
+
+    Of those that are differentiated alike, one that depends on others at the start comes last: what takes its
+    place is determined by the others, which must be independent there.
+    """
+    late = np.asarray(abs(at_start).sum(axis=1) == 0.0)
+    by_differentiation = np.lexsort((np.arange(len(c)), -c))
+    # Rows that share no unknown, not even by way of others, do not depend on each other.
+    groups, group = connected_components(at_start @ at_start.T, directed=False)
+    members: list[list[int]] = [[] for _ in range(groups)]
+    for i in by_differentiation.tolist():
+        members[group[i]].append(i)
+    for rows in members:
+        if len(rows) > 1:
+            late[rows] = _as_good_as_dependent(_dense_rows(at_start, rows)[0])
+    order: list[int] = np.lexsort((np.arange(len(c)), late, -c)).tolist()
+    return order
+
+
+def _as_good_as_dependent(rows: npt.NDArray[np.float64]) -> list[bool]:
+    """Which rows of size 1 depend on those before."""
+    basis = np.zeros((0, rows.shape[1]))
+    late = []
+    for row in rows:
+        rest = row - basis.T @ (basis @ row)
+        rest -= basis.T @ (basis @ rest)
+        size = float(np.linalg.norm(rest))
+        late.append(size <= _SINGULAR)
+        if not late[-1]:
+            basis = np.vstack([basis, rest / size])
+    return late
+
+
+def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> list[int]:
+    """Columns in which rows are independent at the start too, if there are any."""
+    matrix, columns = _dense_rows(at_start, rows)
+    known = [columns.index(j) for j in found if j in columns]
+    if (
+        len(known) == len(rows)
+        and np.linalg.svd(matrix[:, known], compute_uv=False).min(initial=1.0) > _SINGULAR
+    ):
+        return found
+    if len(columns) < len(rows):
+        return found
+    _, triangle, order = qr(matrix, mode="economic", pivoting=True)
+    better = sorted(columns[k] for k in order[: len(rows)])
+    return better if np.abs(np.diag(triangle)).min(initial=1.0) > _SINGULAR else found
 
 
 def _combine(system: System, found: Structure, dependence: Dependence) -> Step | None:

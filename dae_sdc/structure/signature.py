@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
+from dae_sdc.arguments import shown
 from dae_sdc.errors import InputError
 
 if TYPE_CHECKING:
@@ -138,7 +139,12 @@ class Signature:
         matrix: npt.ArrayLike, names: Sequence[str] | None = None, equation_names: Sequence[str] | None = None
     ) -> Signature:
         """A signature from a matrix whose entries are orders, and -inf where an unknown does not occur."""
-        dense = np.asarray(matrix, dtype=float)
+        try:
+            dense = np.asarray(matrix, dtype=float)
+        except (TypeError, ValueError):
+            raise InputError(
+                f"a signature matrix has rows of numbers, of the same length; got {shown(matrix)}"
+            ) from None
         if dense.ndim != 2:
             raise InputError(f"a signature matrix has two dimensions; got {dense.ndim}")
         rows, cols = np.nonzero(np.isfinite(dense))

@@ -10,7 +10,7 @@ from typing import Any
 from numba.extending import overload, register_jitable
 
 from dae_sdc.dae import iteration, machine, machine_newton as mn
-from dae_sdc.dae.compiling import kept
+from dae_sdc.dae.compiling import compiled_lightly, kept
 from dae_sdc.dae.machine_newton import INNER, MachineNodes
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.sweep import Continuation, Goal, Rows, SweepArrays
@@ -300,10 +300,9 @@ def entry_point(function: Any) -> Any:
 
     @functools.wraps(function)
     def call(*arguments: Any) -> Any:
-        if compiled.signatures:
-            return compiled(*arguments)
-        with mn.lightly_optimized():
-            return compiled(*arguments)
+        if not compiled.signatures:
+            compiled_lightly(compiled, *arguments)
+        return compiled(*arguments)
 
     return call
 

@@ -17,9 +17,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import typeof, types
 
-from dae_sdc.dae.compiling import inner, kept
+from dae_sdc.dae.compiling import inner, kept, lightly_optimized
 from dae_sdc.dae.machine import call_residual
-from dae_sdc.dae.machine_newton import lightly_optimized
 
 FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
 """Forms: A u' = h with g(u) = 0; A u' + B lambda = h; A u'' + B lambda = h; the same with g(u, u') = 0."""
@@ -42,9 +41,10 @@ SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
 """How a step has ended, or that an iteration goes on. At WHERE stands the unknown with the largest error of a
 solved step, or the constraint that depends on those before it."""
 
-ALPHA, BETA, TURNED, ERROR, LAST_CHANGE = range(5)
+ALPHA, BETA, TURNED, ERROR, LAST_CHANGE, SIZE, START_SIZE, LEAST_SIZE, END_SIZE, NUMBERS = range(10)
 """Numbers: Baumgarte's coefficients; cosine below which a new chart is made; norm of the error of a step;
-last change of an iteration."""
+last change of an iteration; logarithm of the determinant of the saddle-point matrix, the last one, that at
+the start of the step, the least within the step and that at its end. How many there are."""
 
 BASE, PLACE, SPEED, CHANGE, START, END, WEIGHTS, VECTORS = 0, 1, 2, 3, 4, 7, 10, 12
 """Vectors: base of the chart; u, v and their last derivative at a stage; the three at the start and at the
@@ -140,6 +140,16 @@ def factor(matrix, pivots, scale, size, marks):  # type: ignore[no-untyped-def]
                     matrix[i, j] -= ratio * matrix[k, j]
     marks[SIGN] = sign
     return -1
+
+
+@inner
+def measure(s, size):  # type: ignore[no-untyped-def]
+    """Take the size of the determinant of the saddle-point matrix from its factors."""
+    total = 0.0
+    for k in range(size):
+        total += np.log(abs(s.saddle[k, k]))
+    s.numbers[SIZE] = total
+    s.numbers[LEAST_SIZE] = min(s.numbers[LEAST_SIZE], total)
 
 
 @inner
@@ -417,6 +427,7 @@ def accelerate(s, t, u, v, a, multipliers):  # type: ignore[no-untyped-def]
             for i in range(m):
                 rhs[at + i] -= alpha * s.sides[VALUE, i]
     size = n if form == FIRST else n + m
+    measure(s, size)
     substitute(s.saddle, s.pivots[1], rhs, size)
     s.marks[SOLVES] += 1
     defined = True
@@ -646,14 +657,14 @@ def derivative(s, t):  # type: ignore[no-untyped-def]
     u, v, a = s.vectors[START], s.vectors[START + 1], s.vectors[START + 2]
     evaluate_constraint_jacobian(s, t, u, v)
     status = accelerate(s, t, u, v, a, s.sides[MULTIPLIERS])
-    s.marks[START_SIGN] = s.marks[SIGN]
+    s.marks[START_SIGN], s.numbers[START_SIZE] = s.marks[SIGN], s.numbers[SIZE]
     return status
 
 
 @kept
 def step(s, t, h, estimates):  # type: ignore[no-untyped-def]
     """A step of an explicit Runge-Kutta method; how it ended."""
-    s.numbers[ERROR] = 0.0
+    s.numbers[ERROR], s.numbers[LEAST_SIZE] = 0.0, np.inf
     if s.integers[CHART]:
         status = chart_at_start(s, t, False)
         if status == SOLVED:
@@ -671,8 +682,9 @@ def step(s, t, h, estimates):  # type: ignore[no-untyped-def]
         if not s.numbers[ERROR] <= 1.0:
             return SOLVED
     if not s.integers[CHART] and (s.integers[POSITIONS] or s.integers[VELOCITIES]):
-        return project_state(s, t + h, END, s.sides[END_MULTIPLIERS])
-    return SOLVED
+        status = project_state(s, t + h, END, s.sides[END_MULTIPLIERS])
+    s.numbers[END_SIZE] = s.numbers[SIZE]
+    return status
 
 
 @kept
@@ -734,7 +746,7 @@ def rattle(s, t, h):  # type: ignore[no-untyped-def]
         for j in range(m):
             s.coupling[i, j] = s.coupling[i, j] if own else s.G[j, i]
     status = SLOW
-    s.numbers[LAST_CHANGE] = np.inf
+    s.numbers[LAST_CHANGE] = s.numbers[LEAST_SIZE] = np.inf
     for _ in range(MOST_ITERATIONS):
         part(s, G, t + h, u1, v0, s.sides[VALUE])
         evaluate_constraint_jacobian(s, t + h, u1, v0)
@@ -768,7 +780,9 @@ def rattle(s, t, h):  # type: ignore[no-untyped-def]
     status = project_velocity(s, t + h, u1, v1)
     if status != SOLVED:
         return status
-    return accelerate(s, t + h, u1, v1, s.vectors[END + 2], s.sides[END_MULTIPLIERS])
+    status = accelerate(s, t + h, u1, v1, s.vectors[END + 2], s.sides[END_MULTIPLIERS])
+    s.marks[END_SIGN], s.numbers[END_SIZE] = s.marks[SIGN], s.numbers[SIZE]
+    return status
 
 
 @inner
@@ -796,7 +810,7 @@ ENTRIES = {
 
 def ready(memory: Memory) -> None:
     """Compile what is not compiled yet, with little optimisation, which takes most of the time."""
-    if not step.signatures:
+    if not all(function.signatures for function in ENTRIES):
         kind = typeof(memory)
         with lightly_optimized():
             for function, kinds in ENTRIES.items():

@@ -15,7 +15,7 @@ from numba import types
 from numba.extending import overload, register_jitable
 
 from dae_sdc.dae import machine, machine_newton as mn, residual_check
-from dae_sdc.dae.compiling import kept
+from dae_sdc.dae.compiling import kept, lightly_optimized
 from dae_sdc.dae.machine import call_jacobian, call_residual
 from dae_sdc.dae.machine_newton import INNER, doubles, integers, short_integers
 from dae_sdc.dae.problem import ProblemDAE
@@ -671,7 +671,7 @@ def _compile_act(digest: int) -> Any:
             return float(own.estimate(w, t0, h, first, again))
         return float(own.slope(w, t0, h))
 
-    with mn.lightly_optimized():
+    with lightly_optimized():
         return kept(act, kinds)
 
 
@@ -754,7 +754,7 @@ class MachineStages(Simultaneous):
             self.forget()
             self._by_numpy = False
         status = int(self._act(ADVANCE, t0, h))
-        if status != own.UNDEFINED:
+        if status != own.UNDEFINED or self.numbers[LINEARIZED] > 0.0:
             return status
         # A Jacobian that its formula does not give may still be found by differences.
         self.forget()

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import sys
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numba import types
 from numba.extending import register_jitable
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from dae_sdc.dae import machine_newton as mn, triangular
+from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.linear import SUPERNODES
-from dae_sdc.dae.machine_newton import INNER, c_function, doubles, integers, short_integers
+from dae_sdc.dae.machine_newton import AT, INNER, doubles, integers, short_integers
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.dae.triangular import (
     MOST_ENTRIES,
@@ -30,6 +29,7 @@ from dae_sdc.dae.triangular import (
     superlu_factors,
 )
 from dae_sdc.errors import SingularMatrixError
+from dae_sdc.sharing import once
 from dae_sdc.sweepers import _simultaneous as memory
 from dae_sdc.sweepers._simultaneous import (
     COEFFICIENTS,
@@ -95,9 +95,7 @@ refactorized, solved = register_jitable(**INNER)(refactorize), register_jitable(
 
 def _compile(digest: int) -> tuple[Any, Any, Any]:
     """C functions that factorise and solve with matrix k, and that multiply with dF/du'."""
-    kinds = types.int64(types.int64, types.int64, types.int64)
 
-    @c_function(kinds)
     def refactorize_at(places: Any, k: Any, _: Any) -> Any:
         a = integers(places)
         if digest < 0 or integers(a[TRIANGLES])[PARTS * k] == 0:
@@ -121,7 +119,6 @@ def _compile(digest: int) -> tuple[Any, Any, Any]:
         integers(a[LASTED])[k] += 1
         return 1
 
-    @c_function(kinds)
     def substitute_at(places: Any, k: Any, x_at: Any) -> Any:
         a = integers(places)
         if digest < 0:
@@ -140,7 +137,6 @@ def _compile(digest: int) -> tuple[Any, Any, Any]:
             x[j], x[n + j] = row[j].real, row[j].imag
         return 1
 
-    @c_function(kinds)
     def multiply_at(places: Any, x_at: Any, out_at: Any) -> Any:
         if digest < 0:
             return 0
@@ -154,10 +150,10 @@ def _compile(digest: int) -> tuple[Any, Any, Any]:
                 out[indices[entry]] += mass[entry] * x[j]
         return 1
 
-    return refactorize_at, substitute_at, multiply_at
+    return c_function(refactorize_at, AT), c_function(substitute_at, AT), c_function(multiply_at, AT)
 
 
-@functools.cache
+@once
 def functions() -> tuple[Any, Any, Any]:
     """What stands at ``REFACTORIZE``, ``SUBSTITUTE`` and ``MULTIPLY``, compiled when first needed."""
     return _compile(mn.digest_of(triangular, mn, memory, sys.modules[__name__]))

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from math import inf
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
+from dae_sdc.dae.jacobian import NOISE_LIMIT, checked_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError
@@ -23,7 +25,8 @@ class AmplificationOptions:
     most_unknowns : int
         Number of unknowns up to which it is: the matrices have s n rows for s stages.
     derivative_increment, state_increment : float
-        Relative increments of the central differences in u', in which most F are linear, and in u.
+        Increments of the central differences in u', in which most F are linear, and in u, relative to their
+        sizes.
     rank_tolerance : float
         Singular value, relative to the largest, that counts as zero.
     turned : float
@@ -32,7 +35,7 @@ class AmplificationOptions:
         Round-off of the matrices: at index k the step map is known for h down to tau (noise)^(1/k), tau the
         ratio of the norms of dF/du' and dF/du.
     beside : float
-        Distance of a point beside another, relative to the interval and to 1 + the sizes of the unknowns.
+        Distance of a point beside another, relative to the interval and to the sizes of the unknowns.
     shorter : float
         Size of the second step that is looked at, relative to the first.
     least_growth : float
@@ -54,33 +57,84 @@ class AmplificationOptions:
     most_growth: float = 100.0
 
 
-class Piece(NamedTuple):
-    """A straight piece of a solution: u = start + (t - t0) slope."""
+@dataclass
+class Piece:
+    """A straight piece of a solution: u = start + (t - t0) slope.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    t0 : float
+        Where it begins.
+    start, slope : ndarray, shape (n,)
+        u there, and u'.
+    options : AmplificationOptions
+        How matrices are made.
+    """
 
     problem: ProblemDAE
     t0: float
     start: Vector
     slope: Vector
+    options: AmplificationOptions
 
-    def mass(self, t: float, options: AmplificationOptions) -> Vector:
-        """dF/du' at a time, shape (n, n)."""
-        return self._half(t, 1, options.derivative_increment)
+    @cached_property
+    def sizes(self) -> Vector:
+        """Those of the unknowns, in which they are counted here."""
+        found = np.maximum(self.problem.run_scales.unknowns, np.abs(self.start))
+        return np.where(found > 0.0, found, found.max() or 1.0)
 
-    def stiffness(self, t: float, options: AmplificationOptions) -> Vector:
-        """dF/du at a time, shape (n, n)."""
-        return self._half(t, 0, options.state_increment)
+    @cached_property
+    def _equations(self) -> Vector:
+        """Sizes of the terms of the equations."""
+        time = self.problem.run_scales.time
+        halves = np.abs(self._half(self.t0, 1)).max(axis=1) / time, np.abs(self._half(self.t0, 0)).max(axis=1)
+        sizes = halves[0] + halves[1]
+        return np.where(sizes > 0.0, sizes, 1.0)
 
-    def _half(self, t: float, which: int, increment: float) -> Vector:
+    @property
+    def rank_tolerance(self) -> float:
+        """Part of the largest singular value of dF/du' that is no more than noise."""
+        noise = 0.0 if self.problem.noise is None else self.problem.noise.relative
+        return max(self.options.rank_tolerance, NOISE_LIMIT * noise / self.options.derivative_increment)
+
+    def mass(self, t: float) -> Vector:
+        """dF/du' at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
+        return self._half(t, 1) / self._equations[:, None]
+
+    def stiffness(self, t: float) -> Vector:
+        """dF/du at a time, of unknowns and equations in units of their sizes, shape (n, n)."""
+        return self._half(t, 0) / self._equations[:, None]
+
+    def kernel(self, mass: Vector) -> Vector:
+        """Orthonormal basis of the kernel of a matrix, shape (n, nullity)."""
+        _, sizes, rows = np.linalg.svd(mass)
+        rank = int((sizes > self.rank_tolerance * max(float(sizes[0]), np.finfo(float).tiny)).sum())
+        return np.asarray(rows[rank:].T)
+
+    def turns(self, before: Vector, after: Vector) -> bool:
+        """Whether dF/du' has another kernel at one time than at another."""
+        first, second = self.kernel(before), self.kernel(after)
+        if first.shape != second.shape:
+            return True
+        turned = max(self.options.turned, NOISE_LIMIT * self.rank_tolerance)
+        return bool(np.abs(second - first @ (first.T @ second)).max(initial=0.0) > turned)
+
+    def _half(self, t: float, which: int) -> Vector:
         problem, n, split = self.problem, self.problem.n, self.problem.n_diff
-        point = [self.start + (t - self.t0) * self.slope, self.slope.copy()]
+        point, time = [self.start + (t - self.t0) * self.slope, self.slope.copy()], problem.run_scales.time
         given = getattr(problem, "jacobian", None)
         if given is not None:
-            parts = [_dense(given(*(attach(x, split) for x in point), t, c)) for c in (0.0, 1.0)]
-            matrix = parts[0] if which else parts[1] - parts[0]
+            states = [attach(x, split) for x in point]
+            parts = [_dense(checked_matrix(problem, given(*states, t, c))) for c in (0.0, time)]
+            matrix = parts[0] if which else (parts[1] - parts[0]) / time
         else:
             matrix, varied = np.empty((n, n)), point[which]
+            sizes = self.sizes / time if which else self.sizes
+            increment = self.options.derivative_increment if which else self.options.state_increment
             for j in range(n):
-                middle, step = varied[j], increment * max(1.0, abs(float(varied[j])))
+                middle, step = varied[j], increment * max(float(sizes[j]), abs(float(varied[j])))
                 values = []
                 for sign in (1.0, -1.0):
                     varied[j] = middle + sign * step
@@ -91,18 +145,11 @@ class Piece(NamedTuple):
                 matrix[:, j] = (values[0] - values[1]) / (2.0 * step)
         if not np.isfinite(matrix).all():
             raise EvaluationError(f"the Jacobian is not finite at t={t:.6g}")
-        return matrix
+        return matrix * self.sizes
 
 
 def _dense(matrix: Any) -> Vector:
     return np.array(matrix.toarray() if sparse.issparse(matrix) else matrix, dtype=np.float64)
-
-
-def kernel(matrix: Vector, options: AmplificationOptions) -> Vector:
-    """Orthonormal basis of the kernel of a matrix, shape (n, nullity)."""
-    _, sizes, rows = np.linalg.svd(matrix)
-    rank = int((sizes > options.rank_tolerance * max(float(sizes[0]), np.finfo(float).tiny)).sum())
-    return np.asarray(rows[rank:].T)
 
 
 def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions) -> int | None:
@@ -129,7 +176,7 @@ def pencil_index(mass: Vector, stiffness: Vector, options: AmplificationOptions)
     return None
 
 
-def amplification(piece: Piece, A: Vector, c: Vector, h: float, options: AmplificationOptions) -> float:
+def amplification(piece: Piece, A: Vector, c: Vector, h: float) -> float:
     r"""Spectral radius of the map from an error at the start of a step to that at its end.
 
     .. math::
@@ -148,8 +195,6 @@ def amplification(piece: Piece, A: Vector, c: Vector, h: float, options: Amplifi
         Its nodes.
     h : float
         Step size.
-    options : AmplificationOptions
-        How the matrices are made.
 
     Returns
     -------
@@ -162,9 +207,9 @@ def amplification(piece: Piece, A: Vector, c: Vector, h: float, options: Amplifi
     known = np.zeros((len(stages) * n, (1 + first) * n))
     for i in stages:
         t, own = piece.t0 + h * float(c[i]), slice((i - first) * n, (i - first + 1) * n)
-        stiffness = piece.stiffness(t, options)
+        stiffness = piece.stiffness(t)
         matrix[own] = np.kron(h * A[i, first:], stiffness)
-        matrix[own, own] += piece.mass(t, options)
+        matrix[own, own] += piece.mass(t)
         known[own, :n] = -stiffness
         if first:
             known[own, n:] = -h * A[i, 0] * stiffness
@@ -178,14 +223,6 @@ def amplification(piece: Piece, A: Vector, c: Vector, h: float, options: Amplifi
         end[:, n:] += h * A[-1, 0] * np.eye(n)
         end = np.vstack([end, found[-n:]])
     return float(np.abs(np.linalg.eigvals(end)).max()) if np.isfinite(end).all() else inf
-
-
-def turns(before: Vector, after: Vector, options: AmplificationOptions) -> bool:
-    """Whether dF/du' has another kernel at one time than at another."""
-    first, second = kernel(before, options), kernel(after, options)
-    if first.shape != second.shape:
-        return True
-    return bool(np.abs(second - first @ (first.T @ second)).max(initial=0.0) > options.turned)
 
 
 def kernel_turns(
@@ -209,9 +246,10 @@ def kernel_turns(
         return False
     span = options.beside * abs(problem.interval[1] - problem.interval[0])
     values = u0.view(np.ndarray)
-    slope = options.beside * (1.0 + np.abs(values)) * np.cos(np.arange(1.0, n + 1.0)) / max(span, 1e-300)
-    piece = Piece(problem, t0, values.copy(), slope)
+    piece = Piece(problem, t0, values.copy(), np.zeros(n), options)
+    aside = options.beside * piece.sizes * np.cos(np.arange(1.0, n + 1.0))
+    piece.slope = aside / max(span, np.finfo(float).tiny)
     try:
-        return turns(piece.mass(t0, options), piece.mass(t0 + span, options), options)
+        return piece.turns(piece.mass(t0), piece.mass(t0 + span))
     except EvaluationError:
         return False

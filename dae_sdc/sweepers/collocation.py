@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,6 +12,10 @@ from qmat.qdelta import QDELTA_GENERATORS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
+from dae_sdc.sharing import Lock, filtering
+
+QMAT = Lock()
+"""Held by who asks qmat for a Q_Delta: it changes the filters of warnings, which are those of the process."""
 
 QUADRATURES = ("RADAU-RIGHT", "LOBATTO", "GAUSS")
 
@@ -129,8 +132,7 @@ def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
     if name not in QDELTA_GENERATORS:
         raise InputError(unknown("Q_Delta", name, QDELTA_GENERATORS))
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with QMAT, filtering("ignore"), np.errstate(all="ignore"):
             generator = QDELTA_GENERATORS[name](qGen=coll.generator, tLeft=coll.tleft)
             matrix: Vector = np.array(
                 generator.genCoeffs(k=sweep) if generator.isKDependent() else generator.genCoeffs()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -38,6 +39,10 @@ COUNTED = ("rhs", "jacobian", "newton", "factorization", "solve")
 
 TURNED = 0.95
 """Cosine of the angle between a chart and the tangent space at which the chart is given up."""
+
+LOOKED_BACK, DIP = 3, 1.9
+"""Steps in which the determinant of the equations is followed, and by how much its logarithm falls at least
+where it touches zero: that of the square of a distance which is 1 at the ends of steps, 1/4 at a stage."""
 
 REASONS = (
     "",
@@ -244,6 +249,9 @@ class ManifoldDAE(DirectSweeper):
     passed : list of tuple of float
         Start and end of the steps within which a determinant has changed its sign: that of the equations for
         the highest derivatives, or that of a chart. A singular point lies between.
+    dipped : bool
+        Whether the determinant of the equations for the highest derivatives has become small in the last
+        steps and grown again, as it does without a change of its sign.
 
     References
     ----------
@@ -264,6 +272,8 @@ class ManifoldDAE(DirectSweeper):
         self._start: tuple[Any, float] | None = None
         self._resumed = False
         self.passed: list[tuple[float, float]] = []
+        self.dipped = False
+        self._sizes: deque[tuple[float, float]] = deque(maxlen=LOOKED_BACK)
         self._theta = tuple(PAIRS[self.method.pair]().theta.tolist()) if self.method.pair else ()
 
     @classmethod
@@ -325,7 +335,7 @@ class ManifoldDAE(DirectSweeper):
         zeros = np.zeros
         return own.Memory(
             integers=np.array([*numbers, *self._addresses(pointers)], dtype=np.int64),
-            numbers=np.array([method.alpha, method.beta, method.turned, 0.0, 0.0]),
+            numbers=np.array([method.alpha, method.beta, method.turned, *zeros(own.NUMBERS - 3)]),
             p=pointers.p,
             table=table,
             times=np.concatenate([pair.c, pair.c_extra, pair.theta]),
@@ -389,6 +399,7 @@ class ManifoldDAE(DirectSweeper):
             n, slope = self._place.n, polynomial.value
             s.vectors[own.START + 2] = slope[n : 2 * n] if self._place.second else slope[:n]
             s.marks[own.START_SIGN] = s.marks[own.END_SIGN]
+            s.numbers[own.START_SIZE] = s.numbers[own.END_SIZE]
             status = SOLVED
         else:
             s.marks[own.VALID] = 0
@@ -426,6 +437,7 @@ class ManifoldDAE(DirectSweeper):
         inside = False
         if good and self.keeps_interior and self.method.pair:
             inside = self._called(own.interior(s, L.time, L.dt)) == SOLVED
+        self.dipped = good and self._dips()
         self._count()
         if adaptive:
             order = self.method.embedded_order
@@ -440,6 +452,18 @@ class ManifoldDAE(DirectSweeper):
                 f"take smaller steps, or check the state there for a singularity"
             )
         self._keep_end(good, inside)
+
+    def _dips(self) -> bool:
+        """Whether the determinant is far less at places in the last steps than before and behind."""
+        own, numbers = self._own, self._memory.numbers
+        start, end = float(numbers[own.START_SIZE]), float(numbers[own.END_SIZE])
+        self._sizes.append((start, float(numbers[own.LEAST_SIZE])))
+        least = np.inf
+        for before, within in reversed(self._sizes):
+            least = min(least, within)
+            if least < min(before, end) - DIP:
+                return True
+        return False
 
     def _weigh(self, u: Vector) -> None:
         """Weights of the error at a state."""

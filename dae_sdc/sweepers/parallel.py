@@ -36,12 +36,17 @@ def load_mpi() -> Any:
     """
     try:
         from mpi4py import MPI
-    except (ImportError, RuntimeError) as error:
-        raise InputError(
-            f"parallel runs need mpi4py and an MPI library: pip install 'dae_sdc[mpi]', or mpi4py beside the "
-            f"MPI of the system ({' '.join(str(error).split())})"
-        ) from None
+    except Exception as error:  # whatever a broken installation raises
+        raise no_mpi(str(error) or type(error).__name__) from None
     return MPI
+
+
+def no_mpi(reason: str) -> InputError:
+    """The error for MPI that cannot be used."""
+    return InputError(
+        f"parallel runs need mpi4py and an MPI library that works: pip install 'dae_sdc[mpi]', or mpi4py "
+        f"beside the MPI of the system ({' '.join(reason.split())})"
+    )
 
 
 class MPINodes:

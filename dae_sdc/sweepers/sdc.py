@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import warnings
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
@@ -18,7 +17,9 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError, SolveError, require_tolerance
 from dae_sdc.registry import Registry, unknown
+from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.collocation import (
+    QMAT,
     check_qdelta,
     check_quadrature,
     qdelta_matrix,
@@ -208,8 +209,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         return self.nodes.rank
 
     def _set_qdelta(self, sweep: int) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with QMAT, filtering("ignore"):
             self.QI = self.get_Qdelta_implicit(self.params.QI, k=sweep)
         self._delta = np.ascontiguousarray(self.QI[1:, 1:])
         self._diagonal = not np.tril(self._delta, -1).any()
@@ -1005,10 +1005,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._integrate()
         self.solver.prepare(self._place(self._now))
         size = self.level.prob.run_scales.unknowns + np.abs(self._now.u[-1])
+        # Sweeps end where round-off leaves them, too.
+        share = max(steps.share, float(self._goal.numbers[FLOOR]))
         # Unknowns that are left out have no weight.
-        least = steps.share / np.maximum(size, np.finfo(float).tiny)
-        tolerated = steps.share / np.maximum(steps.weights, least)
-        small = self.solver.is_small(own.start, own.stop, tolerated, steps.relative, self._allowed)
+        least = share / np.maximum(size, np.finfo(float).tiny)
+        tolerated = share / np.maximum(steps.weights, least)
+        small = self.solver.is_small(own.start, own.stop, tolerated, share * steps.unit, self._allowed)
         if alone:
             self._least_allowed, self._allowed_dt = float(self._allowed.min()), self.level.dt
             self._allowed_for = ALLOWED_FOR if small else 0

@@ -8,7 +8,6 @@ the operations below, which :class:`Simultaneous` implements with NumPy and SciP
 from __future__ import annotations
 
 import functools
-import warnings
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -18,11 +17,13 @@ from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.jacobian import improve_differences, linearize
+from dae_sdc.dae.linear import factorize as factor_matrix
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import above_noise, is_small
+from dae_sdc.dae.residual_check import above_noise, directions, is_small
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
+from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError, SolveError
+from dae_sdc.sharing import filtering
 
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
 """How the iterations of a step may end."""
@@ -59,6 +60,10 @@ MAXITER = 10
 
 ROUND_OFF = 1e-13
 """Correction, relative to the unknowns, below which an iteration that stands still is at round-off."""
+
+AMPLIFIED = 1000.0
+"""Rounding of multipliers at the stages in units of what one implicit step of the same size makes of rounding
+in the terms of F: inverse nodes enter once or twice."""
 
 LAZY = 1e-3
 """Contraction below which the Jacobian is kept for the next step."""
@@ -400,6 +405,9 @@ class Simultaneous:
         self.error = np.empty(n)
         self._row_factor = 0.0
         self.weights = np.ones(n)
+        index = np.array(problem.variable_index)
+        # From index 4 on rounding is all there is of them in short steps.
+        self._multipliers = (index > 1) & (index.max(initial=0) <= 3)
         self.times = np.empty(m)
         self.numbers = np.zeros(NUMBERS)
         self.numbers[GAMMA] = self.real
@@ -457,7 +465,42 @@ class Simultaneous:
         if status != SOLVED and improve_differences(self.problem):
             self.forget()
             status = self._advance(t0, h)
+        if status in (DIVERGED, SLOW, UNRESOLVED) and self._only_rounding(t0, h):
+            self.numbers[[ETA, RATE]] = 1.0, 0.0
+            return SOLVED
         return status
+
+    def _only_rounding(self, t0: float, h: float) -> bool:
+        """Whether all that changes from iterate to iterate are multipliers, by what rounding makes of them.
+
+        Their weights become what can be reached then: rounding of what they multiply grows as 1 / h or more.
+        """
+        if not self._multipliers.any() or not np.isfinite(self.change).all():
+            return False
+        others = np.square(self.change * self.weights)[:, ~self._multipliers]
+        if others.sum(axis=1).max() > self.problem.n * self.share**2:
+            return False
+        noise = self._noise(t0 + h, h)
+        if noise is None or (np.abs(self.change[:, self._multipliers]) > noise).any():
+            return False
+        self.weights[self._multipliers] = np.minimum(self.weights[self._multipliers], 1.0 / noise)
+        return self.residual_is_small(t0, h)
+
+    def _noise(self, time: float, h: float) -> Vector | None:
+        """What rounding of F may make of the multipliers at the last iterate; None without matrices."""
+        c, n_diff, u, du = h * self.real, self.problem.n_diff, self.u[-1], self.du[-1]
+        try:
+            parts = linearize(self.problem, attach(u, n_diff), attach(du, n_diff), time)
+            factors = factor_matrix(parts.iteration_matrix(c, self.problem.n), "auto")
+        except SolveError:
+            return None
+        terms = abs(parts.mass) @ np.abs(du) + abs(parts.stiffness) @ np.abs(u)
+        found = [
+            np.abs(factors.solve(c * self.problem.round_off * terms * one)) for one in directions(len(u))
+        ]
+        largest = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
+        noise: Vector = AMPLIFIED * largest[self._multipliers]
+        return noise
 
     def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
         """See :func:`estimate`."""
@@ -643,8 +686,7 @@ class Simultaneous:
         matrix = self._mass + c * self._stiffness
         if sparse.issparse(matrix):
             return splu(matrix.tocsc()).solve
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LinAlgWarning)  # a pivot that is zero is looked for below
+        with filtering("ignore", LinAlgWarning):  # a pivot that is zero is looked for below
             factors = lu_factor(matrix, check_finite=False)
         if not np.abs(np.diagonal(factors[0])).all():
             raise SingularMatrixError("zero pivot")

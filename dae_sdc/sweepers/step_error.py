@@ -106,6 +106,7 @@ class StepError:
     ) -> None:
         self.problem, self.order, self.slack = problem, order, slack
         self.index = max(problem.variable_index, default=1)
+        self._kept = np.array(problem.variable_index) > 1
         self.share = newton_share(tolerance.rtol, factor, self.index, problem.round_off)
         self._rule = tolerance.weights_of(problem, factor)
         self.weights, self.du0 = np.ones(problem.n), np.zeros(problem.n)
@@ -120,12 +121,9 @@ class StepError:
         factor = inner_factor(tolerance.rtol, num_nodes + 1, order)
         # At index 3 what steps leave of the constraints looks like kinks to those after them.
         slack = max(1.0, factor) if index < 3 else 1.0
-        return cls(problem, tolerance, num_nodes + 1, factor, slack)
-
-    @property
-    def relative(self) -> float:
-        """Relative error of the unknowns that the solution of the equations of a step may leave."""
-        return self.share * self._rule.rtol
+        made = cls(problem, tolerance, num_nodes + 1, factor, slack)
+        made._kept[:] = False
+        return made
 
     def begin(self, u0: MeshDAE, h: float) -> None:
         """Look at the start of a step."""
@@ -177,7 +175,9 @@ class StepError:
         """Norm of an error that is solved for with a kept matrix, and the unknown with the largest part.
 
         Where the step would be rejected although nothing is known of steps before, or again, the estimate is
-        damped once more: stiff components would reject it for no reason.
+        damped once more: stiff components would reject it for no reason, and so would what the last step has
+        left of constraints, where u' at the start is a part of the estimate. Where it is not, unknowns of
+        index k keep theirs, of which nothing would be left after k times.
         """
         if not largest(error) < np.inf:
             return np.inf, 0
@@ -188,7 +188,7 @@ class StepError:
         if size < 1.0:
             return size, 0
         if self.first or self._rejected_at == time:
-            error = made.solve(made.mass(error))
+            error = np.where(self._kept, error, made.solve(made.mass(error)))
             solves.niter += 1
             size = self.norm(error)
         if not size <= 1.0:

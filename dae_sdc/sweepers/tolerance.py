@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -12,8 +11,9 @@ import numpy as np
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEWarning, InputError, require_number
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.registry import unknown
+from dae_sdc.sharing import tell
 
 EPS = float(np.finfo(float).eps)
 
@@ -174,8 +174,10 @@ class Tolerance:
     """Accuracy asked of every step.
 
     The error of unknown i counts in units of ``atol[i] + rtol abs(u[i])``, and that of an unknown of index k
-    is multiplied by min(1, h / tau)^(k - 1), times 4^(k - 3) above index 3, with tau four times the time in
-    which the solution changes by its size: its local error has that many orders less, and does not add up.
+    is multiplied by min(1, h / tau)^(k - 1), with tau eight times the time in which the solution changes by
+    its size, or of the interval if that is shorter, and after a first step at least by rtol: its local error
+    has that many orders less, and does not add up. Above index 3 tau is a quarter of that, and the factor is
+    multiplied by 2^(k - 3).
 
     Parameters
     ----------
@@ -235,12 +237,10 @@ class Tolerance:
             return self
         assert problem.noise is not None
         equation = problem.equation_names[int(np.argmax(problem.noise.absolute))]
-        warnings.warn(
+        tell(
             f"the equations of {type(problem).__name__} are noisy, by {problem.noise.relative:.1e} of their "
             f"terms, most of all '{equation}'; rtol={self.rtol:g} is below what that allows and is taken as "
-            f"{least:.1e}; compute F more exactly, or give a larger rtol",
-            DAEWarning,
-            stacklevel=2,
+            f"{least:.1e}; compute F more exactly, or give a larger rtol"
         )
         absolute = None if self.atol is None else np.asarray(self.atol) * (least / self.rtol)
         return replace(self, rtol=least, atol=absolute)
@@ -272,8 +272,8 @@ class Tolerance:
         return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales)
 
 
-PART_OF_TIME = 0.25
-"""The time in which the solution changes by its size, in units of tau of the weights."""
+PART_OF_TIME, PART_AT_INDEX_4 = 0.125, 0.5
+"""The time in which the solution changes by its size, in units of tau of the weights; from index 4 on."""
 
 LEAST_CHANGES = 16.0
 """Times that a solution is taken to change by its size in the interval as long as nothing is known of it."""
@@ -309,6 +309,7 @@ class Weights:
         self._scaled = [(k, exponents == k) for k in np.unique(exponents).tolist() if k > 0]
         self._slow = exponents == exponents.min()
         self._counted = None if counted.all() else counted
+        self._least = 0.0
 
     def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None) -> None:
         """Write the weights at a state and a step size, where the derivative is ``du`` if that is known."""
@@ -318,6 +319,8 @@ class Weights:
             if scales.watched:
                 np.maximum(self._seen, out, out=self._seen)
             np.maximum(self._sizes, out, out=self._sizes)
+        # No error is as large as the unknown; but a step that does not know u' at its start cannot tell.
+        self._least = 0.0 if du is None else self.rtol
         if self._scaled and du is not None:
             slow = self._slow
             sizes = np.maximum(self._sizes, np.maximum(self._expected, out))
@@ -366,10 +369,8 @@ class Weights:
             out += self.atol
         np.maximum(out, TINY, out=out)
         np.divide(1.0, out, out=out)
-        changes = min(1.0, PART_OF_TIME * h * self.scales.rate)
         for k, where in self._scaled:
-            # From index 4 on an error in a step may be as large as the unknown, however few orders it has.
-            least = self.rtol if k > 2 and h > 0.0 else 0.0
-            out[where] *= max(changes**k * PART_OF_TIME ** min(0, 2 - k), least)
+            part, first = (PART_OF_TIME, 1.0) if k <= 2 else (PART_AT_INDEX_4, PART_AT_INDEX_4 ** (2 - k))
+            out[where] *= first * max(min(1.0, part * h * self.scales.rate) ** k, self._least)
         if self._counted is not None:
             out *= self._counted

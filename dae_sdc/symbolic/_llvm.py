@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import importlib
 import os
 import sys
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
+from dae_sdc.sharing import once, read_kept, write_kept
 from dae_sdc.symbolic._instructions import library_functions
 
 __all__ = ["add_symbol", "assembled", "cache_directory", "linked", "pointer"]
 
-_MAGIC: Final = b"dae_sdc object 1\n"
 _SPACE: Final = 256 * 2**20
 """Bytes that the objects on disk may take; those unused for longest make way."""
 
@@ -45,7 +45,7 @@ class Toolchain:
         return self.target.create_target_machine(cpu=self.cpu, features=self.features, opt=optimise, jit=True)
 
 
-@functools.cache
+@once
 def toolchain() -> Toolchain:
     """The only one."""
     return Toolchain()
@@ -66,7 +66,7 @@ def assembled(text: str, optimise: int, keep: bool) -> bytes:
     tools = toolchain()
     place = None
     if keep:
-        content = hashlib.sha256(f"{tools.name} {optimise}\n".encode())
+        content = hashlib.sha256(f"2 {tools.name} {optimise}\n".encode())
         content.update(text.encode())
         place = cache_directory() / f"{content.hexdigest()}.o"
         found = _read(place)
@@ -106,34 +106,18 @@ def cache_directory() -> Path:
 
 def _read(place: Path) -> bytes | None:
     """An object file if it is there and whole."""
-    try:
-        content = place.read_bytes()
-    except OSError:
-        return None
-    start = len(_MAGIC) + hashlib.sha256().digest_size
-    found = content[start:]
-    if content[:start] != _MAGIC + hashlib.sha256(found).digest():
-        return None
-    try:
-        os.utime(place)
-    except OSError:
-        pass  # only the order in which files make way suffers
+    found = read_kept(place)
+    if found is not None:
+        with suppress(OSError):  # only the order in which files make way suffers
+            os.utime(place)
     return found
 
 
 def _write(place: Path, content: bytes) -> None:
-    """Keep an object file, if there is a place for it; readers see all of it or nothing."""
-    new = None
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with tempfile.NamedTemporaryFile(dir=place.parent, delete=False) as file:
-            new = file.name
-            file.write(_MAGIC + hashlib.sha256(content).digest() + content)
-        os.replace(new, place)
-        _make_room(place.parent)
-    except OSError:
-        if new is not None:
-            Path(new).unlink(missing_ok=True)
+    """Keep an object file, if there is a place for it."""
+    if write_kept(place, content):
+        with suppress(OSError):
+            _make_room(place.parent)
 
 
 def _make_room(directory: Path) -> None:

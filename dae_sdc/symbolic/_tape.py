@@ -7,13 +7,13 @@ last those that write outputs, so that slots are numbered as in the program.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.sharing import once
 from dae_sdc.symbolic import _llvm
 from dae_sdc.symbolic._instructions import SUBTRACT, declarations, operation
 from dae_sdc.symbolic.operations import ARITY, Op
@@ -44,7 +44,7 @@ def tape(program: Program, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]
     return rows
 
 
-@functools.cache
+@once
 def interpreter() -> tuple[str, tuple[Any, ...]]:
     """The name by which compiled code calls the interpreter, and its owners.
 

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.errors import InputError
+from dae_sdc.sharing import Lock
 from dae_sdc.symbolic import _llvm, _tape
 from dae_sdc.symbolic._instructions import SUBTRACT, declarations, integer_power, literal, operation
 from dae_sdc.symbolic.operations import ARITY, Op
@@ -85,6 +86,7 @@ class Compiled:
 
 
 _known: weakref.WeakValueDictionary[tuple[str, str, str], Compiled] = weakref.WeakValueDictionary()
+_COMPILING: Final = Lock()
 
 
 def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled:
@@ -120,11 +122,12 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
     if how == "auto":
         how = "llvm" if len(program.code) + len(program.outputs) <= COMPILED else "tape"
     key = (program.digest(), form, how)
-    found = _known.get(key)
-    if found is None:
-        address, owners = (_compile if how == "llvm" else _interpret)(program, form)
-        found = _known[key] = Compiled(program, form, how, address, owners)
-    return found
+    with _COMPILING:
+        found = _known.get(key)
+        if found is None:
+            address, owners = (_compile if how == "llvm" else _interpret)(program, form)
+            found = _known[key] = Compiled(program, form, how, address, owners)
+        return found
 
 
 def _compile(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:

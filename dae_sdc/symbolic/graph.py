@@ -116,8 +116,29 @@ class Graph(Expressions):
     def _gradient(self, root: int, veils: bool, mark: int) -> dict[int, int]:
         known = self._gradients.get((root, veils, mark))
         if known is None:
-            known = self._gradients[root, veils, mark] = self._swept(root, veils, mark)
+            # Choices in choices first, so that their depth is none of Python's stack.
+            for node in (*self._chosen_below(root, veils, mark), root):
+                known = self._gradients[node, veils, mark] = self._swept(node, veils, mark)
+        assert known is not None
         return known
+
+    def _chosen_below(self, root: int, veils: bool, mark: int) -> list[int]:
+        """Branches of choices whose gradients are not known, each behind those that it needs."""
+        stack, seen = [root], {root}
+        branches: set[int] = set()
+        while stack:
+            node = stack.pop()
+            operands: Sequence[int] = self.operands(node)
+            if self.op[node] in _CHOICES:
+                operands = self._branches(node)[1:]
+                branches.update(arg for arg in operands if (arg, veils, mark) not in self._gradients)
+            elif veils and node in self.leaves and self.leaves[node].kind == "v":
+                operands = (self.veils[self.leaves[node].index],)
+            for arg in operands:
+                if self.mark[arg] & mark and arg not in seen and (arg, veils, mark) not in self._gradients:
+                    seen.add(arg)
+                    stack.append(arg)
+        return sorted(branches - {root})
 
     def _swept(self, root: int, veils: bool, mark: int) -> dict[int, int]:
         """The gradient by one pass from an expression down to its leaves."""
@@ -431,7 +452,10 @@ class Graph(Expressions):
 
     def _double(self, node: int) -> np.float64:
         number = self.numbers[node]
-        return np.float64(CONSTANTS[number] if isinstance(number, str) else number)
+        try:
+            return np.float64(CONSTANTS[number] if isinstance(number, str) else number)
+        except OverflowError:
+            raise InputError("a number in the equations is too large for a float; use other units") from None
 
     def program(self, nodes: Sequence[int], inputs: Callable[[Leaf], Input | None]) -> Program:
         """The instructions that compute expressions.

@@ -10,13 +10,17 @@ import numpy as np
 import sympy
 
 from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.sharing import one_at_a_time
 from dae_sdc.symbolic.equations import Equations, Parameter, Variable
 from dae_sdc.symbolic.names import name_of
 from dae_sdc.symbolic.problem import Form, ModelProblem, first_order
 from dae_sdc.symbolic.symbols import TIME, Unknown, derivative
-from dae_sdc.symbolic.sympy_input import from_sympy
+from dae_sdc.symbolic.sympy_input import from_sympy, sympified
 
 __all__ = ["Model", "Parameter", "Variable"]
+
+HIGHEST_ORDER = 100
+"""Highest order of a derivative that equations may hold."""
 
 
 class Model(Equations):
@@ -199,8 +203,8 @@ class Model(Equations):
 
     def der(self, expression: Any, order: int = 1) -> Any:
         """The derivative of an unknown, or of any expression, with respect to time."""
-        require_count("the order of a derivative", order)
-        return derivative(sympy.sympify(expression), order)
+        require_count("the order of a derivative", order, HIGHEST_ORDER)
+        return derivative(sympified(expression), order)
 
     def equation(self, expression: Any, *, name: str = "") -> None:
         """Add an equation.
@@ -227,9 +231,9 @@ class Model(Equations):
                 f"{where} is {expression}: '==' compares at once; write left - right or sympy.Eq"
             )
         try:
-            given = sympy.sympify(expression)
-        except (sympy.SympifyError, TypeError, SyntaxError):
-            raise InputError(f"{where} is no expression of SymPy: {expression!r}") from None
+            given = sympified(expression)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
         vanishes = given
         if isinstance(given, sympy.Equality):
             vanishes = sympy.Add(given.lhs, -given.rhs, evaluate=False)
@@ -248,7 +252,7 @@ class Model(Equations):
 
     def nodes(self, expressions: Iterable[Any]) -> list[int]:
         """SymPy's expressions of the symbols of the model as nodes of its graph."""
-        return [from_sympy(self.graph, sympy.sympify(one), self._resolve) for one in expressions]
+        return [from_sympy(self.graph, sympified(one), self._resolve) for one in expressions]
 
     def equations(self, *expressions: Any, **named: Any) -> None:
         """Add equations, see :meth:`equation`; the name of an argument becomes that of the equation.
@@ -313,6 +317,7 @@ class Model(Equations):
 
     # Problems
 
+    @one_at_a_time
     def problem(self, **settings: Any) -> ModelProblem:
         """The model as a problem that is solved.
 
@@ -331,6 +336,7 @@ class Model(Equations):
         """
         return ModelProblem.of(self, **settings)
 
+    @one_at_a_time
     def form(self, dense: bool | None = None) -> Form:
         """The model as a system of first order, made once; see :class:`~dae_sdc.symbolic.problem.Form`."""
         key = len(self.roots), len(self.names), dense
@@ -374,7 +380,12 @@ class Model(Equations):
         """The equations in LaTeX, for an environment of mathematics."""
         if not self._expressions:
             return r"\begin{aligned}\end{aligned}"
-        rows = [f"0 &= {sympy.latex(expression)}" for expression in self._expressions]
+        try:
+            rows = [f"0 &= {sympy.latex(expression)}" for expression in self._expressions]
+        except RecursionError:
+            raise InputError(
+                f"an equation of {self.name} is nested too deeply to be shown; make unknowns of its parts"
+            ) from None
         return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:

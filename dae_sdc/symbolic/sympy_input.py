@@ -16,14 +16,27 @@ from dae_sdc.symbolic.dag import Leaf
 from dae_sdc.symbolic.graph import Graph
 from dae_sdc.symbolic.operations import SYMPY, Op, sympy_operations
 
-__all__ = ["from_sympy", "to_sympy"]
+__all__ = ["from_sympy", "sympified", "to_sympy"]
 
 _COMPARED: Final = (sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterThan, sympy.GreaterThan)
 _NO_NUMBERS: Final = (Infinity, NegativeInfinity, NaN, ImaginaryUnit, type(sympy.zoo))
 
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
+HIGHEST_POWER: Final = 1_000_000
+"""Highest power in equations."""
+
 Resolve = Callable[[Any], int | None]
+
+
+def sympified(given: Any) -> Any:
+    """An expression of SymPy; texts and strangers are none, as SymPy would run what they say as code."""
+    try:
+        return sympy.sympify(given, strict=True)
+    except (sympy.SympifyError, TypeError, ValueError, AttributeError):
+        raise InputError(
+            f"{_short(repr(given))} is no expression of SymPy; write it with symbols, not as a text"
+        ) from None
 
 
 def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
@@ -83,6 +96,8 @@ def _divides(factor: Any) -> bool:
 
 
 def _exponent(graph: Graph, exponent: Any) -> int:
+    if abs(exponent) > HIGHEST_POWER:
+        raise InputError(f"the power {_short(exponent)} is higher than {HIGHEST_POWER}; write another form")
     return graph.constant(Fraction(int(exponent.p), int(exponent.q)))
 
 
@@ -101,7 +116,7 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
     if isinstance(item, sympy.Pow):
         exponent = parts[1] if len(parts) > 1 else _exponent(graph, item.exp)
         return graph.power(parts[0], exponent)
-    if item.is_number and not parts:
+    if not parts and item.is_number:  # SymPy finds the second out by recursion
         return _number(graph, item)
     if isinstance(item, _COMPARED):
         if isinstance(item, sympy.StrictGreaterThan | sympy.GreaterThan):

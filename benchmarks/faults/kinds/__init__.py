@@ -1,0 +1,1 @@
+"""Kinds of faults, one module each."""

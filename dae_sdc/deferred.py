@@ -1,0 +1,107 @@
+"""MPI is loaded when it is used: modules of pySDC that import mpi4py at once get it later.
+
+pySDC's states and its output of fields import ``mpi4py.MPI`` wherever it is installed. That starts MPI, or
+ends the process where MPI is broken, and is of use to runs on ranks only.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import find_spec
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
+
+LATER: Final = frozenset({"pySDC.implementations.datatype_classes.mesh", "pySDC.helpers.fieldsIO"})
+"""Modules that import mpi4py and can do without it until they are given a communicator."""
+
+PACKAGE: Final = "mpi4py"
+
+
+class Later:
+    """Something of mpi4py, imported when it is called or an attribute of it is asked for.
+
+    Parameters
+    ----------
+    module, name : str
+        What ``from module import name`` would give.
+    """
+
+    def __init__(self, module: str, name: str) -> None:
+        self._place = module, name
+        self._importing = True
+
+    def _found(self) -> Any:
+        module, name = self._place
+        whole = importlib.import_module(module)
+        return getattr(whole, name) if hasattr(whole, name) else importlib.import_module(f"{module}.{name}")
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return object if self._importing else getattr(self._found(), name)  # annotations ask at once
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call what it stands for."""
+        return self._found()(*args, **kwargs)
+
+
+class _Loader(Loader):
+    """Another loader, but for what its module imports from mpi4py."""
+
+    def __init__(self, loader: Any) -> None:
+        self._loader = loader
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        made: ModuleType | None = self._loader.create_module(spec)
+        return made
+
+    def exec_module(self, module: ModuleType) -> None:
+        assert module.__spec__ is not None
+        module.__spec__.loader = module.__loader__ = self._loader
+        given: list[Later] = []
+
+        def import_(name: str, *args: Any, **kwargs: Any) -> Any:
+            wanted = args[2] if len(args) > 2 else None
+            if not (wanted and name.partition(".")[0] == PACKAGE and _can_wait()):
+                return builtins.__import__(name, *args, **kwargs)
+            parts = {part: Later(name, part) for part in wanted}
+            given.extend(parts.values())
+            return SimpleNamespace(**parts)
+
+        # Names like __import__ are looked up here first, so that no other module or thread sees this one.
+        module.__dict__["__builtins__"] = {**vars(builtins), "__import__": import_}
+        self._loader.exec_module(module)
+        for part in given:
+            part._importing = False
+
+
+def _can_wait() -> bool:
+    """Whether MPI can be imported and has not been."""
+    if f"{PACKAGE}.MPI" in sys.modules:
+        return False
+    return sys.modules[PACKAGE] is not None if PACKAGE in sys.modules else find_spec(PACKAGE) is not None
+
+
+class _Finder(MetaPathFinder):
+    """Finds the modules of :data:`LATER`."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in LATER:
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Loader(spec.loader)
+        return spec
+
+
+def defer_mpi() -> None:
+    """From now on, let pySDC import MPI when it needs it."""
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())

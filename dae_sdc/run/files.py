@@ -1,0 +1,299 @@
+"""Files that appear whole or not at all, and arrays from files that are checked before they are read."""
+
+from __future__ import annotations
+
+import ast
+import math
+import os
+import re
+import secrets
+import stat
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dae_sdc.arguments import shown
+from dae_sdc.errors import InputError, ResultFileError
+
+try:
+    import fcntl
+except ImportError:  # on Windows, where nobody can delete a file that another process has open
+    fcntl = None  # type: ignore[assignment]
+
+_PARTIAL = ".partial"
+_UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.tmp")
+_MAGIC = b"\x93NUMPY"
+_LENGTHS = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}
+_LONGEST_HEADER = 100_000
+
+
+def check_place(path: str | os.PathLike[str], suffix: str) -> Path:
+    """Refuse a place that a file cannot be written to, and remove what killed processes have left there.
+
+    Parameters
+    ----------
+    path : path-like
+        Where the file is to be; ``suffix`` is added when it is missing.
+    suffix : str
+        How its name is to end.
+
+    Returns
+    -------
+    pathlib.Path
+        The file.
+
+    Raises
+    ------
+    InputError
+        If the path names no file or a directory, or lies in a directory that does not exist or cannot be
+        written to.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InputError(f"a result is written to a file; got {path!r} for its name")
+    target = Path(path)
+    if not target.name:
+        raise InputError(f"cannot write '{path}': it names no file; give a name that ends in {suffix}")
+    if target.suffix != suffix:
+        target = target.with_name(f"{target.name}{suffix}")
+    _check_place(target)
+    if not os.access(target.parent, os.W_OK):
+        raise InputError(f"cannot write {target}: no permission in {target.parent}; choose another place")
+    remove_leftovers(target)
+    return target
+
+
+def _check_place(target: Path) -> None:
+    if "\0" in str(target):
+        raise InputError(f"cannot write {str(target)!r}: no name has a zero byte in it; choose another")
+    try:
+        directory, taken = target.parent.is_dir(), target.is_dir()
+    except OSError as error:
+        raise InputError(
+            f"cannot write {shown(str(target))}: {error.strerror}; choose another name"
+        ) from None
+    if not directory:
+        raise InputError(
+            f"cannot write {target}: directory {target.parent} does not exist; make it or choose another"
+        )
+    if taken:
+        raise InputError(f"cannot write {target}: it is a directory; choose another name")
+
+
+def partial_name(target: Path) -> Path:
+    """The name beside ``target`` of what a run has computed that has not ended, or has failed."""
+    return target.with_name(f"{target.stem}{_PARTIAL}{target.suffix}")
+
+
+def remove_leftovers(target: Path) -> None:
+    """Delete the unfinished files of processes that were killed while they wrote ``target`` or beside it.
+
+    A file that a process still writes is locked by it, and stays.
+    """
+    with suppress(OSError):
+        for name in os.listdir(target.parent):
+            if name.startswith(f".{target.stem}.") and _UNFINISHED.fullmatch(name[-17:]):
+                with suppress(OSError), open(target.with_name(name), "rb") as file:
+                    _lock(file, wait=False)
+                    os.unlink(file.name)
+
+
+def _lock(file: BinaryIO, wait: bool) -> None:
+    """Keep other processes from deleting an unfinished file; raises OSError where another one has it."""
+    if fcntl is not None:
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def _begin(target: Path, stack: ExitStack) -> tuple[Path, BinaryIO]:
+    """An unfinished file for a target, which stays locked for as long as the stack lives."""
+    while True:
+        name = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+        file = open(name, "xb")
+        stack.callback(_discard, name)
+        with suppress(OSError):  # some file systems of networks have no locks
+            _lock(file, wait=True)
+        # Between its making and its lock another process may have taken it for a leftover.
+        if name.exists():
+            if fcntl is not None:
+                stack.callback(os.close, os.dup(file.fileno()))
+            stack.callback(_close, file)
+            return name, file
+        file.close()
+
+
+def _close(file: BinaryIO) -> None:
+    with suppress(OSError):  # what it could not write has been told
+        file.close()
+
+
+def _discard(name: Path) -> None:
+    with suppress(OSError):
+        name.unlink(missing_ok=True)
+
+
+@contextmanager
+def replacing(*targets: Path, without: Sequence[Path] = ()) -> Iterator[tuple[BinaryIO, ...]]:
+    """Files to write to, which take the names ``targets`` in that order once all of them are complete.
+
+    Parameters
+    ----------
+    *targets : pathlib.Path
+        Files to make or to replace; an exception in the block leaves them as they were.
+    without : sequence of pathlib.Path
+        Files that belong to what is replaced, and are deleted just before.
+
+    Yields
+    ------
+    tuple of binary file
+        Hidden temporary files ``.<name>.<random>.tmp`` in the directories of the targets, locked as long as
+        they are there. What a killed process leaves of them, the next one removes that writes the same file.
+
+    Raises
+    ------
+    InputError
+        If a directory does not exist or a file cannot be written.
+    """
+    for target in reversed(targets):
+        _check_place(target)
+        remove_leftovers(target)
+    try:
+        with ExitStack() as stack:
+            begun = [_begin(target, stack) for target in targets]
+            files = tuple(file for _, file in begun)
+            yield files
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+                file.close()
+            for path in without:
+                path.unlink(missing_ok=True)
+            for (name, _), target in zip(begun, targets, strict=True):
+                os.replace(name, target)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"cannot write {targets[-1]}: {reason}; free space or choose another place"
+        ) from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """An ordinary file to read; a pipe or a device, which may never end, is refused.
+
+    Raises
+    ------
+    ResultFileError
+        If it cannot be opened or read, but for FileNotFoundError.
+    """
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            kind = "a directory" if path.is_dir() else "no ordinary file"
+            raise ResultFileError(f"{path} is {kind}; give a file that dae_sdc wrote")
+        with open(path, "rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise ResultFileError(
+            f"cannot read {path}: {error.strerror or error}; check the file and its permissions"
+        ) from None
+    except ValueError as error:
+        if isinstance(error, ResultFileError) or "null" not in str(error):
+            raise
+        raise ResultFileError(f"{str(path)!r} cannot be the name of a file; give another") from None
+
+
+def read_array(file: Any, size: int) -> NDArray[Any]:
+    """An array in the format of NumPy, from a file of ``size`` bytes.
+
+    Parameters
+    ----------
+    file : binary file
+        Where to read, from its beginning.
+    size : int
+        Bytes in it; no more memory is asked for.
+
+    Returns
+    -------
+    ndarray
+        Of plain values.
+
+    Raises
+    ------
+    ValueError
+        If it is no array of plain values or not whole.
+    """
+    shape, fortran, dtype = _header(file)
+    count = math.prod(shape)
+    length = count * dtype.itemsize
+    if dtype.hasobject:
+        raise ValueError("holds Python objects")
+    if not 0 <= length <= size or (count and not dtype.itemsize):
+        raise ValueError(f"declares {count} entries, more than the file holds")
+    content = file.read(length)
+    if len(content) != length:
+        raise ValueError("is cut short")
+    array: NDArray[Any] = np.frombuffer(bytearray(content), dtype=dtype, count=count)
+    return array.reshape(shape[::-1]).T if fortran else array.reshape(shape)
+
+
+def _header(file: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    start = file.read(len(_MAGIC) + 2)
+    version = start[len(_MAGIC) :]
+    if not start.startswith(_MAGIC) or version not in _LENGTHS:
+        raise ValueError("is no array")
+    size = int.from_bytes(file.read(_LENGTHS[version]), "little")
+    try:
+        if size > _LONGEST_HEADER:
+            raise ValueError("too long")
+        text = file.read(size).decode("utf-8" if version[0] == 3 else "latin-1")
+        found = ast.literal_eval(text.strip())
+        shape, fortran, dtype = found["shape"], found["fortran_order"], found["descr"]
+        if type(shape) is not tuple or not all(type(length) is int and length >= 0 for length in shape):
+            raise ValueError("no shape")
+        # Raises what it likes, of what is no description.
+        return shape, bool(fortran), np.lib.format.descr_to_dtype(dtype)
+    except OSError:
+        raise
+    except Exception as error:
+        raise ValueError("has a damaged header") from error
+
+
+def read_archive(file: BinaryIO) -> dict[str, NDArray[Any]]:
+    """The arrays of an archive that :func:`numpy.savez` wrote, by their names.
+
+    Parameters
+    ----------
+    file : binary file
+        Where to read.
+
+    Returns
+    -------
+    dict of str to ndarray
+        Of plain values; together they are no larger than the file.
+
+    Raises
+    ------
+    ValueError
+        If it is no such archive, or damaged.
+    """
+    size = os.fstat(file.fileno()).st_size
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in entries):
+                raise ValueError("is compressed, which dae_sdc writes no file")
+            if sum(entry.file_size for entry in entries) > size:
+                raise ValueError("declares more than the file holds")
+            found = {}
+            for entry in entries:
+                with archive.open(entry) as member:
+                    found[entry.filename.removesuffix(".npy")] = read_array(member, entry.file_size)
+                    member.read()  # the checksum is compared at the end
+            return found
+    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, OverflowError) as error:
+        raise ValueError("is no whole archive") from error

@@ -1,0 +1,121 @@
+"""Values at the times asked for, of a run whose steps are forgotten behind it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dae_sdc.control.steps import COUNTS, Steps
+from dae_sdc.dae.interpolant import STENCIL, DenseOutput, round_off_of_times
+from dae_sdc.dae.state import Vector
+
+WINDOW = 512
+"""Steps that are remembered until their values are taken."""
+
+
+@dataclass
+class Samples:
+    """What a run with output times keeps: their rows, and sums over the steps.
+
+    Polynomials of steps depend on a few steps before and behind, so that the last ones wait for more.
+
+    Parameters
+    ----------
+    times : ndarray, shape (K,)
+        Times, increasing.
+    t0 : float
+        Start of the run.
+    u0, du0 : ndarray, shape (n,)
+        State and derivative there.
+    n_slopes : int
+        See :class:`dae_sdc.dae.interpolant.DenseOutput`.
+
+    Attributes
+    ----------
+    u, du : ndarray, shape (K, n)
+        Values at the times before ``done``.
+    sizes : ndarray, shape (K,)
+        Sizes of the steps that the times lie in; 0 at the ends of steps.
+    per_step : dict of str to ndarray, shape (K,)
+        Largest residual and counts of the steps that ended since the time before.
+    steps : int
+        Steps taken.
+    """
+
+    times: Vector
+    t0: float
+    u0: Vector
+    du0: Vector
+    n_slopes: int
+    done: int = 0
+    steps: int = 0
+    u: Vector = field(init=False)
+    du: Vector = field(init=False)
+    sizes: Vector = field(init=False)
+    per_step: dict[str, NDArray[Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        count = len(self.times)
+        self.u, self.du = np.empty((count, len(self.u0))), np.empty((count, len(self.u0)))
+        self.sizes = np.zeros(count)
+        self.per_step = {"residual": np.zeros(count)}
+        self.per_step |= {name: np.zeros(count, dtype=np.int64) for name in COUNTS}
+        self.largest = np.abs(self.u0)
+        self.total = dict.fromkeys(COUNTS, 0)
+        # Where the steps remembered begin, and how many of them have been looked at.
+        self._start, self._settled = (self.t0, self.u0, self.du0), 0
+
+    def advance(self, rows: Steps) -> None:
+        """Look at the steps that have enough others behind them, and forget what is no longer needed."""
+        stop = len(rows) - STENCIL
+        columns = self._look(rows, stop)
+        first = stop - STENCIL
+        self._start = columns["t"][first - 1], columns["u"][first - 1], columns["du"][first - 1]
+        self._settled = STENCIL
+        rows.forget(first)
+
+    def ended(self, rows: Steps) -> Samples:
+        """All of it as if the run had ended with its last step; this one may go on."""
+        copy = Samples(self.times, self.t0, self.u0, self.du0, self.n_slopes)
+        for name in ("done", "steps", "largest", "_start", "_settled"):
+            setattr(copy, name, getattr(self, name))
+        copy.u[:], copy.du[:], copy.sizes[:] = self.u, self.du, self.sizes
+        copy.total = dict(self.total)
+        for name, values in self.per_step.items():
+            copy.per_step[name][:] = values
+        copy._look(rows, len(rows), ended=True)
+        return copy
+
+    def _look(self, rows: Steps, stop: int, ended: bool = False) -> dict[str, Any]:
+        """Take the values from the steps up to number ``stop`` of those remembered; returns their columns."""
+        columns, settled = rows.columns(), self._settled
+        t, u0, du0 = self._start
+        ends, n = columns["t"], len(u0)
+        values, slopes = (
+            np.zeros((0, n)) if columns[name] is None else columns[name] for name in ("u", "du")
+        )
+        dense = DenseOutput(t, u0, ends, values, rows.dense, du0, slopes, self.n_slopes)
+        new = slice(settled, stop)
+        self.steps += stop - settled
+        self.largest = np.maximum(self.largest, np.abs(values[new]).max(axis=0, initial=0.0))
+        of_step = np.searchsorted(self.times, ends[new])
+        within = of_step < len(self.times)
+        for name, summary in self.per_step.items():
+            gather = np.maximum if name == "residual" else np.add
+            gather.at(summary, of_step[within], columns[name][new][within])
+        for name in COUNTS:
+            self.total[name] += int(columns[name][new].sum())
+        last = float(ends[stop - 1]) if stop else self.t0
+        slack = round_off_of_times(self.t0, last, self.steps) if ended else 0.0
+        upto = int(np.searchsorted(self.times, last + slack, side="right"))
+        if upto > self.done:
+            chosen = slice(self.done, upto)
+            times = np.minimum(self.times[chosen], last)
+            self.u[chosen], self.du[chosen] = dense(times), dense.derivative(times)
+            inside, sizes = dense.within(times)
+            self.sizes[chosen][inside] = sizes
+            self.done = upto
+        return columns

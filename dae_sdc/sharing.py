@@ -1,0 +1,269 @@
+"""What threads, processes and users of one machine share: results, filters of warnings, files, Python."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import stat
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Final, Literal, ParamSpec, TypeVar
+
+from dae_sdc.errors import DAEWarning
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+REMEMBERED: Final = 256
+"""Results that a function decorated with :func:`once` has at hand."""
+
+_MAGIC: Final = b"dae_sdc kept 1\n"
+_BINARY: Final[int] = getattr(os, "O_BINARY", 0)
+_START: Final = len(_MAGIC) + hashlib.sha256().digest_size
+
+# --- threads ------------------------------------------------------------------------------------------------
+
+
+class Lock:
+    """A lock that the thread which holds it may take again, and that a forked process finds free."""
+
+    def __init__(self) -> None:
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+
+    def __exit__(self, *error: object) -> None:
+        self._lock.release()
+
+
+EQUATIONS: Final = Lock()
+"""Held by whoever reads or extends the equations of models, which grow while they are looked at."""
+
+_STATE: Final = Lock()
+
+
+def one_at_a_time(function: Callable[P, R]) -> Callable[P, R]:
+    """Decorator for functions that read or extend equations: one thread at a time, see :data:`EQUATIONS`."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with EQUATIONS:
+            return function(*args, **kwargs)
+
+    return call
+
+
+def once(function: Callable[P, R]) -> Callable[P, R]:
+    """As :func:`functools.lru_cache`, and threads that ask at the same time all get the one result."""
+    lock = Lock()
+    remembered = functools.lru_cache(maxsize=REMEMBERED)(function)
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        with lock:
+            return remembered(*args, **kwargs)  # type: ignore[arg-type]
+
+    call.cache_clear = remembered.cache_clear  # type: ignore[attr-defined]
+    return call
+
+
+# --- warnings -----------------------------------------------------------------------------------------------
+
+_filters: ContextVar[tuple[tuple[str, type[Warning]], ...]] = ContextVar("_filters", default=())
+_silent: ContextVar[bool] = ContextVar("_silent", default=False)
+
+
+class _InThisThread(type):
+    """Of categories to which warnings belong by what the thread that warns wants done with them."""
+
+    action: str
+
+    def __subclasscheck__(cls, category: type) -> bool:
+        return any(action == cls.action and issubclass(category, kind) for action, kind in _filters.get())
+
+
+class _Raised(Warning, metaclass=_InThisThread):
+    action = "error"
+
+
+class _Ignored(Warning, metaclass=_InThisThread):
+    action = "ignore"
+
+
+@contextmanager
+def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warning) -> Iterator[None]:
+    """Ignore warnings for a while, or raise them, in this thread.
+
+    :func:`warnings.catch_warnings` changes the filters of all threads, and where two are inside one, the last
+    to leave puts back what the other has set. Here two filters, put in once, ask what their thread wants.
+
+    Parameters
+    ----------
+    action : {"ignore", "error"}
+        What is done; where both are wanted, warnings are raised.
+    category : type of Warning, optional
+        Which warnings.
+    """
+    with _STATE:
+        first = [entry[2] for entry in warnings.filters[:2]]
+        if not (len(first) == 2 and first[0] is _Raised and first[1] is _Ignored):
+            for kind in (_Ignored, _Raised):
+                warnings.simplefilter(kind.action, kind)  # type: ignore[arg-type]
+    before = _filters.set((*_filters.get(), (action, category)))
+    try:
+        yield
+    finally:
+        _filters.reset(before)
+
+
+def tell(message: str, stacklevel: int = 2) -> None:
+    """Show a :class:`DAEWarning`, unless what is done has been done before, see :func:`told_before`."""
+    if not _silent.get():
+        warnings.warn(message, DAEWarning, stacklevel=stacklevel + 1)
+
+
+@contextmanager
+def told_before() -> Iterator[None]:
+    """Do again what has shown its warnings, in this thread."""
+    before = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(before)
+
+
+# --- files that are kept for later runs ---------------------------------------------------------------------
+
+_refused: set[str] = set()
+
+
+def is_safe(directory: str | os.PathLike[str]) -> bool:
+    """Whether nobody else can write to a directory; if not, one warning a process says so."""
+    try:
+        status = os.stat(directory)
+    except OSError:  # it is not there, and whoever makes it owns it
+        return True
+    return _trusted(status, directory)
+
+
+def _trusted(status: os.stat_result, directory: str | os.PathLike[str]) -> bool:
+    reason = _weakness(status)
+    if not reason:
+        return True
+    place = os.fspath(directory)
+    with _STATE:
+        new = place not in _refused
+        _refused.add(place)
+    if new:
+        tell(
+            f"compiled code kept in {place} is not used: {reason}; let it be yours and run chmod -R go-w on "
+            f"it, or set NUMBA_CACHE_DIR to a directory of your own",
+            stacklevel=4,
+        )
+    return False
+
+
+def _weakness(status: os.stat_result) -> str:
+    """Who else could have written what is there, in words."""
+    if os.name != "posix":
+        return ""
+    if status.st_uid not in (os.geteuid(), 0):
+        return f"it belongs to another user (number {status.st_uid})"
+    shared = status.st_mode & stat.S_IWGRP and not _is_private(status.st_gid)
+    return "other users can write there" if shared or status.st_mode & stat.S_IWOTH else ""
+
+
+def _is_private(group: int) -> bool:
+    """Whether a group is that of this user alone, as many systems make one for each user."""
+    import grp
+    import pwd
+
+    try:
+        known, own = grp.getgrgid(group), pwd.getpwuid(os.geteuid())
+    except KeyError:
+        return False
+    return own.pw_gid == group and known.gr_name == own.pw_name and set(known.gr_mem) <= {own.pw_name}
+
+
+def read_kept(path: Path) -> bytes | None:
+    """What :func:`write_kept` has written to a file.
+
+    Returns
+    -------
+    bytes or None
+        None where there is no such file, or others can write it; a damaged one is told and removed.
+    """
+    if not is_safe(path.parent):
+        return None
+    try:
+        with open(path, "rb") as file:
+            if not _trusted(os.fstat(file.fileno()), path.parent):
+                return None
+            content = file.read()
+    except OSError:
+        return None
+    if content[:_START] == _MAGIC + hashlib.sha256(content[_START:]).digest():
+        return content[_START:]
+    with suppress(OSError):  # it is damaged for this process all the same
+        path.unlink()
+    tell(f"{path} was damaged; it is removed, and what it held is compiled anew")
+    return None
+
+
+def write_kept(path: Path, content: bytes) -> bool:
+    """Keep something in a file, of which readers see all or nothing.
+
+    Returns
+    -------
+    bool
+        Whether there is a place for it, in which nobody else can write.
+    """
+    new = None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if not is_safe(path.parent):
+            return False
+        name = path.parent / f"{os.getpid()}-{threading.get_ident()}.tmp"
+        with open(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o644), "wb") as file:
+            new = name
+            file.write(_MAGIC + hashlib.sha256(content).digest() + content)
+        os.replace(new, path)
+    except OSError:
+        if new is not None:
+            new.unlink(missing_ok=True)
+        return False
+    return True
+
+
+# --- processes ----------------------------------------------------------------------------------------------
+
+
+def python(*arguments: str) -> list[str]:
+    """The command that starts another Python, which does not import from the current directory."""
+    return [sys.executable, "-P", *arguments]
+
+
+def surroundings() -> dict[str, str]:
+    """The environment of another Python: it finds what this one finds.
+
+    The current directory is left out where Python has put it on the path by itself, and kept where
+    ``PYTHONPATH`` names it.
+    """
+    here, home = os.path.abspath(os.curdir), str(Path(__file__).resolve().parents[1])
+    asked = {os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path}
+    paths = [path for path in sys.path if path and (os.path.abspath(path) != here or here in asked)]
+    if home not in map(os.path.abspath, paths):
+        paths.append(home)
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}

@@ -1,0 +1,416 @@
+"""Threads, processes, broken MPI libraries and damaged or foreign files around a run change nothing in it."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import threading
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from numba import types
+
+import dae_sdc as ds
+from dae_sdc.dae import compiling
+from dae_sdc.registry import Registry
+from dae_sdc.sharing import filtering, once
+from dae_sdc.symbolic import _llvm
+
+PACKAGE = str(Path(ds.__file__).resolve().parents[1])
+
+
+def run(*command: str, path: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
+    """Python in a new process that finds ``path`` first; the current directory is on no path."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [path, PACKAGE]))}
+    return subprocess.run(
+        [sys.executable, "-P", *command], env=environment, capture_output=True, text=True, check=False, **more
+    )
+
+
+# --- threads ------------------------------------------------------------------------------------------------
+
+COLD = """
+import logging, sys, threading, warnings
+import dae_sdc as ds
+
+def shared():
+    m = ds.Model("pendulum")
+    x, y, lam = m.variables("x y lam", start=[1.0, 0.0, 0.0])
+    m.equations(m.der(x, 2) + lam * x, m.der(y, 2) + lam * y + 9.81, x**2 + y**2 - 1)
+    return m
+
+model = shared()
+CASES = [
+    lambda: ds.solve("pendulum", dt=0.02, t_end=0.1),
+    lambda: ds.solve("simple", sweeper="semi-implicit", nodes=3, qdelta="MIN-SR-FLEX", dt=0.05, t_end=0.2),
+    lambda: ds.solve("robertson", rtol=1e-4, t_end=1.0),
+    lambda: ds.solve(model, rtol=1e-5, t_end=0.2, reduce=True),
+]
+
+def digits(number):
+    found = CASES[number % len(CASES)]()
+    return found.success, found.t.tobytes(), found.u.tobytes(), found.du.tobytes(), found.stats["newton"]
+
+def state():
+    filters = [entry for entry in warnings.filters if not entry[2].__module__.startswith("dae_sdc")]
+    return filters, list(logging.getLogger().handlers), logging.getLogger().level
+
+def work(thread):
+    barrier.wait()
+    for number in range(thread, thread + solves):
+        try:
+            answers.append((number % len(CASES), digits(number)))
+        except BaseException as error:
+            answers.append((number % len(CASES), repr(error)))
+
+threads, solves = int(sys.argv[1]), int(sys.argv[2])
+answers, barrier, before = [], threading.Barrier(threads), state()
+running = [threading.Thread(target=work, args=(thread,)) for thread in range(threads)]
+[thread.start() for thread in running], [thread.join() for thread in running]
+alone = [digits(number) for number in range(len(CASES))]
+wrong = {found if isinstance(found, str) else "digits" for case, found in answers if found != alone[case]}
+print(len(answers), sorted(wrong), state() == before)
+"""
+
+
+def test_threads_that_solve_first_get_the_digits_of_single_runs() -> None:
+    done = run("-c", COLD, "8", "4")
+    assert done.stdout.strip() == "32 [] True", done.stdout + done.stderr
+
+
+def test_threads_with_other_parameters_of_one_model_get_their_own_solutions() -> None:
+    model = ds.Model("decay")
+    x = model.variable("x", start=1.0)
+    rate = model.parameter("rate", 1.0)
+    model.equations(model.der(x) + rate * x)
+    rates = np.linspace(0.5, 4.0, 24)
+
+    def end(value: float) -> float:
+        found = ds.solve(model, problem_params={"rate": float(value)}, rtol=1e-8, t_end=1.0)
+        return float(found.u[-1, 0])
+
+    with ThreadPoolExecutor(8) as threads:
+        ends = list(threads.map(end, rates))
+    assert np.allclose(ends, np.exp(-rates), rtol=1e-6)
+
+
+def test_a_registry_is_whole_for_every_thread(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "slow_tools"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    text = "import time\ntime.sleep(0.1)\nfrom test_surroundings_tools import TOOLS\n"
+    text += "TOOLS.add(__name__, object())"
+    for name in "ab":
+        (package / f"{name}.py").write_text(text)
+    holder = ModuleType("test_surroundings_tools")
+    tools: Registry[object] = Registry("tool", "slow_tools")
+    holder.TOOLS = tools  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, holder.__name__, holder)
+    monkeypatch.syspath_prepend(tmp_path)
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: list(tools), range(4)))
+    assert found == [["slow_tools.a", "slow_tools.b"]] * 4
+    for name in ("slow_tools", "slow_tools.a", "slow_tools.b"):
+        sys.modules.pop(name)
+
+
+PROCESSES = """
+import multiprocessing, sys
+import dae_sdc as ds
+
+def digits(_):
+    return ds.solve("robertson", rtol=1e-4, t_end=1.0).u.tobytes()
+
+if __name__ == "__main__":
+    here = digits(0)
+    for how in ("fork", "spawn"):
+        with multiprocessing.get_context(how).Pool(2) as pool:
+            print(how, pool.map(digits, range(2)) == [here, here])
+"""
+
+
+def test_forked_and_spawned_processes_get_the_same_digits(tmp_path: Path) -> None:
+    (tmp_path / "program.py").write_text(PROCESSES)
+    done = run(str(tmp_path / "program.py"), timeout=120)
+    assert done.stdout.split() == ["fork", "True", "spawn", "True"], done.stderr
+
+
+def test_what_a_thread_silences_is_heard_from_others() -> None:
+    silenced, told = threading.Event(), threading.Event()
+
+    def silent() -> None:
+        with filtering("ignore", DeprecationWarning):
+            silenced.set()
+            told.wait()
+            warnings.warn("nobody hears this", DeprecationWarning, stacklevel=1)
+
+    with ThreadPoolExecutor(1) as threads:
+        done = threads.submit(silent)
+        silenced.wait()
+        with pytest.warns(DeprecationWarning, match="heard"):
+            warnings.warn("heard", DeprecationWarning, stacklevel=1)
+        told.set()
+        done.result()
+    with filtering("ignore"), filtering("error", DeprecationWarning), pytest.raises(DeprecationWarning):
+        warnings.warn("raised", DeprecationWarning, stacklevel=1)
+
+
+def test_once_calls_a_function_once_for_all_threads() -> None:
+    calls, barrier = [], threading.Barrier(4)
+
+    @once
+    def found(key: int) -> object:
+        calls.append(key)
+        threading.Event().wait(0.05)
+        return object()
+
+    def ask(_: int) -> object:
+        barrier.wait()
+        return found(1)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert len(set(threads.map(ask, range(4)))) == 1
+    assert calls == [1]
+
+
+# --- worker processes ---------------------------------------------------------------------------------------
+
+STARTS = {
+    "pool": "from dae_sdc.initial.pool import run_jobs; from math import sqrt\n"
+    "print(run_jobs(sqrt, [4.0, 9.0], workers=2))",
+    "cold": "from dae_sdc.run.cold import in_a_new_process\n"
+    "print(in_a_new_process(dict(problem='simple', params={}, t_end=0.1, dt=0.1))['sweeps'] > 0)",
+    "start": "from dae_sdc.run.start_up import in_a_fresh_process\n"
+    "print(len(in_a_fresh_process(['simple'], None)))",
+}
+ANSWERS = {"pool": "[2.0, 3.0]", "cold": "True", "start": "1"}
+
+
+@pytest.mark.parametrize("start", STARTS)
+def test_processes_that_are_started_import_nothing_from_the_current_directory(
+    start: str, tmp_path: Path
+) -> None:
+    for name in ("pickle", "json", "queue"):
+        (tmp_path / f"{name}.py").write_text("open('taken', 'a').close()\n")
+    done = run("-c", STARTS[start], cwd=tmp_path)
+    assert not (tmp_path / "taken").exists()
+    assert done.stdout.strip() == ANSWERS[start], done.stderr
+
+
+def test_worker_processes_find_what_pythonpath_names(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text("def double(x):\n    return 2 * x\n")
+    text = "import mine\nfrom dae_sdc.initial.pool import run_jobs\n"
+    text += "print(run_jobs(mine.double, [1, 2], workers=2))"
+    done = run("-c", text, path=str(tmp_path), cwd=tmp_path)
+    assert done.stdout.strip() == "[2, 4]", done.stderr
+
+
+# --- MPI ----------------------------------------------------------------------------------------------------
+
+BROKEN = {"raises": "raise RuntimeError('cannot load MPI')", "aborts": "import os\nos.abort()"}
+SERIAL = """
+import sys
+import dae_sdc as ds
+ds.solve("simple", dt=0.1, t_end=0.2)
+ds.solve("pendulum", rtol=1e-4, t_end=0.1)
+ds.convergence("simple", sweepers="semi-implicit", nodes=2, dts=[0.1, 0.05], t_end=0.2)
+ds.structure("pendulum")
+from dae_sdc.cli import main
+code = main(["solve", "simple", "--dt", "0.1", "--t-end", "0.2"])
+print(code, [name for name in sys.modules if name.partition(".")[0] == "mpi4py"])
+"""
+
+
+@pytest.fixture(params=BROKEN)
+def broken_mpi(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A directory with an mpi4py whose MPI cannot be imported."""
+    package = tmp_path / "mpi4py"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "MPI.py").write_text(BROKEN[request.param])
+    return str(tmp_path)
+
+
+def test_serial_runs_and_studies_need_no_mpi(broken_mpi: str) -> None:
+    done = run("-c", SERIAL, path=broken_mpi)
+    assert done.stdout.strip().splitlines()[-1:] == ["0 []"], done.stderr
+
+
+def test_a_broken_mpi_is_named_where_it_is_asked_for(broken_mpi: str) -> None:
+    command = ("-m", "dae_sdc", "solve", "simple", "--dt", "0.1", "--parallel", "nodes", "--nodes", "2")
+    done = run(*command, path=broken_mpi)
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert "parallel runs need mpi4py and an MPI library that works" in line
+    assert "RuntimeError: cannot load MPI" in line or "signal 6" in line
+
+
+LATER = """
+import sys
+if sys.argv[1] == "first":
+    from mpi4py import MPI
+import numpy as np
+import dae_sdc as ds
+assert ds.solve("simple", dt=0.1, t_end=0.2).success
+from mpi4py import MPI
+from pySDC.implementations.datatype_classes.mesh import mesh
+from pySDC.helpers.fieldsIO import MPI_DTYPE
+state = mesh((3, MPI.COMM_SELF, np.dtype(float)), -2.0)
+print(abs(state), mesh(state).comm is MPI.COMM_SELF, MPI_DTYPE(np.dtype(float)).Get_size() == 8)
+"""
+
+
+@pytest.mark.parametrize("order", ["first", "later"])
+def test_states_of_pysdc_take_a_communicator_whenever_mpi_was_imported(order: str) -> None:
+    pytest.importorskip("mpi4py")
+    done = run("-c", LATER, order)
+    assert done.stdout.strip() == "2.0 True True", done.stderr
+
+
+# --- files that are kept for later runs ---------------------------------------------------------------------
+
+ASSEMBLY = "define double @three() nounwind {\nret double 3.0\n}"
+DAMAGES: dict[str, Callable[[bytes], bytes]] = {
+    "cut": lambda content: content[: len(content) // 2],
+    "empty": lambda content: b"",
+    "overwritten": lambda content: b"\x00" * len(content),
+    "one bit": lambda content: content[:-9] + bytes([content[-9] ^ 4]) + content[-8:],
+}
+
+
+def twice_of(directory: Path) -> Any:
+    """A compiled function, from its file or from the disk."""
+    place = directory / "twice_of_it.py"
+    if not place.exists():
+        place.write_text("def twice(x):\n    return 2.0 * x\n")
+    spec = importlib.util.spec_from_file_location("twice_of_it", place)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return compiling.kept(module.twice, (types.float64,))
+
+
+def by_numba(directory: Path) -> tuple[float, int, list[Path]]:
+    """What a kept function gives, how often it was read from the disk, and its files."""
+    function = twice_of(directory)
+    read = sum(function.stats.cache_hits.values())
+    return function(1.5), read, [p for p in (directory / "__pycache__").iterdir() if ".nb" in p.name]
+
+
+def by_llvm(directory: Path) -> tuple[float, int, list[Path]]:
+    """The same for an object file of the package's own."""
+    made: list[int] = []
+    tools = _llvm.toolchain()
+    machine, tools.machine = tools.machine, lambda level: made.append(level) or machine(level)  # type: ignore
+    try:
+        content = _llvm.assembled(ASSEMBLY, 1, keep=True)
+    finally:
+        tools.machine = machine  # type: ignore[method-assign]
+    address, owners = _llvm.linked(content, "three")
+    import ctypes
+
+    value = ctypes.CFUNCTYPE(ctypes.c_double)(address)()
+    del owners
+    return value, 1 - len(made), list(_llvm.cache_directory().glob("*.o"))
+
+
+KEEPERS = {"numba": by_numba, "llvm": by_llvm}
+
+
+@pytest.fixture(params=KEEPERS)
+def keeper(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], tuple[float, int, list[Path]]]:
+    """Compiles something that is kept in a new directory: its value, whether it was read, its files."""
+    monkeypatch.delenv("NUMBA_CACHE_DIR", raising=False)
+    monkeypatch.setattr("numba.core.config.CACHE_DIR", "")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return lambda: KEEPERS[request.param](tmp_path)
+
+
+Keeper = Callable[[], tuple[float, int, list[Path]]]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_file_is_named_removed_and_compiled_anew(keeper: Keeper, damage: str) -> None:
+    value, read, files = keeper()
+    assert read == 0 and keeper() == (value, 1, files)
+    for file in files:
+        file.write_bytes(DAMAGES[damage](file.read_bytes()))
+    with pytest.warns(ds.DAEWarning, match=re.escape(f"{files[0]} was damaged")) as told:
+        assert keeper() == (value, 0, files)
+    assert len(told) == 1
+    assert keeper() == (value, 1, files)
+
+
+def open_directory(file: Path) -> None:
+    file.parent.chmod(0o777)
+
+
+def open_file(file: Path) -> None:
+    file.chmod(0o666)
+
+
+def give_away(file: Path) -> None:
+    os.chown(file, 54321, -1)
+
+
+def give_directory_away(file: Path) -> None:
+    os.chown(file.parent, 54321, -1)
+
+
+@pytest.mark.skipif(os.name != "posix", reason="owners and modes are those of POSIX")
+@pytest.mark.parametrize("change", [open_directory, open_file, give_away, give_directory_away])
+def test_what_others_can_write_is_not_loaded_and_the_directory_is_named(
+    keeper: Keeper, change: Callable[[Path], None]
+) -> None:
+    value, _, (file,) = keeper()
+    try:
+        change(file)
+    except PermissionError:
+        pytest.skip("only root can give files away")
+    with pytest.warns(
+        ds.DAEWarning, match=re.escape(f"compiled code kept in {file.parent} is not used")
+    ) as told:
+        found, read, _ = keeper()
+    assert (found, read) == (value, 0)
+    assert len(told) == 1
+
+
+FILLING = """
+import sys
+from numba.core import caching
+from dae_sdc.dae.compiling import kept
+
+version, path = float(sys.argv[1]), sys.argv[2]
+for locator in caching.CacheImpl._locator_classes:
+    locator.get_source_stamp = lambda self: version
+wrong = 0
+for _ in range(int(sys.argv[3])):
+    space = {"version": version, "__name__": "__main__"}
+    exec(compile("def f(x):\\n    return version * x\\n", path, "exec"), space)
+    wrong += kept(space["f"])(1.0) != version
+    wrong += kept(space["f"])(1) != version
+print(wrong)
+"""
+
+
+def test_two_versions_and_four_processes_fill_one_directory(tmp_path: Path) -> None:
+    path = tmp_path / "filled.py"
+    path.write_text("")
+    with ThreadPoolExecutor(4) as threads:
+        asked = [("-c", FILLING, version, str(path), "4") for version in "1212"]
+        done = list(threads.map(lambda command: run(*command), asked))
+    assert [one.stdout.strip() for one in done] == ["0"] * 4, [one.stderr[-500:] for one in done]
+    assert not any("damaged" in one.stderr for one in done)
+    files = list((tmp_path / "__pycache__").glob("*.nbc"))
+    assert len(files) == 4, "for each version and type of the argument one"
