@@ -66,5 +66,8 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the tests under mpirun, which run one after another and keep all cores busy."""
-    items.sort(key=lambda item: "mpirun" not in getattr(item, "fixturenames", ()))
+    """Begin with the pages, which compile most kernels, and then the tests under mpirun.
+
+    These run one after another and keep all cores busy, and each of their ranks would compile for itself.
+    """
+    items.sort(key=lambda item: (item.path.stem != "test_documents", "mpirun" not in item.fixturenames))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import itertools
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 import sympy
 from hypothesis import given, settings, strategies as st
+from timing import within
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
@@ -468,9 +468,7 @@ def test_many_trivial_equations_in_little_time(step: int) -> None:
             last = wire
         equations.append(model.der(x) + last * x)
     model.equations(*equations[::step])
-    began = time.perf_counter()
-    found = simplify(model)
-    assert time.perf_counter() - began < 2.0
+    found = within(2.0, lambda: simplify(model))
     assert len(found.model.names) == 100 and found.counts()["u = v"] == found.counts()["u = -v"] == 500
     assert "unknowns     1100    100" in found.report() and "500 of u = -v" in found.report()
 

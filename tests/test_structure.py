@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from itertools import permutations
 from typing import Any
 
@@ -12,6 +11,7 @@ import sympy
 from hypothesis import assume, given, settings, strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix
+from timing import within
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
@@ -195,9 +195,7 @@ def hidden_blocks(n: int, size: int, seed: int) -> tuple[Signature, np.ndarray, 
 def test_a_hundred_thousand_equations_with_known_structure() -> None:
     n, size = 100_000, 4
     pattern, c, d = hidden_blocks(n, size, 0)
-    start = time.perf_counter()
-    found = structure(pattern)
-    assert time.perf_counter() - start < 10.0
+    found = within(10.0, lambda: structure(pattern))
     np.testing.assert_array_equal(found.c, c)
     np.testing.assert_array_equal(found.d, d)
     assert found.index == 4
@@ -363,10 +361,8 @@ def test_a_narrow_band_in_any_order_is_eliminated_in_little_time() -> None:
         for i in range(n)
         for j in (i - 1, i, (i + 1) % n)
     }
-    start = time.perf_counter()
-    inverse = np.argsort(p)
-    assert exact_rank(n, values, [Block(np.arange(n), q[inverse])]).rank == n
-    assert time.perf_counter() - start < 5.0
+    whole = [Block(np.arange(n), q[np.argsort(p)])]
+    assert within(5.0, lambda: exact_rank(n, values, whole)).rank == n
 
 
 def test_an_elimination_stops_at_its_limit() -> None:

@@ -6,7 +6,6 @@ import inspect
 import math
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 import sympy
 from hypothesis import assume, given, settings, strategies as st
+from timing import within
 
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS
@@ -98,10 +98,8 @@ def test_the_table(row: tuple[str, dict[str, int], int, int, int, str, str, int,
 
 
 def test_a_cascade_of_a_hundred_stages() -> None:
-    start = time.perf_counter()
-    found = ds.structure("op-amp-cascade", params={"count": 100})
+    found = within(5.0, lambda: ds.structure("op-amp-cascade", params={"count": 100}))
     assert (found.index, found.differentiation_index, found.dof, found.true_dof) == (100, 100, 0, 0)
-    assert time.perf_counter() - start < 5.0
 
 
 @pytest.mark.parametrize("stages", [1, 3, 6])
@@ -375,9 +373,7 @@ def test_many_dependences_are_repaired_at_once() -> None:
         before = u[2 * k + 1]
     found = ds.structure(model, differentiation=False)
     assert found.rank == count
-    start = time.perf_counter()
-    mended = ds.repair(model)
-    assert time.perf_counter() - start < 20.0
+    mended = within(20.0, lambda: ds.repair(model))
     assert len(mended.steps) == count
     # Of each capacitor, the voltage is free.
     assert (mended.structure.index, mended.structure.dof, mended.structure.regular) == (1, count, True)

@@ -157,6 +157,8 @@ class Equations:
         self.definitions: tuple[Definition, ...] = ()
         self._expressions: list[Any] = []
         self._equation_names: dict[str, int] = {}
+        self._names: tuple[str, ...] = ()
+        self._names_of_equations: tuple[str, ...] = ()
         self._unknowns: list[Variable] = []
         self._parameters: list[Parameter] = []
         self._index: dict[str, int] = {}
@@ -170,7 +172,9 @@ class Equations:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the unknowns."""
-        return tuple(self.variables_by_name)
+        if len(self._names) != len(self.variables_by_name):  # unknowns are added, never removed
+            self._names = tuple(self.variables_by_name)
+        return self._names
 
     @property
     def units(self) -> tuple[str, ...]:
@@ -180,7 +184,9 @@ class Equations:
     @property
     def equation_names(self) -> tuple[str, ...]:
         """Names of the equations."""
-        return tuple(self._equation_names)
+        if len(self._names_of_equations) != len(self._equation_names):  # equations are added, never removed
+            self._names_of_equations = tuple(self._equation_names)
+        return self._names_of_equations
 
     @property
     def parameter_names(self) -> tuple[str, ...]:
