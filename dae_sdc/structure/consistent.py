@@ -190,10 +190,54 @@ class Prolongation:
 
     def values(self, point: Point, x: Sequence[Any], context: Any) -> list[Any] | None:
         """All rows at Taylor coefficients x; None where one has no value."""
-        found = self._series(point, x, context, self._tape)
+        found = self._curves.series(point, x, context)
         if found is None:
             return None
         return self._picked(found)
+
+    def residual(self, point: Point, x: Floats) -> Floats | None:
+        """All rows at Taylor coefficients x, in doubles; None where one has no value."""
+        found = self._curves.coefficients(point, x)
+        if found is None:
+            return None
+        powers, roots = self._places
+        return found[powers, roots]
+
+    def matrix(self, point: Point, x: Floats) -> tuple[Floats, Any] | None:
+        """All rows and their derivatives as a matrix, in doubles; None where one is not finite."""
+        found = self._whole_curves.coefficients(point, x)
+        if found is None:
+            return None
+        powers, roots = self._places
+        rows, columns, powers_of_slopes, slopes, factors = self._pattern
+        residual, entries = found[powers, roots], found[powers_of_slopes, slopes] * factors
+        if not (np.isfinite(entries).all() and np.isfinite(residual).all()):
+            return None
+        shape = (len(self.rows), len(self.columns))
+        matrix = sparse.coo_matrix((entries, (rows, columns)), shape=shape)
+        return residual, matrix.tocsr() if shape[0] * shape[1] > SETTINGS.dense else matrix.toarray()
+
+    @cached_property
+    def _places(self) -> tuple[Integers, Integers]:
+        """Powers and roots of the rows."""
+        number = {i: at for at, i in enumerate(self._own)}
+        return np.array([m for _, m in self.rows], dtype=np.int64), np.array(
+            [number[i] for i, _ in self.rows], dtype=np.int64
+        )
+
+    @cached_property
+    def _pattern(self) -> tuple[Integers, Integers, Integers, Integers, Floats]:
+        """Rows, columns, powers, roots and factors of the derivatives of the rows."""
+        first = dict(zip(self._own, self._row_numbers(), strict=True))
+        entries = [
+            (first[i] + m, self.place[j, q + r], m - r, at, perm(q + r, q))
+            for at, (i, j, q, _) in enumerate(self._slopes, len(self._roots))
+            for m in range(self.times[i] + 1)
+            for r in range(m + 1)
+            if (j, q + r) in self.place
+        ]
+        table = np.array(entries, dtype=np.int64).reshape(-1, 5)
+        return table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4].astype(np.float64)
 
     def _picked(self, found: Sequence[Series]) -> list[Any]:
         return [
@@ -203,24 +247,18 @@ class Prolongation:
         ]
 
     @cached_property
-    def _tape(self) -> Tape:
-        return Tape(self.graph, self._roots)
+    def _curves(self) -> _Curves:
+        return _Curves(self, self._roots)
 
     @cached_property
-    def _whole_tape(self) -> Tape:
-        return Tape(self.graph, [*self._roots, *(node for *_, node in self._slopes)])
-
-    def _series(self, point: Point, x: Sequence[Any], context: Any, tape: Tape) -> Any:
-        ring = RealArithmetic(self.order, context)
-        leaves = self.leaf_series(x, context.mpf(point.t), [context.mpf(v) for v in point.p], self.order)
-        found = tape.evaluate(ring, leaves)
-        return None if any(series is None for series in found) else found
+    def _whole_curves(self) -> _Curves:
+        return _Curves(self, [*self._roots, *(node for *_, node in self._slopes)])
 
     def linearized(
         self, point: Point, x: Sequence[Any], context: Any
     ) -> tuple[list[Any], dict[tuple[int, int], Any]] | None:
         """All rows and their derivatives, by row and column; None where there are none."""
-        found = self._series(point, x, context, self._whole_tape)
+        found = self._whole_curves.series(point, x, context)
         if found is None:
             return None
         first = dict(zip(self._own, self._row_numbers(), strict=True))
@@ -240,6 +278,55 @@ class Prolongation:
         for i in self._own:
             yield at
             at += self.times[i] + 1
+
+
+class _Curves:
+    """Expressions along the curves of a prolongation."""
+
+    def __init__(self, system: Prolongation, nodes: Sequence[int]) -> None:
+        self._system, self._tape = system, Tape(system.graph, nodes)
+
+    def series(self, point: Point, x: Sequence[Any], context: Any) -> list[Series] | None:
+        """Their series at Taylor coefficients x; None where one has no value."""
+        order = self._system.order
+        leaves = self._system.leaf_series(x, context.mpf(point.t), [context.mpf(v) for v in point.p], order)
+        found = self._tape.evaluate(RealArithmetic(order, context), leaves)
+        known = [series for series in found if series is not None]
+        return known if len(known) == len(found) else None
+
+    def coefficients(self, point: Point, x: Floats) -> Floats | None:
+        """Their coefficients in doubles, of shape (order + 1, nodes); None where one has no value."""
+        if self._tape.is_wide:
+            found = self._tape.coefficients(self._leaves(point, x))
+            return None if np.isnan(found).any() else found
+        series = self.series(point, x.tolist(), doubles())
+        if series is None:
+            return None
+        found = np.zeros((self._system.order + 1, len(series)))
+        for at, one in enumerate(series):
+            found[: len(one), at] = one
+        return found
+
+    def _leaves(self, point: Point, x: Floats) -> Floats:
+        places, factors, others = self._jets
+        found: Floats = np.append(x, 0.0)[places] * factors
+        series = self._system.leaf_series((), point.t, point.p, self._system.order)
+        for at in others:
+            one = series(self._tape.leaves[at])
+            found[: len(one), at] = one
+        return found
+
+    @cached_property
+    def _jets(self) -> tuple[Integers, Floats, list[int]]:
+        """Places of the leaves in the Taylor coefficients, factors, and leaves that are no unknowns."""
+        leaves, place = self._tape.leaves, self._system.place
+        shape = self._system.order + 1, len(leaves)
+        places, factors = np.full(shape, -1, dtype=np.int64), np.zeros(shape)
+        for at, (kind, j, k) in enumerate(leaves):
+            for m in range(shape[0] if kind == "u" else 0):
+                if (j, k + m) in place:
+                    places[m, at], factors[m, at] = place[j, k + m], perm(k + m, k)
+        return places, factors, [at for at, leaf in enumerate(leaves) if leaf.kind != "u"]
 
 
 @dataclass(eq=False)
@@ -271,7 +358,7 @@ class Point:
         """Arithmetic with many digits, and the point in it; None if the rows do not vanish near it."""
         context = many_digits()
         system = self.system
-        made = _matrix_at(system, self)
+        made = system.matrix(self, self.x)
         if made is None:
             return None
         least = _Least(made[1], system.scales(self.pace))
@@ -307,24 +394,6 @@ class Point:
         if any(series is None for series in found):
             return None
         return [series[0] for series in found if series is not None]
-
-
-def _matrix_at(system: Prolongation, point: Point) -> tuple[Floats, Any] | None:
-    found = system.linearized(point, point.x.tolist(), doubles())
-    if found is None:
-        return None
-    values, entries = found
-    keys = np.array(list(entries), dtype=np.int64).reshape(-1, 2)
-    data = np.array(list(entries.values()), dtype=np.float64)
-    residual = np.array(values, dtype=np.float64)
-    if not (np.isfinite(data).all() and np.isfinite(residual).all()):
-        return None
-    shape = (len(system.rows), len(system.columns))
-    if shape[0] * shape[1] > SETTINGS.dense:
-        return residual, sparse.csr_matrix((data, (keys[:, 0], keys[:, 1])), shape=shape)
-    matrix = np.zeros(shape)
-    matrix[keys[:, 0], keys[:, 1]] = data
-    return residual, matrix
 
 
 class _Least:
@@ -378,7 +447,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
     """A point near Taylor coefficients x at which all rows vanish; None where none is found."""
     point = Point(system, x, t, p, pace)
     scales = system.scales(pace)
-    made = _matrix_at(system, point)
+    made = system.matrix(point, point.x)
     least_of_all, slow, factor = np.inf, 0, 1.0
     for _ in range(SETTINGS.most_iterations):
         if made is None:
@@ -404,8 +473,8 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
             wanted = 0.5 * before if not attempt else before
             change = least.solve(-residual, damping) if damping else step
             place = Point(system, point.x + change, t, p, pace)
-            values = system.values(place, place.x.tolist(), doubles())
-            if values is not None and least.norm(np.array(values, dtype=np.float64)) < wanted:
+            values = system.residual(place, place.x)
+            if values is not None and least.norm(values) < wanted:
                 factor = max(1e-6, 0.2 * factor) if attempt == 1 else factor
                 break
             factor *= 5.0 if attempt else 1.0
@@ -413,7 +482,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
             at_limit = np.abs(step) <= 1e-7 * (1.0 + np.abs(point.x))
             return point if at_limit.all() and before < 1e-8 else None
         point = place
-        made = _matrix_at(system, point)
+        made = system.matrix(point, point.x)
     return None
 
 
@@ -484,7 +553,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
         found.x[system.place[jet]] = point.x[at]
     row_of = {row: at for at, row in enumerate(system.rows)}
     for stage in range(1, stages + 1):
-        made = _matrix_at(system, found)
+        made = system.matrix(found, found.x)
         if made is None:
             return None
         residual, matrix = made
@@ -497,7 +566,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
         found.x[columns] = least.solve(-residual[rows])
     x = np.array([found.x[system.place[jet]] if jet in system.place else 0.0 for jet in wanted.columns])
     end = Point(wanted, x, point.t, point.p, point.pace)
-    made = _matrix_at(wanted, end)
+    made = wanted.matrix(end, end.x)
     if made is None:
         return None
     terms = abs(made[1]) @ np.abs(x) + 1.0

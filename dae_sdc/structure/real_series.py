@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import importlib
 import math
+from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
 
 from dae_sdc.structure.series import RULES, Arithmetic, NoValueError, Result, Series
 from dae_sdc.symbolic.dag import CONSTANTS
-from dae_sdc.symbolic.operations import FUNCTIONS, Op
+from dae_sdc.symbolic.operations import FUNCTIONS, NUMPY, Op
 
 if TYPE_CHECKING:
     from dae_sdc.symbolic.dag import Expressions, Leaf
 
+Floats = npt.NDArray[np.float64]
+
 DIGITS = 80
 """Digits of numbers by which ranks are decided that doubles do not decide."""
+_WIDE = 8
+"""Steps of a tape that must do the same on average before arrays are faster than Python's numbers."""
 
 
 class _Doubles:
@@ -97,7 +106,7 @@ class RealArithmetic(Arithmetic):
 
     def inverse(self, a: Series) -> Series:
         """1 / a."""
-        first: Any = 1 / a[0]
+        first: Any = self.reciprocal(a[0])
         out: Series = [first]
         for k in range(1, self.order + 1 if len(a) > 1 else 1):
             out.append(-first * sum(a[i] * out[k - i] for i in range(1, min(k, len(a) - 1) + 1)))
@@ -113,13 +122,17 @@ class RealArithmetic(Arithmetic):
 
     def linear(self, rate: Series, start: Any) -> Series:
         """The solution of dy/dh = rate * y."""
-        if not any(rate):
+        if self.vanishes(rate):
             return [start]
         out: Series = [start]
         for k in range(self.order):
             total: Any = sum(rate[i] * out[k - i] for i in range(min(k, len(rate) - 1) + 1))
             out.append(total / (k + 1))
         return out
+
+    def vanishes(self, a: Series) -> bool:
+        """Whether a series is 0."""
+        return not any(a)
 
     def circle(self, a: Series) -> tuple[Series, Series]:
         """sin(a) and cos(a)."""
@@ -163,6 +176,56 @@ class RealArithmetic(Arithmetic):
         return (a, [[1], [0]]) if first else (b, [[0], [1]])
 
 
+class ArrayArithmetic(RealArithmetic):
+    """Many power series at once: a coefficient is an array, NaN where a series has no value.
+
+    Parameters
+    ----------
+    order : int
+        Highest power that is kept.
+    """
+
+    def __init__(self, order: int) -> None:
+        super().__init__(order, doubles())
+
+    def vanishes(self, a: Series) -> bool:
+        """Whether all series are 0 by their form."""
+        return all(np.ndim(one) == 0 and one == 0 for one in a)
+
+    def root(self, a: Any) -> Any:
+        """The square roots of positive numbers."""
+        return np.sqrt(np.where(a > 0, a, np.nan))
+
+    def function(self, op: Op, *values: Any) -> Any:
+        """The values of a function."""
+        found = NUMPY[op](*values)
+        return np.where(np.isfinite(found) & np.isfinite(sum(values)), found, np.nan)
+
+    def reciprocal(self, a: Any) -> Any:
+        """1 / a for numbers."""
+        return 1 / np.where(a == 0, np.nan, a)
+
+    def choose(self, first: Any, a: Series, b: Series) -> tuple[Series, list[Series]]:
+        """The branches that are taken."""
+        size = max(len(a), len(b))
+        one, other = ([*part, *[0.0] * (size - len(part))] for part in (a, b))
+        taken: list[Any] = [
+            np.where(np.isnan(first), np.nan, np.where(first != 0, x, y))
+            for x, y in zip(one, other, strict=True)
+        ]
+        return taken, [[first], [1 - first]]
+
+
+class _Group(NamedTuple):
+    """Steps of a tape that do the same with different operands, none of which is among their results."""
+
+    op: Op
+    exponent: int
+    places: npt.NDArray[np.int64]
+    operands: npt.NDArray[np.int64]
+    moving: tuple[bool, ...]
+
+
 class Tape:
     """Expressions in an order in which they are evaluated along a curve.
 
@@ -175,24 +238,85 @@ class Tape:
     """
 
     def __init__(self, graph: Expressions, roots: Sequence[int]) -> None:
-        order = graph.below(roots, veils=True)
-        place = {node: at for at, node in enumerate(order)}
-        self._leaves: list[tuple[int, Leaf]] = []
+        place: dict[int, int] = {}
         self._numbers: list[tuple[int, Any]] = []
         self._steps: list[tuple[int, Op, tuple[int, ...], int]] = []
-        for at, node in enumerate(order):
+        self.leaves: list[Leaf] = []
+        self._leaf_places: list[int] = []
+        for node in graph.below(roots, veils=True):
             number, leaf = graph.numbers.get(node), graph.leaves.get(node)
+            if leaf is not None and leaf.kind == "v":
+                place[node] = place[graph.veils[leaf.index]]
+                continue
+            at = place[node] = len(self._numbers) + len(self._steps) + len(self.leaves)
             if number is not None:
                 self._numbers.append((at, number))
             elif leaf is None:
                 operands = tuple(place[arg] for arg in graph.operands(node))
                 op = graph.op[node]
                 self._steps.append((at, op, operands, graph.args[node][1] if op is Op.INTPOW else 0))
-            elif leaf.kind == "v":
-                self._steps.append((at, Op.INPUT, (place[graph.veils[leaf.index]],), 0))
             else:
-                self._leaves.append((at, leaf))
-        self._size, self._roots = len(order), [place[node] for node in roots]
+                self.leaves.append(leaf)
+                self._leaf_places.append(at)
+        self._size = len(self._numbers) + len(self._steps) + len(self.leaves)
+        self._roots = [place[node] for node in roots]
+
+    @cached_property
+    def _groups(self) -> list[_Group]:
+        level, moving = [0] * self._size, [False] * self._size
+        for at, leaf in zip(self._leaf_places, self.leaves, strict=True):
+            moving[at] = leaf.kind != "p"
+        alike: dict[tuple[int, Op, int, tuple[bool, ...]], list[tuple[int, tuple[int, ...]]]] = defaultdict(
+            list
+        )
+        for at, op, operands, exponent in self._steps:
+            moves = tuple(moving[arg] for arg in operands)
+            level[at], moving[at] = 1 + max((level[arg] for arg in operands), default=0), any(moves)
+            alike[level[at], op, exponent, moves].append((at, operands))
+        return [
+            _Group(
+                op,
+                exponent,
+                np.array([at for at, _ in steps], dtype=np.int64),
+                np.array([operands for _, operands in steps], dtype=np.int64).T,
+                moves,
+            )
+            for (_, op, exponent, moves), steps in sorted(alike.items())
+        ]
+
+    @cached_property
+    def is_wide(self) -> bool:
+        """Whether so many steps do the same that arrays are faster than Python's numbers."""
+        return len(self._steps) > _WIDE and len(self._steps) > _WIDE * len(self._groups)
+
+    def coefficients(self, leaves: Floats) -> Floats:
+        """The expressions along a curve, in doubles and all at once.
+
+        Parameters
+        ----------
+        leaves : ndarray, shape (order + 1, leaves)
+            The series of :attr:`leaves`.
+
+        Returns
+        -------
+        ndarray, shape (order + 1, roots)
+            NaN where an expression has no value there.
+        """
+        ring = ArrayArithmetic(len(leaves) - 1)
+        found = np.zeros((len(leaves), self._size))
+        for at, number in self._numbers:
+            found[0, at] = _number(ring.context, number)
+        found[:, self._leaf_places] = leaves
+        with np.errstate(all="ignore"):
+            for op, exponent, places, operands, moving in self._groups:
+                series = [
+                    list(found[: None if moves else 1, arg])
+                    for arg, moves in zip(operands, moving, strict=True)
+                ]
+                result: list[Any] = _of_arrays(ring, op, exponent, series)
+                for k, coefficient in enumerate(result):
+                    found[k, places] = coefficient
+        return found[:, self._roots]
 
     def evaluate(self, ring: RealArithmetic, leaf: Callable[[Leaf], Series]) -> list[Series | None]:
         """The expressions along a curve.
@@ -212,7 +336,7 @@ class Tape:
         found: list[Series | None] = [None] * self._size
         for at, number in self._numbers:
             found[at] = [_number(ring.context, number)]
-        for at, source in self._leaves:
+        for at, source in zip(self._leaf_places, self.leaves, strict=True):
             found[at] = leaf(source)
         for at, op, operands, exponent in self._steps:
             found[at] = _applied(ring, op, exponent, [found[arg] for arg in operands])
@@ -226,23 +350,39 @@ def _number(context: Any, number: Any) -> Any:
 
 
 def _applied(ring: RealArithmetic, op: Op, exponent: int, operands: list[Series | None]) -> Series | None:
-    if op is Op.INPUT:
-        return operands[0]
     if op is Op.SELECT and operands[0] is not None:  # the branch that is not taken may have no value
         return operands[1] if operands[0][0] else operands[2]
     known = [series for series in operands if series is not None]
     if len(known) < len(operands):
         return None
     try:
-        if op is Op.ADD:
-            return ring.add(known[0], known[1])
-        if op is Op.MUL:
-            return ring.mul(known[0], known[1])
-        if op is Op.INTPOW:
-            return ring.power(known[0], exponent)
         if op is Op.SQRT and known[0] == [0]:
             return known[0]
-        result: Result = RULES[op](ring, *known)
-        return result[0]
+        return _result(ring, op, exponent, known)[0]
     except (ArithmeticError, ValueError):
         return None
+
+
+def _of_arrays(ring: ArrayArithmetic, op: Op, exponent: int, operands: list[Series]) -> Series:
+    result, rates = _result(ring, op, exponent, operands)
+    found: list[Any] = result
+    if op is Op.SQRT and len(operands[0]) == 1:
+        found[0] = np.where(operands[0][0] == 0, 0.0, found[0])
+        return found
+    for rate in rates:  # there is no value where there is no derivative, as one after another has it
+        found[0] = np.where(np.isnan(rate[0]), np.nan, found[0])
+    return found
+
+
+def _result(ring: RealArithmetic, op: Op, exponent: int, operands: list[Series]) -> Result:
+    """The value of an operation, with its derivatives only where they are needed for it."""
+    if op is Op.ADD:
+        return ring.add(operands[0], operands[1]), []
+    if op is Op.MUL:
+        return ring.mul(operands[0], operands[1]), []
+    if op is Op.INTPOW:
+        return ring.power(operands[0], exponent), []
+    if op is Op.DIV:
+        return ring.mul(operands[0], ring.inverse(operands[1])), []
+    result: Result = RULES[op](ring, *operands)
+    return result

@@ -1,0 +1,71 @@
+"""Expressions along curves: many at once in arrays have the values of one after another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import sympy as sp
+
+from dae_sdc.structure.real_series import RealArithmetic, Tape, doubles
+from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.symbolic.model import Model
+
+COUNT = 24
+FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    **{
+        name: lambda x, y, t, name=name: getattr(sp, name)(x + y * t)
+        for name in (
+            "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log sqrt Abs sign".split()
+        )
+    },
+    "quotient": lambda x, y, t: (x + t) / (y - t),
+    "negative powers": lambda x, y, t: x**-3 + y**5,
+    "power": lambda x, y, t: (x + t) ** (y * t),
+    "power of a number": lambda x, y, t: x ** sp.Rational(5, 3),
+    "atan2": lambda x, y, t: sp.atan2(x + t, y),
+    "floor": lambda x, y, t: sp.floor(3 * x) * y,
+    "least": lambda x, y, t: sp.Min(x, y + t) + sp.Max(x * t, y),
+    "choice": lambda x, y, t: sp.Piecewise((sp.log(x), x > t), (y * y, True)),
+}
+
+
+@pytest.mark.parametrize("order", [0, 1, 4])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_arrays_have_the_values_of_one_after_another(name: str, order: int) -> None:
+    model, source = Model("many"), np.random.default_rng(3)
+    unknowns = model.variables([f"x{k}" for k in range(COUNT)])
+    c = model.parameter("c", 0.3)
+    for k, x in enumerate(unknowns):
+        y = unknowns[(k + 1) % COUNT]
+        model.equation(FUNCTIONS[name](x, c if k % 5 == 0 else y, model.t) + model.der(x) * c)
+    tape = Tape(model.graph, model.roots)
+    assert tape.is_wide
+    curves = source.uniform(-2.0, 2.0, (COUNT, order + 2))
+    curves[3, :] = 0.0
+    curves[7, 0] = 0.0
+
+    def leaf(one: Leaf) -> list[Any]:
+        if one.kind == "t":
+            return [0.25, 1.0] if order else [0.25]
+        if one.kind == "p":
+            return [0.3]
+        slope = curves[one.index, 1:] * np.arange(1, order + 2)
+        return (slope if one.order else curves[one.index, :-1]).tolist()  # type: ignore[no-any-return]
+
+    expected = tape.evaluate(RealArithmetic(order, doubles()), leaf)
+    leaves = np.zeros((order + 1, len(tape.leaves)))
+    for at, one in enumerate(tape.leaves):
+        series = leaf(one)
+        leaves[: len(series), at] = series
+    found = tape.coefficients(leaves).T
+    assert sum(series is not None for series in expected) > 1
+    for series, row in zip(expected, found, strict=True):
+        if series is None:
+            assert np.isnan(row).any()
+        else:
+            whole = np.zeros(order + 1)
+            whole[: len(series)] = series
+            np.testing.assert_allclose(row, whole, rtol=1e-12, atol=1e-300)
