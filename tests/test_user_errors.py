@@ -714,6 +714,22 @@ SPOILT: dict[str, tuple[dict[str, Any], str]] = {
         },
         "must return a matrix with a column for each unknown",
     ),
+    "another number of slopes": (
+        {
+            "invariants": lambda self, u, t: [0.0],
+            "invariants_jacobian": lambda self, u, t: np.zeros((2, 2)),
+            "invariant_names": ("a",),
+        },
+        r"invariants with 1 values .* invariants_jacobian with 2 rows and 1 names",
+    ),
+    "slopes of nan": (
+        {
+            "invariants": lambda self, u, t: [0.0],
+            "invariants_jacobian": lambda self, u, t: np.full((1, 2), math.nan),
+            "invariant_names": ("a",),
+        },
+        "invariants_jacobian is not finite at the start",
+    ),
     "texts for a pattern": ({"sparsity": np.full((2, 2), "a")}, "sparsity must be None or a matrix"),
     "units of no shape": ({"units": np.array(1.0)}, "units must be a tuple"),
     "units of themselves": ({"units": OF_ITSELF}, "units"),

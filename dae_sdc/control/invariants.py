@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
+import scipy.sparse as sparse
 from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.core.hooks import Hooks
 
@@ -80,7 +81,7 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
         problem, u, t = L.prob, L.u[0], L.time
         values = np.asarray(problem.invariants(u, t), dtype=np.float64)
         size = np.abs(u.view(np.ndarray)) + ROUND_OFF / CONSISTENT * np.asarray(problem.nominal)
-        scale = np.asarray(abs(problem.invariants_jacobian(u, t)) @ size).ravel()
+        scale = np.asarray(abs(_checked_jacobian(problem, values, u, t)) @ size).ravel()
         relative = np.divide(np.abs(values), scale, out=np.abs(values) / 1e-300, where=scale > 0.0)
         worst = int(relative.argmax()) if relative.size else 0
         if relative.size and not relative[worst] <= CONSISTENT:
@@ -112,6 +113,24 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
                 type=name,
                 value=value,
             )
+
+
+def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any:
+    """The Jacobian of the invariants, after a look at what the user's methods return at the start."""
+    matrix, name = problem.invariants_jacobian(u, t), type(problem).__name__
+    counts = values.size, matrix.shape[0], len(problem.invariant_names)
+    if len(set(counts)) > 1:
+        raise InputError(
+            f"{name} has invariants with {counts[0]} values at t={t:.6g}, invariants_jacobian with {counts[1]} "
+            f"rows and {counts[2]} names in invariant_names; give one of each for every invariant"
+        )
+    entries = matrix.data if sparse.issparse(matrix) else matrix
+    if not (np.isfinite(values).all() and np.isfinite(entries).all()):
+        raise InputError(
+            f"{name}.invariants or {name}.invariants_jacobian is not finite at the start, t={t:.6g}; "
+            f"correct it, or start where the invariants are defined"
+        )
+    return matrix
 
 
 def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
