@@ -121,8 +121,8 @@ def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any
     counts = values.size, matrix.shape[0], len(problem.invariant_names)
     if len(set(counts)) > 1:
         raise InputError(
-            f"{name} has invariants with {counts[0]} values at t={t:.6g}, invariants_jacobian with {counts[1]} "
-            f"rows and {counts[2]} names in invariant_names; give one of each for every invariant"
+            f"{name} has invariants with {counts[0]} values at t={t:.6g}, invariants_jacobian with "
+            f"{counts[1]} rows and {counts[2]} names in invariant_names; give one of each for every invariant"
         )
     entries = matrix.data if sparse.issparse(matrix) else matrix
     if not (np.isfinite(values).all() and np.isfinite(entries).all()):
