@@ -104,6 +104,26 @@ def test_first_steps_are_not_so_short_that_rounding_spoils_them() -> None:
         assert error_at_end(solution, problem_of("hessenberg-3")) <= 30.0 * rtol
 
 
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6])
+@pytest.mark.parametrize("sweeper", ["radau-iia-5", "semi-implicit", "fully-implicit"])
+@pytest.mark.parametrize(("name", "part"), [("hessenberg-2", 1e-6), ("hessenberg-3", 1e-2)])
+def test_multipliers_are_right_in_an_interval_in_which_little_changes(
+    name: str, part: float, sweeper: str, rtol: float
+) -> None:
+    problem = ds.PROBLEMS[name]()
+    begin, end = problem.interval
+    settings = {} if sweeper == "radau-iia-5" else {"qdelta": "LU"}
+    found = ds.solve(name, rtol=rtol, t_end=begin + part * (end - begin), sweeper=sweeper, **settings)
+    assert found.success, found.message
+    exact = np.asarray(problem.u_exact(found.t[-1]))
+    assert (np.abs(np.asarray(found.u[-1]) - exact) <= 10.0 * rtol * np.abs(exact)).all()
+
+
+def test_a_co_simulation_may_ask_for_a_millionth_of_a_second_of_a_mechanism() -> None:
+    found = ds.solve("andrews", rtol=1e-4, t_end=1e-6)
+    assert found.success and len(found.t) < 8
+
+
 def test_capable_methods_are_those_with_an_estimate() -> None:
     # Embedded pairs, and collocation methods without a node at 0 that end at their last stage.
     assert {"radau-iia-3", "radau-iia-5", "radau-iia-9", "radau-iia-13", "esdirk32", "esdirk43"} <= set(ABLE)

@@ -40,7 +40,7 @@ from dae_sdc.sweepers.nodes import (
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.start import starting_derivative
-from dae_sdc.sweepers.step_error import SMALLEST_NEWTON, StepError
+from dae_sdc.sweepers.step_error import SMALLEST_NEWTON, StepError, multiplier_noise, multipliers
 from dae_sdc.sweepers.sweep import (
     CHANGE,
     CONTINUE,
@@ -708,13 +708,14 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         solver, began = self.solver, self._sweeps
         last, self._continuation = self._continuation or self._nothing(), None
         try:
-            done, self._how = solver.sweeps_to_tolerance(last, self._goal, began, most)
+            done, how = solver.sweeps_to_tolerance(last, self._goal, began, most)
             self._sweeps += done
         except SolveError:
             self._sweeps = solver.number
             self._now.integral_known = False
             raise
         self._now.integral_known = True
+        self._how = self._or_rounding(how)
 
     def _nothing(self) -> Continuation:
         """Values are in place already."""
@@ -745,7 +746,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._finish(stages)
         self._sweeps += 1
         if self._steps is not None:
-            self._how = self.solver.look_at_change(self._goal, self._sweeps)
+            self._how = self._or_rounding(self.solver.look_at_change(self._goal, self._sweeps))
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
         """Solve at the nodes of this process; an error is kept for all processes to hear of."""
@@ -989,6 +990,32 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         if not error <= 1.0:
             x[ETA] = 1.0
         return steps.solved(error, worst, self._sweeps / MOST_SWEEPS, 0.0)
+
+    def _or_rounding(self, how: int) -> int:
+        """What sweeps have come to; CONVERGED if all that still changes are multipliers, by rounding.
+
+        Their weights become what can be reached then: rounding of what they multiply grows as 1 / dt or more.
+        """
+        steps = self._steps
+        if how != TOO_SLOW or steps is None or self.nodes.size > 1:
+            return how
+        P, stages, which = self.level.prob, self._now, multipliers(self.level.prob)
+        change = np.abs(stages.u - self._goal.old)
+        if not which.any() or not np.isfinite(change).all():
+            return how
+        others = np.square(change * steps.weights)[:, ~which]
+        if others.sum(axis=1).max() > P.n * steps.share**2:
+            return how
+        largest = np.zeros(int(which.sum()))
+        for m, c in enumerate(self.solver.place.coefficients):
+            if not c > 0.0:
+                continue
+            noise = multiplier_noise(P, stages.u[m], stages.du[m], float(self._times[m]), float(c), which)
+            if noise is None or (change[m, which] > noise).any():
+                return how
+            np.maximum(largest, noise, out=largest)
+        steps.weights[which] = np.minimum(steps.weights[which], 1.0 / largest)
+        return CONVERGED
 
     def _residual_is_small(self, steps: StepError) -> bool:
         """Whether the equations are met as well as small changes say, at the nodes of all processes.

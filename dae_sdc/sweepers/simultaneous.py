@@ -17,13 +17,13 @@ from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.jacobian import improve_differences, linearize
-from dae_sdc.dae.linear import factorize as factor_matrix
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.residual_check import above_noise, directions, is_small
+from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector, attach
-from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError, SolveError
+from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
 from dae_sdc.sharing import filtering
+from dae_sdc.sweepers.step_error import multiplier_noise, multipliers
 
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
 """How the iterations of a step may end."""
@@ -61,9 +61,6 @@ MAXITER = 10
 ROUND_OFF = 1e-13
 """Correction, relative to the unknowns, below which an iteration that stands still is at round-off."""
 
-AMPLIFIED = 1000.0
-"""Rounding of multipliers at the stages in units of what one implicit step of the same size makes of rounding
-in the terms of F: inverse nodes enter once or twice."""
 
 LAZY = 1e-3
 """Contraction below which the Jacobian is kept for the next step."""
@@ -405,9 +402,7 @@ class Simultaneous:
         self.error = np.empty(n)
         self._row_factor = 0.0
         self.weights = np.ones(n)
-        index = np.array(problem.variable_index)
-        # From index 4 on rounding is all there is of them in short steps.
-        self._multipliers = (index > 1) & (index.max(initial=0) <= 3)
+        self._multipliers = multipliers(self.problem)
         self.times = np.empty(m)
         self.numbers = np.zeros(NUMBERS)
         self.numbers[GAMMA] = self.real
@@ -480,27 +475,13 @@ class Simultaneous:
         others = np.square(self.change * self.weights)[:, ~self._multipliers]
         if others.sum(axis=1).max() > self.problem.n * self.share**2:
             return False
-        noise = self._noise(t0 + h, h)
+        noise = multiplier_noise(
+            self.problem, self.u[-1], self.du[-1], t0 + h, h * self.real, self._multipliers
+        )
         if noise is None or (np.abs(self.change[:, self._multipliers]) > noise).any():
             return False
         self.weights[self._multipliers] = np.minimum(self.weights[self._multipliers], 1.0 / noise)
         return self.residual_is_small(t0, h)
-
-    def _noise(self, time: float, h: float) -> Vector | None:
-        """What rounding of F may make of the multipliers at the last iterate; None without matrices."""
-        c, n_diff, u, du = h * self.real, self.problem.n_diff, self.u[-1], self.du[-1]
-        try:
-            parts = linearize(self.problem, attach(u, n_diff), attach(du, n_diff), time)
-            factors = factor_matrix(parts.iteration_matrix(c, self.problem.n), "auto")
-        except SolveError:
-            return None
-        terms = abs(parts.mass) @ np.abs(du) + abs(parts.stiffness) @ np.abs(u)
-        found = [
-            np.abs(factors.solve(c * self.problem.round_off * terms * one)) for one in directions(len(u))
-        ]
-        largest = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
-        noise: Vector = AMPLIFIED * largest[self._multipliers]
-        return noise
 
     def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
         """See :func:`estimate`."""

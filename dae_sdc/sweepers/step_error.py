@@ -7,11 +7,13 @@ from math import sqrt
 from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import factorize, largest
 from dae_sdc.dae.newton import ModifiedNewton
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.residual_check import directions
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 from dae_sdc.sweepers.tolerance import (
@@ -30,6 +32,11 @@ SMALLEST_NEWTON, LARGEST_NEWTON = 1e-14, 1e-3
 
 ROUND_OFF = 10.0
 """Relative change of u by rounding, in units of the round-off of the equations."""
+
+
+AMPLIFIED = 1000.0
+"""Rounding of multipliers at the stages in units of what one implicit step of the same size makes of rounding
+in the terms of F: inverse nodes enter once or twice."""
 
 
 class Operators(NamedTuple):
@@ -69,6 +76,44 @@ def kept_operators(newton: ModifiedNewton, key: Any) -> Operators | None:
         return None
     mass = kept.linearization.mass
     return Operators(lambda v: np.asarray(mass @ v), kept.factors.solve)
+
+
+def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
+    """Which unknowns follow from derivatives of others, of which short steps leave rounding, shape (n,)."""
+    index = np.array(problem.variable_index)
+    # From index 4 on rounding is all there is of them in short steps.
+    found: npt.NDArray[np.bool_] = (index > 1) & (index.max(initial=0) <= 3)
+    return found
+
+
+def multiplier_noise(
+    problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float, which: npt.NDArray[np.bool_]
+) -> Vector | None:
+    """What rounding of F may make of multipliers in an implicit step; None where there is no matrix.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u, du : ndarray, shape (n,)
+        State and its derivative.
+    t : float
+        Time.
+    c : float
+        Coefficient of the iteration matrix dF/du' + c dF/du.
+    which : ndarray of bool, shape (n,)
+        The multipliers, see :func:`multipliers`.
+    """
+    try:
+        parts = linearize(problem, attach(u, problem.n_diff), attach(du, problem.n_diff), t)
+        factors = factorize(parts.iteration_matrix(c, problem.n), "auto")
+    except SolveError:
+        return None
+    terms = abs(parts.mass) @ np.abs(du) + abs(parts.stiffness) @ np.abs(u)
+    found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
+    largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
+    noise: Vector = AMPLIFIED * largest_of_all[which]
+    return noise
 
 
 class StepError:

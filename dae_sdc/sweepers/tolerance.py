@@ -279,6 +279,10 @@ LEAST_CHANGES = 16.0
 """Times that a solution is taken to change by its size in the interval as long as nothing is known of it."""
 
 
+CHANGE_ABOVE_NOISE = 100.0
+"""Least relative change in a first step that tells unknowns of a higher index, in units of eps / rtol."""
+
+
 class Weights:
     """Weights of errors: 1 / (atol + rtol abs(u)), 0 if left out.
 
@@ -332,12 +336,17 @@ class Weights:
         """A size for the first step, at most a hundredth of ``span``, see :func:`first_step`.
 
         ``slope`` takes the weights in ``out``. Unknowns of a higher index, whose u' is no part of the
-        equations, do not count.
+        equations, do not count. But these follow from changes of the others, and are lost in round-off
+        where a step changes too little: in a short interval the step is longer then, up to a quarter of it.
         """
         self.fill(u0, 0.0, out)
         np.abs(u0, out=out)
         self._write(np.maximum(self._sizes, self._expected), 0.0, out)
         step, rate = first_step(slope, 0.01 * span, self.rtol)
+        if self._scaled:
+            least = CHANGE_ABOVE_NOISE * EPS / self.rtol
+            while step < 0.25 * span and 2.0 * self.rtol * slope(step) * step < least:
+                step = min(4.0 * step, 0.25 * span)
         # Constraints that change with time hide u' from an implicit step.
         self.scales.rate = max(rate, LEAST_CHANGES / span)
         return step
