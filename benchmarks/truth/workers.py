@@ -85,9 +85,11 @@ class _Worker:
         self.deadline = monotonic() + (STARTING if self.fresh else slower * seconds)
 
     def end(self) -> None:
-        """End the process."""
+        """End the process: one that has nothing to do may tidy up first."""
         with suppress(OSError):
             self.pipe.close()
+        if self.line is None:
+            self.process.join(GRACE)
         self.process.kill()
         self.process.join()
 
@@ -165,6 +167,7 @@ def carry_out(
                 if worker.group:
                     worker.give(seconds, slower)
                 else:
+                    worker.line = None
                     busy.remove(worker)
                     idle.append(worker)
     finally:

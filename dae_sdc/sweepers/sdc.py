@@ -1003,8 +1003,9 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         change = np.abs(stages.u - self._goal.old)
         if not which.any() or not np.isfinite(change).all():
             return how
-        others = np.square(change * steps.weights)[:, ~which]
-        if others.sum(axis=1).max() > P.n * steps.share**2:
+        with np.errstate(over="ignore"):
+            others = np.square(change * steps.weights)[:, ~which].sum(axis=1)
+        if not others.max() <= P.n * steps.share**2:
             return how
         largest = np.zeros(int(which.sum()))
         for m, c in enumerate(self.solver.place.coefficients):

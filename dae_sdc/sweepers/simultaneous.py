@@ -472,8 +472,9 @@ class Simultaneous:
         """
         if not self._multipliers.any() or not np.isfinite(self.change).all():
             return False
-        others = np.square(self.change * self.weights)[:, ~self._multipliers]
-        if others.sum(axis=1).max() > self.problem.n * self.share**2:
+        with np.errstate(over="ignore"):
+            others = np.square(self.change * self.weights)[:, ~self._multipliers].sum(axis=1)
+        if not others.max() <= self.problem.n * self.share**2:
             return False
         noise = multiplier_noise(
             self.problem, self.u[-1], self.du[-1], t0 + h, h * self.real, self._multipliers
