@@ -11,7 +11,7 @@ import sys
 import time
 import tracemalloc
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -340,7 +340,16 @@ def test_letters_that_the_terminal_has_not_got_are_written_in_others() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "\\u03bb \\udcff\n", "")
 
 
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Lets processes that are started here hear of interrupts, which tests in the background ignore."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
 @needs_posix
+@pytest.mark.usefixtures("interruptible")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_a_run_with_its_code_and_keeps_what_there_is(
     number: signal.Signals, tmp_path: Path
