@@ -230,14 +230,14 @@ class Prolongation:
         """Rows, columns, powers, roots and factors of the derivatives of the rows."""
         first = dict(zip(self._own, self._row_numbers(), strict=True))
         entries = [
-            (first[i] + m, self.place[j, q + r], m - r, at, perm(q + r, q))
+            ((first[i] + m, self.place[j, q + r], m - r, at), float(perm(q + r, q)))
             for at, (i, j, q, _) in enumerate(self._slopes, len(self._roots))
             for m in range(self.times[i] + 1)
             for r in range(m + 1)
             if (j, q + r) in self.place
         ]
-        table = np.array(entries, dtype=np.int64).reshape(-1, 5)
-        return table[:, 0], table[:, 1], table[:, 2], table[:, 3], table[:, 4].astype(np.float64)
+        table = np.array([places for places, _ in entries], dtype=np.int64).reshape(-1, 4)
+        return *table.T, np.array([factor for _, factor in entries])
 
     def _picked(self, found: Sequence[Series]) -> list[Any]:
         return [
