@@ -246,7 +246,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         stages.set_tolerance(share, self._weights.rtol)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step from a state, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
+        """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
         P = self.level.prob
         if self._problem is not P:
             self._bind(P, u0, t0)

@@ -950,7 +950,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         self._newton_tolerance = max(SMALLEST_NEWTON, steps.newton_tolerance / self._growth)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
-        """A size for the first step from a state, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
+        """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
         P = self.level.prob
         if self._problem is not P:
             self.level.u[0] = u0

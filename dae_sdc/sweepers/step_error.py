@@ -194,7 +194,7 @@ class StepError:
         return min(LARGEST_NEWTON, max(SMALLEST_NEWTON, NODE_SHARE * self.share * self.unit))
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
-        """A size for the first step from a state, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
+        """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
         return self._rule.first_step(
             u0.view(np.ndarray), span, self.weights, lambda step: self._slope(u0, t0, gamma * step)
         )
