@@ -16,6 +16,20 @@ from typing import TYPE_CHECKING, Any
 from dae_sdc.deferred import defer_mpi
 
 if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
+    from dae_sdc.constrained.manifold import (
+        MANIFOLD_METHODS as MANIFOLD_METHODS,
+        ManifoldDAE as ManifoldDAE,
+        ManifoldMethod as ManifoldMethod,
+        manifold_method as manifold_method,
+    )
+    from dae_sdc.constrained.quasilinear import (
+        ImplicitDAE as ImplicitDAE,
+        NonholonomicProblem as NonholonomicProblem,
+        QuasiFirstOrderProblem as QuasiFirstOrderProblem,
+        QuasiLagrangeProblem as QuasiLagrangeProblem,
+        QuasilinearProblem as QuasilinearProblem,
+        QuasiSecondOrderProblem as QuasiSecondOrderProblem,
+    )
     from dae_sdc.control.blocks import ShareBlock as ShareBlock
     from dae_sdc.control.events import (
         Event as Event,
@@ -43,14 +57,6 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         PROBLEMS as PROBLEMS,
         ProblemDAE as ProblemDAE,
     )
-    from dae_sdc.dae.quasilinear import (
-        ImplicitDAE as ImplicitDAE,
-        NonholonomicProblem as NonholonomicProblem,
-        QuasiFirstOrderProblem as QuasiFirstOrderProblem,
-        QuasiLagrangeProblem as QuasiLagrangeProblem,
-        QuasilinearProblem as QuasilinearProblem,
-        QuasiSecondOrderProblem as QuasiSecondOrderProblem,
-    )
     from dae_sdc.dae.state import MeshDAE as MeshDAE
     from dae_sdc.errors import (
         ConvergenceError as ConvergenceError,
@@ -67,21 +73,28 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         SolveError as SolveError,
     )
     from dae_sdc.initial.consistent import Initial as Initial
-    from dae_sdc.initial.homotopy import (
+    from dae_sdc.model.aliases import Simplified as Simplified
+    from dae_sdc.model.model import Model as Model
+    from dae_sdc.model.problem import ModelProblem as ModelProblem
+    from dae_sdc.modelica.reader import (
+        read_modelica as read_modelica,
+        read_modelica_text as read_modelica_text,
+    )
+    from dae_sdc.plotting import plot as plot
+    from dae_sdc.polynomials.homotopy import (
         Roots as Roots,
         solve_polynomials as solve_polynomials,
     )
-    from dae_sdc.initial.polynomials import PolynomialSystem as PolynomialSystem
-    from dae_sdc.initial.singular_points import (
+    from dae_sdc.polynomials.polynomials import PolynomialSystem as PolynomialSystem
+    from dae_sdc.polynomials.singular_points import (
         SingularPoints as SingularPoints,
         singular_points as singular_points,
     )
-    from dae_sdc.initial.witness import (
+    from dae_sdc.polynomials.witness import (
         Component as Component,
         Decomposition as Decomposition,
         decompose as decompose,
     )
-    from dae_sdc.plotting import plot as plot
     from dae_sdc.problems._models import MODELS as MODELS
     from dae_sdc.reduction.problem import ReducedProblem as ReducedProblem
     from dae_sdc.reduction.reduction import Reduction as Reduction
@@ -115,12 +128,6 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         MULTISTEP as MULTISTEP,
         MultistepMethod as MultistepMethod,
     )
-    from dae_sdc.sweepers.manifold import (
-        MANIFOLD_METHODS as MANIFOLD_METHODS,
-        ManifoldDAE as ManifoldDAE,
-        ManifoldMethod as ManifoldMethod,
-        manifold_method as manifold_method,
-    )
     from dae_sdc.sweepers.multistep import (
         MultistepDAE as MultistepDAE,
         multistep as multistep,
@@ -150,13 +157,6 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         METHODS as METHODS,
         Tableau as Tableau,
     )
-    from dae_sdc.symbolic.aliases import Simplified as Simplified
-    from dae_sdc.symbolic.model import Model as Model
-    from dae_sdc.symbolic.modelica import (
-        read_modelica as read_modelica,
-        read_modelica_text as read_modelica_text,
-    )
-    from dae_sdc.symbolic.problem import ModelProblem as ModelProblem
 
 defer_mpi()  # before any room imports pySDC
 
@@ -182,12 +182,12 @@ _HOME = {
     "PROBLEMS": "dae_sdc.dae.problem",
     "MODELS": "dae_sdc.problems._models",
     "ProblemDAE": "dae_sdc.dae.problem",
-    "ImplicitDAE": "dae_sdc.dae.quasilinear",
-    "NonholonomicProblem": "dae_sdc.dae.quasilinear",
-    "QuasiFirstOrderProblem": "dae_sdc.dae.quasilinear",
-    "QuasiLagrangeProblem": "dae_sdc.dae.quasilinear",
-    "QuasiSecondOrderProblem": "dae_sdc.dae.quasilinear",
-    "QuasilinearProblem": "dae_sdc.dae.quasilinear",
+    "ImplicitDAE": "dae_sdc.constrained.quasilinear",
+    "NonholonomicProblem": "dae_sdc.constrained.quasilinear",
+    "QuasiFirstOrderProblem": "dae_sdc.constrained.quasilinear",
+    "QuasiLagrangeProblem": "dae_sdc.constrained.quasilinear",
+    "QuasiSecondOrderProblem": "dae_sdc.constrained.quasilinear",
+    "QuasilinearProblem": "dae_sdc.constrained.quasilinear",
     "MeshDAE": "dae_sdc.dae.state",
     "ConvergenceError": "dae_sdc.errors",
     "DAEError": "dae_sdc.errors",
@@ -216,14 +216,14 @@ _HOME = {
     "structure": "dae_sdc.run",
     "initial": "dae_sdc.run",
     "Initial": "dae_sdc.initial.consistent",
-    "Roots": "dae_sdc.initial.homotopy",
-    "solve_polynomials": "dae_sdc.initial.homotopy",
-    "PolynomialSystem": "dae_sdc.initial.polynomials",
-    "SingularPoints": "dae_sdc.initial.singular_points",
-    "singular_points": "dae_sdc.initial.singular_points",
-    "Component": "dae_sdc.initial.witness",
-    "Decomposition": "dae_sdc.initial.witness",
-    "decompose": "dae_sdc.initial.witness",
+    "Roots": "dae_sdc.polynomials.homotopy",
+    "solve_polynomials": "dae_sdc.polynomials.homotopy",
+    "PolynomialSystem": "dae_sdc.polynomials.polynomials",
+    "SingularPoints": "dae_sdc.polynomials.singular_points",
+    "singular_points": "dae_sdc.polynomials.singular_points",
+    "Component": "dae_sdc.polynomials.witness",
+    "Decomposition": "dae_sdc.polynomials.witness",
+    "decompose": "dae_sdc.polynomials.witness",
     "solution_sets": "dae_sdc.run.initial",
     "repair": "dae_sdc.run.structure",
     "Structure": "dae_sdc.structure.analysis",
@@ -238,10 +238,10 @@ _HOME = {
     "MultistepMethod": "dae_sdc.sweepers.linear_multistep",
     "MultistepDAE": "dae_sdc.sweepers.multistep",
     "multistep": "dae_sdc.sweepers.multistep",
-    "MANIFOLD_METHODS": "dae_sdc.sweepers.manifold",
-    "ManifoldDAE": "dae_sdc.sweepers.manifold",
-    "ManifoldMethod": "dae_sdc.sweepers.manifold",
-    "manifold_method": "dae_sdc.sweepers.manifold",
+    "MANIFOLD_METHODS": "dae_sdc.constrained.manifold",
+    "ManifoldDAE": "dae_sdc.constrained.manifold",
+    "ManifoldMethod": "dae_sdc.constrained.manifold",
+    "manifold_method": "dae_sdc.constrained.manifold",
     "METHODS": "dae_sdc.sweepers.tableaux",
     "SWEEPERS": "dae_sdc.sweepers.sdc",
     "Tableau": "dae_sdc.sweepers.tableaux",
@@ -261,11 +261,11 @@ _HOME = {
     "ConstrainedDAE": "dae_sdc.sweepers.sdc",
     "FullyImplicitDAE": "dae_sdc.sweepers.sdc",
     "SemiImplicitDAE": "dae_sdc.sweepers.sdc",
-    "Simplified": "dae_sdc.symbolic.aliases",
-    "Model": "dae_sdc.symbolic.model",
-    "read_modelica": "dae_sdc.symbolic.modelica",
-    "read_modelica_text": "dae_sdc.symbolic.modelica",
-    "ModelProblem": "dae_sdc.symbolic.problem",
+    "Simplified": "dae_sdc.model.aliases",
+    "Model": "dae_sdc.model.model",
+    "read_modelica": "dae_sdc.modelica.reader",
+    "read_modelica_text": "dae_sdc.modelica.reader",
+    "ModelProblem": "dae_sdc.model.problem",
 }
 
 __all__ = ["__version__", *_HOME]

@@ -25,16 +25,16 @@ class Registry(Generic[T]):
     ----------
     kind : str
         What the names stand for, used in messages ("problem", "sweeper").
-    package : str or None
-        Package whose modules are imported on the first look-up, so that a new file in it is found
-        without being listed anywhere.
+    *packages : str
+        Packages whose modules are imported on the first look-up, so that a new file in them is found
+        without being listed anywhere. Modules whose names begin with an underscore are left out.
     """
 
-    def __init__(self, kind: str, package: str | None = None) -> None:
+    def __init__(self, kind: str, *packages: str) -> None:
         self.kind = kind
-        self._package = package
+        self._packages = packages
         self._entries: dict[str, T] = {}
-        self._discovered = package is None
+        self._discovered = not packages
         self._here = threading.local()
 
     def register(self, name: str) -> Callable[[S], S]:
@@ -66,15 +66,14 @@ class Registry(Generic[T]):
     def _discover(self) -> None:
         if self._discovered or getattr(self._here, "discovers", False):
             return
-        assert self._package is not None
         # Every thread that comes before the end imports too: Python lets it wait for each module, and
         # finds out where two wait for one another. The modules may look names up themselves.
         self._here.discovers = True
         try:
-            package = importlib.import_module(self._package)
-            for module in pkgutil.iter_modules(package.__path__):
-                if module.name[0] != "_":
-                    importlib.import_module(f"{self._package}.{module.name}")
+            for name in self._packages:
+                for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
+                    if module.name[0] != "_":
+                        importlib.import_module(f"{name}.{module.name}")
             self._discovered = True
         finally:
             self._here.discovers = False

@@ -15,10 +15,10 @@ from timing import within
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
-from dae_sdc.symbolic import aliases
-from dae_sdc.symbolic.aliases import Simplified, simplify
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.names import name_of
+from dae_sdc.expressions.names import name_of
+from dae_sdc.model import aliases
+from dae_sdc.model.aliases import Simplified, simplify
+from dae_sdc.model.model import Model
 
 
 def model_of(names: str, *equations: str, **starts: float) -> Model:

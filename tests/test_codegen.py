@@ -18,10 +18,10 @@ from hypothesis import given, strategies as st
 
 from dae_sdc.dae.machine import jacobian_at, residual_at, residuals_at
 from dae_sdc.errors import DAEWarning, InputError
-from dae_sdc.symbolic import _llvm, codegen
-from dae_sdc.symbolic.codegen import Compiled, compile_program
-from dae_sdc.symbolic.operations import ARITY, NUMPY, SYMPY, Op, cost, sympy_operations
-from dae_sdc.symbolic.program import Input, Program
+from dae_sdc.expressions import codegen, llvm
+from dae_sdc.expressions.codegen import Compiled, compile_program
+from dae_sdc.expressions.operations import ARITY, NUMPY, SYMPY, Op, cost, sympy_operations
+from dae_sdc.expressions.program import Input, Program
 
 INF, NAN = math.inf, math.nan
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.75, 2.0, -2.5, 3.0, 1e-300, -1e300, 1e300, 40.25, INF, -INF, NAN]
@@ -425,7 +425,7 @@ def test_old_object_files_make_way(directory: Path, monkeypatch: pytest.MonkeyPa
     (first,) = objects(directory)
     value(constant_program(2.0))
     (second,) = set(objects(directory)) - {first}
-    monkeypatch.setattr(_llvm, "_SPACE", int(2.5 * first.stat().st_size))
+    monkeypatch.setattr(llvm, "_SPACE", int(2.5 * first.stat().st_size))
     os.utime(first, (1000, 1000))
     os.utime(second, (2000, 2000))
     value(constant_program(1.0))  # used again, so that the second is the older one
@@ -438,17 +438,17 @@ def test_the_place_is_the_users_own(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.delenv("NUMBA_CACHE_DIR")
     monkeypatch.setattr(sys, "platform", "linux")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    assert _llvm.cache_directory() == tmp_path / "dae_sdc" / "programs"
+    assert llvm.cache_directory() == tmp_path / "dae_sdc" / "programs"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", str(tmp_path))
-    assert _llvm.cache_directory() == tmp_path / ".cache" / "dae_sdc" / "programs"
+    assert llvm.cache_directory() == tmp_path / ".cache" / "dae_sdc" / "programs"
 
 
 PROCESS = """
 import ctypes
-from dae_sdc.symbolic.codegen import compile_program
-from dae_sdc.symbolic.operations import Op
-from dae_sdc.symbolic.program import Input, Program
+from dae_sdc.expressions.codegen import compile_program
+from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.program import Input, Program
 for number in range(1, 21):
     code = [[Op.MUL, 1, 0, 0], *([Op.ADD, 1 + k, 0, 0] for k in range(1, 600))]
     compiled = compile_program(Program((Input("t"),), [number], code, [1, 601]), "residual")

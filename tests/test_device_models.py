@@ -13,13 +13,13 @@ from timing import within
 
 import dae_sdc as ds
 from dae_sdc import problems
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.names import name_of
+from dae_sdc.model.aliases import Simplified, simplify
+from dae_sdc.model.model import Model
+from dae_sdc.modelica.reader import read_modelica
 from dae_sdc.run.device_cases import ALLOWED, CASES
 from dae_sdc.run.model_cases import Case, Flight
-from dae_sdc.symbolic.aliases import Simplified, simplify
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.modelica import read_modelica
-from dae_sdc.symbolic.names import name_of
 
 FILES = Path(problems.__file__).parent / "modelica"
 

@@ -12,13 +12,13 @@ import sympy as sp
 from hypothesis import given, settings, strategies as st
 
 from dae_sdc.errors import InputError
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.operations import Op
-from dae_sdc.symbolic.program import Input
-from dae_sdc.symbolic.residues import PRIME
-from dae_sdc.symbolic.sympy_input import from_sympy, to_sympy
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.program import Input
+from dae_sdc.expressions.residues import PRIME
+from dae_sdc.model.model import Model
+from dae_sdc.model.sympy_input import from_sympy, to_sympy
 
 X, Y, Z, T, A = sp.symbols("x y z t a", real=True)
 LEAVES = {X: Leaf("u", 0), Y: Leaf("u", 1), Z: Leaf("u", 2), T: Leaf("t"), A: Leaf("p", 0)}

@@ -15,12 +15,12 @@ import sympy as sp
 from launcher import Launcher
 
 from dae_sdc.errors import InputError, RemoteError
-from dae_sdc.initial.homotopy import Roots, solve_polynomials
-from dae_sdc.initial.polynomials import PolynomialSystem
-from dae_sdc.initial.pool import run_jobs
+from dae_sdc.polynomials.homotopy import Roots, solve_polynomials
+from dae_sdc.polynomials.polynomials import PolynomialSystem
+from dae_sdc.polynomials.pool import run_jobs
 from dae_sdc.run.polynomial_bench import cyclic, katsura
 
-tracking = importlib.import_module("dae_sdc.initial.tracking")
+tracking = importlib.import_module("dae_sdc.polynomials.tracking")
 
 x, y, z = sp.symbols("x y z")
 

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 from numba import njit
 
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae import machine
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.errors import InputError
 from dae_sdc.problems.circuits import GROUND, SIGNAL, SUPPLY, Amplifier, Components
 from dae_sdc.problems.linear import SimpleDAE

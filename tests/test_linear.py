@@ -13,7 +13,8 @@ import pytest
 import scipy.sparse as sparse
 from hypothesis import given, strategies as st
 
-from dae_sdc.dae import linear, triangular
+from dae_sdc.compiled import triangular
+from dae_sdc.dae import linear
 from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.linear import (
     DIAGNOSIS_LIMIT,
@@ -197,11 +198,11 @@ def test_a_missing_kvxopt_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) 
 
 def test_neither_numba_nor_kvxopt_is_imported_unasked() -> None:
     code = (
-        "import sys, numpy, scipy.sparse, dae_sdc.dae.triangular;"
+        "import sys, numpy, scipy.sparse, dae_sdc.compiled.triangular;"
         "from dae_sdc.dae.linear import factorize;"
         "a = scipy.sparse.eye_array(700, format='csc'); f = factorize(a); factorize(a, like=f);"
-        "f = dae_sdc.dae.triangular.triangular_factors(f); b = numpy.ones(700);"
-        "dae_sdc.dae.triangular.solve_triangular(f, b, b, b.copy());"
+        "f = dae_sdc.compiled.triangular.triangular_factors(f); b = numpy.ones(700);"
+        "dae_sdc.compiled.triangular.solve_triangular(f, b, b, b.copy());"
         "print(sorted({'numba', 'kvxopt'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

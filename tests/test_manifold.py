@@ -14,10 +14,10 @@ import pytest
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 
 import dae_sdc as ds
+from dae_sdc.constrained.manifold import MANIFOLD_METHODS, PAIRS, manifold_method
 from dae_sdc.errors import InputError
 from dae_sdc.run.convergence import errors
 from dae_sdc.run.description import describe
-from dae_sdc.sweepers.manifold import MANIFOLD_METHODS, PAIRS, manifold_method
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 KEEPING = [

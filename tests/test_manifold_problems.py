@@ -12,8 +12,8 @@ from scipy.integrate import solve_ivp
 from scipy.optimize import brentq
 from scipy.special import ellipk
 
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError, InputError, ReferenceRangeError
 

@@ -11,14 +11,14 @@ import numpy as np
 import pytest
 
 import dae_sdc as ds
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.model.aliases import simplify
+from dae_sdc.model.model import Model
 from dae_sdc.run.mechanism_cases import CASES
 from dae_sdc.run.model_cases import Case, Flight
 from dae_sdc.run.models import make_model
 from dae_sdc.run.solution import Solution
 from dae_sdc.structure.analysis import structure
-from dae_sdc.symbolic.aliases import simplify
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.model import Model
 
 BY_NAME = {case.model: case for case in CASES}
 

@@ -17,10 +17,10 @@ import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.errors import InputError, ReferenceRangeError
+from dae_sdc.model.model import Model
+from dae_sdc.model.problem import ModelProblem
 from dae_sdc.run.convergence import several
 from dae_sdc.run.description import make_problem, problem_name
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.problem import ModelProblem
 
 SEED = 7
 

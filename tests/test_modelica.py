@@ -17,9 +17,9 @@ from timing import within
 import dae_sdc
 import dae_sdc as ds
 from dae_sdc.errors import InputError
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.modelica import read_modelica, read_modelica_text
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.model.model import Model
+from dae_sdc.modelica.reader import read_modelica, read_modelica_text
 
 LIBRARY = sorted((Path(dae_sdc.__file__).parent / "problems" / "modelica").glob("*.mo"))
 

@@ -10,7 +10,7 @@ import pytest
 
 import dae_sdc
 from dae_sdc.errors import InputError
-from dae_sdc.symbolic.modelica import read_modelica, read_modelica_text
+from dae_sdc.modelica.reader import read_modelica, read_modelica_text
 
 LIBRARY = Path(dae_sdc.__file__).parent / "problems" / "modelica"
 PIN = "connector Pin Real v; flow Real i; end Pin;\n"

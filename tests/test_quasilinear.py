@@ -13,9 +13,9 @@ import pytest
 from scipy import special
 
 import dae_sdc as ds
+from dae_sdc.constrained.quasilinear_parts import PARTS, Pointers
 from dae_sdc.dae import machine
 from dae_sdc.dae.kernels import COMPLEX_STEP
-from dae_sdc.dae.quasilinear_parts import PARTS, Pointers
 from dae_sdc.dae.state import Vector
 from dae_sdc.run.description import describe
 from dae_sdc.sweepers.runge_kutta import stage_solver

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.model.model import Model
 from dae_sdc.structure.real_series import RealArithmetic, Tape, doubles
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.model import Model
 
 COUNT = 24
 FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {

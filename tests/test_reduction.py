@@ -14,10 +14,10 @@ import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc.cli import main
+from dae_sdc.expressions.symbols import Unknown
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction import problem as reduced, stages as stages_module
 from dae_sdc.reduction.reduction import Method
-from dae_sdc.symbolic.symbols import Unknown
 
 Vector = npt.NDArray[np.float64]
 

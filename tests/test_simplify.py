@@ -15,8 +15,8 @@ import sympy
 import dae_sdc as ds
 from dae_sdc.cli import main
 from dae_sdc.errors import InputError
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.names import name_and_order, name_of
+from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.model.model import Model
 
 PENDULUM = """
 model Wired "pendulum with connections"
@@ -325,7 +325,7 @@ def test_what_linear_equations_would_spoil_is_left_to_trivial_ones() -> None:
     )
     model.equations(t + 5 * der(x[2]) + x[5] + 5 * sympy.sin(x[1]))
     # Without x3 = x1' / 3 - 5 x4'' / 3 the system Jacobian is singular: x4'' is in two equations alike.
-    assert not ds.structure(ds.symbolic.aliases.simplify(model).model).regular
+    assert not ds.structure(ds.model.aliases.simplify(model).model).regular
     found = ds.simplify(model)
     assert ds.structure(found.model).dof == ds.structure(model).dof == 4
     assert "x3" in found.model.names

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
-from dae_sdc.initial.polynomials import PolynomialSystem
-from dae_sdc.initial.singular_points import SingularPoints, singular_points
-from dae_sdc.initial.witness import decompose
+from dae_sdc.polynomials.polynomials import PolynomialSystem
+from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
+from dae_sdc.polynomials.witness import decompose
 
 x, y, z = sp.symbols("x y z")
 n1, n2, n3, n4 = sp.symbols("n1:5")

@@ -14,12 +14,8 @@ import scipy.sparse as sparse
 from scipy.sparse.linalg import splu
 
 import dae_sdc as ds
-from dae_sdc.dae import triangular
-from dae_sdc.dae.kernels import COMPLEX_STEP
-from dae_sdc.dae.linear import EPS
-from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import attach
-from dae_sdc.dae.triangular import (
+from dae_sdc.compiled import triangular
+from dae_sdc.compiled.triangular import (
     GROWTH,
     NOT_FINITE,
     REFACTORIZED,
@@ -29,6 +25,10 @@ from dae_sdc.dae.triangular import (
     solve_triangular,
     superlu_factors,
 )
+from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.linear import EPS
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import attach
 from dae_sdc.errors import InputError
 from dae_sdc.problems.digital import TwoBitAdder
 from dae_sdc.problems.flow import NavierStokes

@@ -15,6 +15,7 @@ from timing import within
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.residues import PRIME
 from dae_sdc.structure import blocks as blocks_module
 from dae_sdc.structure.analysis import structure
 from dae_sdc.structure.blocks import Block, coarse_blocks, fine_blocks, strong_components
@@ -29,7 +30,6 @@ from dae_sdc.structure.signature import (
     listed,
 )
 from dae_sdc.structure.states import choose_states
-from dae_sdc.symbolic.residues import PRIME
 
 _ = -np.inf
 

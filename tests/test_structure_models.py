@@ -20,6 +20,10 @@ from timing import within
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import ARITY, Op
+from dae_sdc.model.model import Model
 from dae_sdc.plotting.signature import blocked_signature
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.models import make_model
@@ -27,10 +31,6 @@ from dae_sdc.structure.analysis import leading_values
 from dae_sdc.structure.repair import METHODS, System
 from dae_sdc.structure.series import PRIME, Arithmetic, NoValueError, _evaluate, evaluate
 from dae_sdc.structure.signature import StructureError
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.operations import ARITY, Op
 
 # --- the table ------------------------------------------------------------------------------------
 

@@ -21,9 +21,9 @@ from numba import types
 
 import dae_sdc as ds
 from dae_sdc.dae import compiling
+from dae_sdc.expressions import llvm
 from dae_sdc.registry import Registry
 from dae_sdc.sharing import filtering, once
-from dae_sdc.symbolic import _llvm
 
 PACKAGE = str(Path(ds.__file__).resolve().parents[1])
 
@@ -185,7 +185,7 @@ def test_once_calls_a_function_once_for_all_threads() -> None:
 # --- worker processes ---------------------------------------------------------------------------------------
 
 STARTS = {
-    "pool": "from dae_sdc.initial.pool import run_jobs; from math import sqrt\n"
+    "pool": "from dae_sdc.polynomials.pool import run_jobs; from math import sqrt\n"
     "print(run_jobs(sqrt, [4.0, 9.0], workers=2))",
     "cold": "from dae_sdc.run.cold import in_a_new_process\n"
     "print(in_a_new_process(dict(problem='simple', params={}, t_end=0.1, dt=0.1))['sweeps'] > 0)",
@@ -208,7 +208,7 @@ def test_processes_that_are_started_import_nothing_from_the_current_directory(
 
 def test_worker_processes_find_what_pythonpath_names(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text("def double(x):\n    return 2 * x\n")
-    text = "import mine\nfrom dae_sdc.initial.pool import run_jobs\n"
+    text = "import mine\nfrom dae_sdc.polynomials.pool import run_jobs\n"
     text += "print(run_jobs(mine.double, [1, 2], workers=2))"
     done = run("-c", text, path=str(tmp_path), cwd=tmp_path)
     assert done.stdout.strip() == "[2, 4]", done.stderr
@@ -309,18 +309,18 @@ def by_numba(directory: Path) -> tuple[float, int, list[Path]]:
 def by_llvm(directory: Path) -> tuple[float, int, list[Path]]:
     """The same for an object file of the package's own."""
     made: list[int] = []
-    tools = _llvm.toolchain()
+    tools = llvm.toolchain()
     machine, tools.machine = tools.machine, lambda level: made.append(level) or machine(level)  # type: ignore
     try:
-        content = _llvm.assembled(ASSEMBLY, 1, keep=True)
+        content = llvm.assembled(ASSEMBLY, 1, keep=True)
     finally:
         tools.machine = machine  # type: ignore[method-assign]
-    address, owners = _llvm.linked(content, "three")
+    address, owners = llvm.linked(content, "three")
     import ctypes
 
     value = ctypes.CFUNCTYPE(ctypes.c_double)(address)()
     del owners
-    return value, 1 - len(made), list(_llvm.cache_directory().glob("*.o"))
+    return value, 1 - len(made), list(llvm.cache_directory().glob("*.o"))
 
 
 KEEPERS = {"numba": by_numba, "llvm": by_llvm}

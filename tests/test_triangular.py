@@ -12,9 +12,8 @@ import numpy.typing as npt
 import pytest
 import scipy.sparse as sparse
 
-from dae_sdc.dae import triangular
-from dae_sdc.dae.linear import EPS, REUSE_FROM, SparseLU
-from dae_sdc.dae.triangular import (
+from dae_sdc.compiled import triangular
+from dae_sdc.compiled.triangular import (
     GROWTH,
     NOT_FINITE,
     REFACTORIZED,
@@ -27,6 +26,7 @@ from dae_sdc.dae.triangular import (
     solve_triangular,
     triangular_factors,
 )
+from dae_sdc.dae.linear import EPS, REUSE_FROM, SparseLU
 from dae_sdc.errors import InputError
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine
@@ -545,7 +545,8 @@ def test_missing_numba_is_named_in_one_line_and_needed_for_compiled_loops_only(
 
 def test_numba_is_not_imported_for_factors_that_are_only_solved_with() -> None:
     code = (
-        "import sys, scipy.sparse, dae_sdc.dae.triangular as t; from dae_sdc.dae.linear import factorize;"
+        "import sys, scipy.sparse, dae_sdc.compiled.triangular as t;"
+        "from dae_sdc.dae.linear import factorize;"
         "f = t.triangular_factors(factorize(scipy.sparse.eye_array(9, format='csc'))); t.copy_for(f);"
         "print('numba' in sys.modules)"
     )
@@ -559,7 +560,7 @@ def test_addresses_serve_as_arrays_in_compiled_code(case: str) -> None:
     from numba import cfunc, types
     from numba.extending import register_jitable
 
-    from dae_sdc.dae.machine_newton import doubles, integers, short_integers
+    from dae_sdc.compiled.machine_newton import doubles, integers, short_integers
 
     again, solve = register_jitable(refactorize), register_jitable(solve_triangular)
 

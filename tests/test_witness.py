@@ -10,8 +10,8 @@ import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
-from dae_sdc.initial.polynomials import PolynomialSystem
-from dae_sdc.initial.witness import Component, Decomposition, decompose
+from dae_sdc.polynomials.polynomials import PolynomialSystem
+from dae_sdc.polynomials.witness import Component, Decomposition, decompose
 
 x, y, z = sp.symbols("x y z")
 n1, n2, n3, n4 = sp.symbols("n1:5")
@@ -198,7 +198,7 @@ def test_units_do_not_matter() -> None:
 
 
 def test_lost_witness_points_are_told_by_the_trace_test() -> None:
-    from dae_sdc.initial import witness
+    from dae_sdc.polynomials import witness
 
     (part,) = decomposed(CRANK, BARS).components
     assert part._section is not None

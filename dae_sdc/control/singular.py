@@ -15,11 +15,13 @@ import numpy as np
 from pySDC.core.hooks import Hooks
 from scipy.optimize import brentq, minimize_scalar
 
+from dae_sdc.constrained.manifold import LOOKED_BACK
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import Curve
-from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, SingularMatrixError
+from dae_sdc.model.problem import ModelProblem
 from dae_sdc.registry import unknown
 from dae_sdc.structure.determinants import (
     DEEP,
@@ -31,8 +33,6 @@ from dae_sdc.structure.determinants import (
     rounded,
 )
 from dae_sdc.structure.parabola import foretold
-from dae_sdc.sweepers.manifold import LOOKED_BACK
-from dae_sdc.symbolic.problem import ModelProblem
 
 FIRST_ORDER = ("daen1", "daeq1", "daeq2")
 """Types at whose singular points solutions branch: a method may follow any, and its error is small."""

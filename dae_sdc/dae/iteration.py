@@ -2,7 +2,7 @@
 
 What is written here keeps to the part of Python that numba compiles. The operations it is made of, from
 :func:`correct` to :func:`factor`, are methods of the object ``work`` in Python; compiled code has its own,
-see :mod:`dae_sdc.dae.machine_newton`.
+see :mod:`dae_sdc.compiled.machine_newton`.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Consistent initial values, and projection on invariants."""
+"""Consistent initial values of DAEs, and projection on invariants."""

@@ -15,12 +15,12 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
+from dae_sdc.expressions.names import name_of
 from dae_sdc.initial.jets import Integers, Stage, offsets_stages, row_name
 from dae_sdc.initial.projection import ROUND_OFF, Accuracy
 from dae_sdc.structure.analysis import structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature
-from dae_sdc.symbolic.names import name_of
 
 STEPS = (0.0, 1e-3, 2e-2, 6e-2, 1e-1)
 """Distances of points for derivatives of order 0, 1, ..., in units of a time over which little changes."""

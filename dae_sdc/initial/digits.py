@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.expressions.operations import FUNCTIONS, Op
+from dae_sdc.expressions.program import Program
 from dae_sdc.initial.parts import Part
-from dae_sdc.symbolic.operations import FUNCTIONS, Op
-from dae_sdc.symbolic.program import Program
 
 DIGITS = 60
 """Decimal digits of the arithmetic."""

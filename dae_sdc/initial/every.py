@@ -15,6 +15,7 @@ from scipy.sparse.linalg import spsolve
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
+from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import (
     APART,
     LARGEST,
@@ -28,14 +29,13 @@ from dae_sdc.initial.consistent import (
     listed,
 )
 from dae_sdc.initial.digits import ManyDigits
-from dae_sdc.initial.homotopy import solve_polynomials
 from dae_sdc.initial.jets import Integers, ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
 from dae_sdc.initial.projection import MOST_ITERATIONS, ROUND_OFF, project
 from dae_sdc.initial.systems import NotPolynomialError, Reader, nearest_angle
 from dae_sdc.initial.turns import Turn, TurnError
+from dae_sdc.polynomials.homotopy import solve_polynomials
 from dae_sdc.structure.blocks import find_blocks, strong_components
-from dae_sdc.symbolic.dag import Leaf
 
 MOST_STARTS = 128
 """Number of solutions that are carried on from block to block; those nearest to the guesses are kept."""

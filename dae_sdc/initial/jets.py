@@ -11,14 +11,14 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.program import Input, Program
 from dae_sdc.initial.projection import Accuracy
+from dae_sdc.model.magnitudes import magnitudes
 from dae_sdc.structure.analysis import Structure, structure
 from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.repair import repair
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.magnitudes import magnitudes
-from dae_sdc.symbolic.names import name_of
-from dae_sdc.symbolic.program import Input, Program
 
 Integers = npt.NDArray[np.int64]
 

@@ -12,10 +12,10 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.program import Program
 from dae_sdc.initial.jets import ModelJets, offsets_stages
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.operations import Op
-from dae_sdc.symbolic.program import Program
 
 _SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
+from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.initial.consistent import Given, Initial, Solver, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import FEW_PATHS, EveryStart
@@ -18,7 +19,6 @@ from dae_sdc.initial.jets import JetSystem, ModelJets
 from dae_sdc.initial.parts import Part, leaf_values
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.registry import unknown
-from dae_sdc.symbolic.names import name_and_order, name_of
 
 MOST_VALUES = 200
 """Number of values up to which all solutions are looked for to find the nearest one."""

@@ -9,13 +9,13 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import brief
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
-from dae_sdc.initial.singular_points import SingularPoints, singular_points
 from dae_sdc.initial.systems import NotPolynomialError, Polynomials, Reader
-from dae_sdc.initial.witness import Decomposition, decompose
-from dae_sdc.symbolic.dag import Leaf
+from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
+from dae_sdc.polynomials.witness import Decomposition, decompose
 
 MOST_VARIABLES = 16
 """Variables of a block up to which its solution set is decomposed."""

@@ -14,10 +14,10 @@ import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
-from dae_sdc.initial.polynomials import Complexes, PolynomialSystem
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.operations import NUMPY, Op
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import NUMPY, Op
+from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 
 MOST_BRANCHES = 64
 """Combinations of the branches of choices up to which all are looked at."""

@@ -10,11 +10,11 @@ from fractions import Fraction
 import numpy as np
 
 from dae_sdc.errors import DAEError
+from dae_sdc.expressions.dag import MOVING
+from dae_sdc.expressions.operations import Op
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.parts import leaf_values
 from dae_sdc.initial.systems import LARGEST_MULTIPLE
-from dae_sdc.symbolic.dag import MOVING
-from dae_sdc.symbolic.operations import Op
 
 _TRIGONOMETRIC = frozenset({Op.SIN, Op.COS, Op.TAN})
 

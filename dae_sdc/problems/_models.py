@@ -9,9 +9,9 @@ from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import Registry
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
-MODELS: Registry[Callable[..., Model]] = Registry("model", package="dae_sdc.problems")
+MODELS: Registry[Callable[..., Model]] = Registry("model", "dae_sdc.problems")
 """Functions that return a new model, by name; their arguments are numbers of equations or constants."""
 
 

@@ -8,7 +8,7 @@ from dae_sdc.problems._models import MODELS, start_at
 from dae_sdc.problems._testset import load_record
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 
 @MODELS.register("chemical-akzo-nobel")
@@ -21,7 +21,7 @@ def chemical_akzo_nobel() -> Model:
     """
     from sympy import sqrt
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "chemical-akzo-nobel",
@@ -53,7 +53,7 @@ def robertson() -> Model:
     ----------
     F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, problem of Robertson.
     """
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "robertson",

@@ -9,7 +9,7 @@ from dae_sdc.errors import InputError, require_number
 from dae_sdc.problems._models import MODELS, require_size, start_at, total
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 
 @MODELS.register("transistor-amplifier")
@@ -22,7 +22,7 @@ def transistor_amplifier() -> Model:
     """
     from sympy import exp, pi, sin
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "transistor-amplifier",
@@ -72,7 +72,7 @@ def ring_modulator(cs: float = 0.0) -> Model:
     """
     from sympy import exp, pi, sin
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     cs = require_number("cs", cs)
     if not 0.0 <= cs < math.inf:
@@ -132,7 +132,7 @@ def op_amp_cascade(count: int = 10) -> Model:
     """
     from sympy import cos
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     count = require_size("count", count)
     model = Model(
@@ -158,7 +158,7 @@ def diode_ladder(count: int = 10) -> Model:
     """
     from sympy import exp, pi, sin
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     count = require_size("count", count)
     model = Model(f"diode-ladder-{count}", title=f"ladder of {count} diodes", interval=(0.0, 0.02))

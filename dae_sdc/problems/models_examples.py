@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dae_sdc.problems._models import MODELS, require_size, start_at
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 
 @MODELS.register("index-6")
@@ -20,7 +20,7 @@ def index_six() -> Model:
     """
     from sympy import cos, sin
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model("index-6", title="linear system of index 6", interval=(0.0, 10.0))
     # The solution is 2 sin t, cos t, -sin t - cos t, sin t - 2 cos t, 2 sin t, cos t.
@@ -42,7 +42,7 @@ def reissig(stages: int = 2) -> Model:
     """
     from sympy import cos
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     stages = require_size("stages", stages)
     model = Model(
@@ -77,7 +77,7 @@ def gear_petzold() -> Model:
     """
     from sympy import cos, sin
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "gear-petzold",

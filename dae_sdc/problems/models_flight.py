@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dae_sdc.problems._models import MODELS, start_at
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 _NAMES = ("H", "xi", "lambda", "V", "gamma", "A", "beta")
 _UNITS = ("ft", "rad", "rad", "ft/s", "rad", "rad", "rad")
@@ -61,7 +61,7 @@ def shuttle_initial() -> Model:
     K. E. Brenan, S. L. Campbell, L. R. Petzold: Numerical Solution of Initial-Value Problems in
     Differential-Algebraic Equations, SIAM 1996, section 6.2.
     """
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "shuttle-initial",
@@ -98,7 +98,7 @@ def shuttle_final() -> Model:
     """
     from sympy import pi
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "shuttle-final",

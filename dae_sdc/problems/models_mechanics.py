@@ -13,7 +13,7 @@ from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.mechanisms import squeezer_loops, squeezer_masses
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 
 def _pulls(model: Model, constraints: Mapping[str, Any], q: Sequence[Any]) -> list[Any]:
@@ -33,7 +33,7 @@ def car_axis() -> Model:
     """
     from sympy import sin, sqrt
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "car-axis",
@@ -78,7 +78,7 @@ def andrews() -> Model:
     """
     from sympy import Matrix, cos, sin, sqrt
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "andrews",
@@ -131,7 +131,7 @@ def flexible_slider_crank() -> Model:
     """
     from sympy import Matrix, Rational, cos, sin
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "flexible-slider-crank",
@@ -247,7 +247,7 @@ def slider_crank_four() -> Model:
     """
     from sympy import cos, sin
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model("slider-crank-4", title="rigid slider crank in four unknowns", interval=(0.0, 1.0))
     place, crank, force, rod = model.variables("x crank force rod")
@@ -282,7 +282,7 @@ def torus_particle() -> Model:
     """
     from sympy import cos, sin, sqrt
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "torus-particle",
@@ -319,7 +319,7 @@ def robot_arm() -> Model:
     """
     from sympy import cos, exp, sin
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model(
         "robot-arm",
@@ -356,7 +356,7 @@ def fekete(count: int = 4) -> Model:
     ----------
     F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Fekete problem.
     """
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     count = require_size("count", count, 2)
     model = Model(
@@ -423,7 +423,7 @@ def double_wishbone() -> Model:
     """
     from sympy import pi, sin, sqrt
 
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model("double-wishbone", title="double-wishbone suspension on a bumpy road", interval=(0.0, 1.0))
     joints = {

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 from dae_sdc.problems._models import MODELS
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 DIRECTORY: Final = Path(__file__).with_name("modelica")
 
@@ -39,7 +39,7 @@ class ModelicaFile:
 
     def __call__(self, **parameters: float) -> Model:
         """The model, with values of parameters by their names."""
-        from dae_sdc.symbolic.modelica import read_modelica
+        from dae_sdc.modelica.reader import read_modelica
 
         model = read_modelica(self.path, parameters=parameters)
         model.name = self.path.stem

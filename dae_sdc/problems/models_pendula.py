@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from dae_sdc.problems._models import MODELS, require_size, start_at
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 _UNITS = ("m", "m", "1/s^2")
 """Of a position and of the tension by mass and length."""
@@ -17,7 +17,7 @@ _UNITS = ("m", "m", "1/s^2")
 @MODELS.register("pendulum")
 def pendulum() -> Model:
     """Pendulum in Cartesian coordinates."""
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     model = Model("pendulum", title="pendulum in Cartesian coordinates", interval=(0.0, 10.0))
     x, y, tension = model.variables("x y lambda", start=[1.0, 0.0, 0.0], unit=_UNITS)
@@ -38,7 +38,7 @@ def pendula(count: int = 2) -> Model:
     ----------
     N. S. Nedialkov, J. D. Pryce: DAETS user guide, 2009: "chained pendula".
     """
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     count = require_size("count", count)
     model = Model(
@@ -68,7 +68,7 @@ def pendula(count: int = 2) -> Model:
 @MODELS.register("pendulum-chain")
 def pendulum_chain(count: int = 10) -> Model:
     """Point masses on rigid links, one hanging from the other: 3 count equations of index 3."""
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     count = require_size("count", count)
     model = Model(

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sparse
 
+from dae_sdc.expressions.codegen import Compiled, compile_program
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.program import Input, Program
+from dae_sdc.model.problem import DENSE, Form
 from dae_sdc.reduction.separate import Goal, Separated
 from dae_sdc.reduction.stages import Choice, Jet, Staged
-from dae_sdc.symbolic.codegen import Compiled, compile_program
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.names import name_of
-from dae_sdc.symbolic.problem import DENSE, Form
-from dae_sdc.symbolic.program import Input, Program
 
 __all__ = ["Assembled", "Texts", "assemble_separated", "assemble_stages"]
 

@@ -7,9 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.graph import Graph
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.consistent import Prolongation, Start, find_points
-from dae_sdc.symbolic.graph import Graph
 
 LARGEST_RATE = 1e-8
 """Rate of an invariant, relative to the sum of the sizes of its terms, that is none."""

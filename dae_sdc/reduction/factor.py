@@ -9,9 +9,9 @@ from fractions import Fraction
 import numpy as np
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.residues import PRIME
 from dae_sdc.reduction.veils import TreeSizes
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.residues import PRIME
 
 __all__ = ["Factored", "Row", "eliminate", "generic_rank"]
 

@@ -11,14 +11,14 @@ import numpy.typing as npt
 from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.codegen import Compiled
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.model.jumps import jump_times
+from dae_sdc.model.problem import ModelProblem, Origin
 from dae_sdc.reduction.assembly import Assembled
 from dae_sdc.reduction.stages import Selection
 from dae_sdc.reduction.switch import Switch
 from dae_sdc.sharing import one_at_a_time
-from dae_sdc.symbolic.codegen import Compiled
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.jumps import jump_times
-from dae_sdc.symbolic.problem import ModelProblem, Origin
 
 __all__ = ["ReducedProblem"]
 
@@ -75,7 +75,7 @@ class ReducedProblem(ModelProblem):
     dense : bool, optional
         Whether the Jacobian is an array; up to 30 unknowns if not given, and more where pivots may change.
     **settings
-        As of :class:`~dae_sdc.symbolic.problem.ModelProblem`.
+        As of :class:`~dae_sdc.model.problem.ModelProblem`.
 
     Attributes
     ----------

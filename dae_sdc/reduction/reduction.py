@@ -8,6 +8,13 @@ from functools import cached_property, partial
 from typing import Any, Final, Literal
 
 from dae_sdc.errors import InputError, require_count
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.symbols import TIME, Unknown
+from dae_sdc.model.model import Model
+from dae_sdc.model.sympy_input import from_sympy, sympified, to_sympy
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
 from dae_sdc.reduction.conservation import check_invariants
 from dae_sdc.reduction.factor import GrowthError
@@ -19,13 +26,6 @@ from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
 from dae_sdc.structure.repair import repair
-from dae_sdc.symbolic.dag import Leaf
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.names import name_of
-from dae_sdc.symbolic.operations import Op
-from dae_sdc.symbolic.symbols import TIME, Unknown
-from dae_sdc.symbolic.sympy_input import from_sympy, sympified, to_sympy
 
 __all__ = ["FORMS", "METHODS", "Reduction", "reduce_index"]
 

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.names import name_of
 from dae_sdc.reduction.factor import Factored, GrowthError, Row, Values, eliminate, generic_rank
 from dae_sdc.reduction.veils import LIMIT, Veiled, veil
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.names import name_of
 
 __all__ = ["Goal", "Pass", "Separated", "separate"]
 

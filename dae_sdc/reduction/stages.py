@@ -28,8 +28,8 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.expressions.graph import Graph
 from dae_sdc.structure.blocks import Block
-from dae_sdc.symbolic.graph import Graph
 
 __all__ = ["Choice", "Selection", "Staged", "stage"]
 

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dae_sdc.symbolic import _llvm
-from dae_sdc.symbolic.codegen import Compiled
+from dae_sdc.expressions import llvm
+from dae_sdc.expressions.codegen import Compiled
 
 __all__ = ["Switch"]
 
@@ -23,7 +23,7 @@ class Switch:
     Parameters
     ----------
     form : {"residual", "jacobian"}
-        Signature, see :mod:`dae_sdc.symbolic.codegen`.
+        Signature, see :mod:`dae_sdc.expressions.codegen`.
     target : Compiled
         What is called; :meth:`turn` changes it.
 
@@ -36,10 +36,10 @@ class Switch:
     def __init__(self, form: Literal["residual", "jacobian"], target: Compiled) -> None:
         self.form, self.target = form, target
         self._where = np.array([target.address], dtype=np.int64)
-        place = _llvm.pointer("double")
+        place = llvm.pointer("double")
         arguments = ", ".join(_ARGUMENTS[form]).format(place=place)
         kinds = ", ".join(argument.split(" ")[0] for argument in arguments.split(", "))
-        cell, function = _llvm.pointer("i64"), _llvm.pointer(f"void ({kinds})")
+        cell, function = llvm.pointer("i64"), llvm.pointer(f"void ({kinds})")
         text = f"""define void @kernel({arguments}) nounwind {{
 %at = inttoptr i64 {self._where.ctypes.data} to {cell}
 %target = load i64, {cell} %at
@@ -47,7 +47,7 @@ class Switch:
 call void %function({arguments})
 ret void
 }}"""
-        self.address, self._owners = _llvm.linked(_llvm.assembled(text, 0, keep=False), "kernel")
+        self.address, self._owners = llvm.linked(llvm.assembled(text, 0, keep=False), "kernel")
 
     def turn(self, target: Compiled) -> None:
         """Call another function from now on."""

@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.operations import Cost, Op, cost
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import Cost, Op, cost
 
 __all__ = ["LIMIT", "TreeSizes", "Veiled", "veil"]
 

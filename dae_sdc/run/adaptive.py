@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.adaptivity import AdaptivityDAE
 from dae_sdc.control.events import Event, LocateEvents
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.run.description import Setup
 from dae_sdc.sweepers.direct import DirectMethod

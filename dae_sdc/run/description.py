@@ -13,10 +13,10 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dae_sdc.arguments import checked
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
-from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError, require_count, require_tolerance
 from dae_sdc.problems._models import MODELS
@@ -29,11 +29,11 @@ from dae_sdc.sweepers.parallel import DIAGONAL, WAYS, SweeperDAEMPI, across_node
 from dae_sdc.sweepers.sdc import BACKENDS, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 
 class ModelLike(Protocol):
-    """Equations that become a problem, as a :class:`dae_sdc.symbolic.model.Model` does."""
+    """Equations that become a problem, as a :class:`dae_sdc.model.model.Model` does."""
 
     def problem(self, **settings: Any) -> ProblemDAE:
         """The problem, with values of parameters and settings of its nonlinear solves."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tqdm import tqdm
 
 from dae_sdc.arguments import checked
-from dae_sdc.dae.quasilinear import QuasilinearProblem
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.errors import InputError, require_count, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run import options

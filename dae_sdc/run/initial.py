@@ -24,7 +24,7 @@ from dae_sdc.run.simplify import simplify
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 
 @checked()

@@ -31,9 +31,9 @@ from dae_sdc.run.solve import solve
 from dae_sdc.run.unknowns import Unknowns
 
 if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
     from dae_sdc.reduction.problem import ReducedProblem
     from dae_sdc.structure.analysis import Structure
-    from dae_sdc.symbolic.model import Model
 
 TIME_LIMIT = 300.0
 

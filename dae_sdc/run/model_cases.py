@@ -12,7 +12,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.run.solution import Solution
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 
 @dataclass(frozen=True)

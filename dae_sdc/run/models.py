@@ -16,7 +16,7 @@ from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
 ModelLike: TypeAlias = "str | Path | Model | Callable[..., Model]"
 """A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, or a
@@ -50,14 +50,14 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
     InputError
         For an unknown name, a file without a model, or arguments and parameters that do not exist.
     """
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.model import Model
 
     given = dict(params or {})
     found: Any = model
     if isinstance(model, str | Path):
         path, _, name = str(model).partition(":")
         if path.endswith(".mo"):
-            from dae_sdc.symbolic.modelica import read_modelica
+            from dae_sdc.modelica.reader import read_modelica
 
             return read_modelica(path, name=name or None, parameters=given)
         found = _from_file(path, name) if path.endswith(".py") else MODELS[str(model)]

@@ -17,7 +17,7 @@ from dae_sdc.run.repeated import check_names, table
 from dae_sdc.run.results import Result, check_target
 
 if TYPE_CHECKING:
-    from dae_sdc.initial.polynomials import PolynomialSystem
+    from dae_sdc.polynomials.polynomials import PolynomialSystem
 
 REPETITIONS = 20
 
@@ -56,7 +56,7 @@ class Case:
 
 
 def _system(expressions: Sequence[Any], variables: Sequence[Any]) -> PolynomialSystem:
-    from dae_sdc.initial.polynomials import PolynomialSystem
+    from dae_sdc.polynomials.polynomials import PolynomialSystem
 
     return PolynomialSystem.from_sympy(expressions, variables)
 
@@ -149,7 +149,7 @@ def six_components() -> PolynomialSystem:
 
 
 def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
-    from dae_sdc.initial.homotopy import solve_polynomials
+    from dae_sdc.polynomials.homotopy import solve_polynomials
 
     roots = solve_polynomials(system, seed=seed)
     lost = f", {roots.failed} paths lost" if roots.failed else ""
@@ -160,7 +160,7 @@ def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
 
 
 def _components(system: PolynomialSystem, seed: int) -> tuple[str, int]:
-    from dae_sdc.initial.witness import decompose
+    from dae_sdc.polynomials.witness import decompose
 
     parts = decompose(system, seed=seed)
     told = []
@@ -173,7 +173,7 @@ def _components(system: PolynomialSystem, seed: int) -> tuple[str, int]:
 
 
 def _singular_points(system: PolynomialSystem, seed: int) -> tuple[str, int]:
-    from dae_sdc.initial.singular_points import singular_points
+    from dae_sdc.polynomials.singular_points import singular_points
 
     found = singular_points(system, seed=seed)
     ranks = f" of ranks {' '.join(map(str, found.ranks.tolist()))}" if len(found.points) else ""

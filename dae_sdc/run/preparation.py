@@ -22,8 +22,8 @@ from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.aliases import Simplified
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.aliases import Simplified
+    from dae_sdc.model.model import Model
 
 HIGHEST_INDEX = 3
 """Index above which equations are reduced first: no method takes more."""
@@ -171,7 +171,7 @@ def _is_model(problem: Any, as_model: bool) -> bool:
     if isinstance(problem, str | Path):
         name = str(problem)
         return is_file(name) or (name in MODELS and not _is_problem(problem, as_model))
-    model = sys.modules.get("dae_sdc.symbolic.model")  # if it was never imported, it made nothing
+    model = sys.modules.get("dae_sdc.model.model")  # if it was never imported, it made nothing
     if model is not None and isinstance(problem, model.Model):
         return True
     return as_model and not _is_problem(problem, as_model)
@@ -186,7 +186,7 @@ def _is_problem(problem: Any, as_model: bool) -> bool:
 
 def _simplified(problem: Any) -> Simplified | None:
     """What was given, where it is a model that is simplified already."""
-    aliases = sys.modules.get("dae_sdc.symbolic.aliases")  # if it was never imported, it made nothing
+    aliases = sys.modules.get("dae_sdc.model.aliases")  # if it was never imported, it made nothing
     found: Simplified | None = None
     if aliases is not None and isinstance(problem, aliases.Simplified):
         found = problem

@@ -15,7 +15,8 @@ from scipy import sparse
 from tqdm import tqdm
 
 from dae_sdc.arguments import checked
-from dae_sdc.dae import linear, newton, triangular
+from dae_sdc.compiled import triangular
+from dae_sdc.dae import linear, newton
 from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import require_count

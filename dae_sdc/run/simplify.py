@@ -21,9 +21,9 @@ from dae_sdc.run.models import ModelLike, make_model
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
+    from dae_sdc.model.aliases import Simplified
+    from dae_sdc.model.model import Model
     from dae_sdc.structure.analysis import Structure
-    from dae_sdc.symbolic.aliases import Simplified
-    from dae_sdc.symbolic.model import Model
 
 ALL = "all"
 """Stands for all models of the library."""
@@ -53,7 +53,7 @@ def simplify(
     model : str, Path, Model or callable
         Name in the library, ``file.mo``, ``file.py:name``, model, or a function that returns one.
     level : {"trivial", "linear", "explicit"}
-        How much is removed, see :func:`dae_sdc.symbolic.aliases.simplify`.
+        How much is removed, see :func:`dae_sdc.model.aliases.simplify`.
     fold : bool
         Whether the numbers of all parameters are put into the equations.
     params : mapping, optional
@@ -69,7 +69,7 @@ def simplify(
     InputError
         If equations contradict each other, or something given cannot be used.
     """
-    from dae_sdc.symbolic import aliases
+    from dae_sdc.model import aliases
 
     whole = make_model(model, params)
     found = aliases.simplify(whole, level=level, fold=fold)

@@ -19,11 +19,11 @@ from dae_sdc.dae.pointwise import Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEWarning, InputError, ResultFileError
+from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.run.files import opened, read_archive
 from dae_sdc.run.results import BESIDE, Result, checksum, command_line, load
 from dae_sdc.run.unknowns import SavedUnknowns, Unknowns
-from dae_sdc.symbolic.names import name_and_order, name_of
 
 DENSE_LIMIT = 10_000
 """Number of unknowns up to which what u(t) between the steps needs is kept unasked."""

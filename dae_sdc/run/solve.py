@@ -25,6 +25,7 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 from tqdm import tqdm
 
 from dae_sdc.arguments import checked
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.amplification import WatchAmplification
 from dae_sdc.control.blocks import ShareBlock
 from dae_sdc.control.events import LocateEvents, as_events
@@ -49,7 +50,6 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.dae.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, SolveError, require_count, require_number
 from dae_sdc.registry import unknown

@@ -13,12 +13,12 @@ from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError, InputError, require_number
-from dae_sdc.symbolic.names import name_and_order
+from dae_sdc.expressions.names import name_and_order
 
 if TYPE_CHECKING:
     from dae_sdc.initial.consistent import Initial
-    from dae_sdc.symbolic.aliases import Simplified
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.model.aliases import Simplified
+    from dae_sdc.model.model import Model
 
 MOST_CHANGES = 6
 """Start values that a message names."""

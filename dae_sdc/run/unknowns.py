@@ -10,14 +10,14 @@ import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.names import name_and_order, name_of
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
-from dae_sdc.symbolic.names import name_and_order, name_of
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.aliases import Simplified
-    from dae_sdc.symbolic.dag import Leaf
-    from dae_sdc.symbolic.model import Model
+    from dae_sdc.expressions.dag import Leaf
+    from dae_sdc.model.aliases import Simplified
+    from dae_sdc.model.model import Model
 
 Jet = tuple[str, int]
 """Name of an unknown and order of a derivative."""

@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import UNKNOWN, VEIL
+from dae_sdc.expressions.names import name_of
 from dae_sdc.structure.blocks import Block, Stages, Task, coarse_blocks, fine_blocks
 from dae_sdc.structure.consistent import Leading, Start, leading_rank
 from dae_sdc.structure.differentiation import (
@@ -31,8 +33,6 @@ from dae_sdc.structure.signature import (
     listed,
 )
 from dae_sdc.structure.states import choose_states
-from dae_sdc.symbolic.dag import UNKNOWN, VEIL
-from dae_sdc.symbolic.names import name_of
 
 LARGEST_ARRAY = 20_000
 """Rows of a derivative array up to which the differentiation index is found without being asked for."""

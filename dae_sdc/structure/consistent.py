@@ -20,11 +20,11 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.sparse.linalg import splu
 
+from dae_sdc.expressions.dag import UNKNOWN, VEIL, Leaf
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.rank import RankTest
 from dae_sdc.structure.real_series import RealArithmetic, Tape, doubles, many_digits
 from dae_sdc.structure.signature import Integers
-from dae_sdc.symbolic.dag import UNKNOWN, VEIL, Leaf
 
 if TYPE_CHECKING:
     from dae_sdc.structure.series import Series

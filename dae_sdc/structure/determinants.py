@@ -12,15 +12,15 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.expressions.codegen import Compiled, compile_program
+from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.program import Input, Program
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
 from dae_sdc.structure.repair import repair
 from dae_sdc.structure.signature import listed
-from dae_sdc.symbolic.codegen import Compiled, compile_program
-from dae_sdc.symbolic.dag import MOVING, Leaf
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.names import name_of
-from dae_sdc.symbolic.program import Input, Program
 
 __all__ = ["Deficiency", "Determinants"]
 
@@ -282,7 +282,7 @@ class Follower:
     """
 
     def __init__(self, compiled: Compiled, expanded: int, blocks: Sequence[_Block], n: int) -> None:
-        own = self._own = importlib.import_module("dae_sdc.structure._following")
+        own = self._own = importlib.import_module("dae_sdc.structure.following")
         self._compiled, count, large = compiled, len(blocks), blocks[expanded:]
         side = max((len(block.rows) for block in large), default=0)
         lengths = {

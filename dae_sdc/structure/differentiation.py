@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.expressions.dag import UNKNOWN, VEIL
+from dae_sdc.expressions.residues import PRIME
 from dae_sdc.structure.consistent import (
     Echelon as DigitsEchelon,
     Point,
@@ -23,11 +25,9 @@ from dae_sdc.structure.rank import Echelon, WorkLimitError
 from dae_sdc.structure.real_series import doubles
 from dae_sdc.structure.series import NoValueError, Series, evaluate
 from dae_sdc.structure.signature import Signature
-from dae_sdc.symbolic.dag import UNKNOWN, VEIL
-from dae_sdc.symbolic.residues import PRIME
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.graph import Graph
+    from dae_sdc.expressions.graph import Graph
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,9 @@ from scipy.sparse import coo_matrix, csr_matrix
 from scipy.sparse.csgraph import reverse_cuthill_mckee
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.residues import PRIME
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.signature import Integers
-from dae_sdc.symbolic.residues import PRIME
 
 LARGEST_DENSE = 2000
 """Rows of a matrix that is decomposed by singular values."""

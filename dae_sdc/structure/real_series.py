@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.expressions.dag import CONSTANTS
+from dae_sdc.expressions.operations import FUNCTIONS, NUMPY, Op
 from dae_sdc.structure.series import RULES, Arithmetic, NoValueError, Result, Series
-from dae_sdc.symbolic.dag import CONSTANTS
-from dae_sdc.symbolic.operations import FUNCTIONS, NUMPY, Op
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.dag import Expressions, Leaf
+    from dae_sdc.expressions.dag import Expressions, Leaf
 
 Floats = npt.NDArray[np.float64]
 

@@ -14,19 +14,19 @@ from scipy.linalg import qr
 from scipy.sparse.csgraph import connected_components
 
 from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import UNKNOWN, VEIL, Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.residues import PRIME
+from dae_sdc.expressions.symbols import Unknown
+from dae_sdc.model.equations import Definition
+from dae_sdc.model.model import Model
+from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
 from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns, leading_nodes
 from dae_sdc.structure.rank import Echelon
 from dae_sdc.structure.series import NoValueError, evaluate
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
-from dae_sdc.symbolic.dag import UNKNOWN, VEIL, Leaf
-from dae_sdc.symbolic.equations import Definition
-from dae_sdc.symbolic.graph import Graph
-from dae_sdc.symbolic.model import Model
-from dae_sdc.symbolic.residues import PRIME
-from dae_sdc.symbolic.symbols import Unknown
-from dae_sdc.symbolic.sympy_input import to_sympy
 
 METHODS = ("auto", "lc", "augmentation")
 """Ways to repair: linear combinations of equations, copies of equations with new unknowns, what fits."""

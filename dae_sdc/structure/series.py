@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from dae_sdc.symbolic.operations import Op
-from dae_sdc.symbolic.residues import PRIME, of_function, random_residue
+from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.residues import PRIME, of_function, random_residue
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.dag import Expressions
+    from dae_sdc.expressions.dag import Expressions
 
 Series: TypeAlias = list[int]
 """Coefficients of powers of h from 0 on; those at the end that vanish may be missing."""

@@ -16,7 +16,7 @@ from dae_sdc.arguments import shown
 from dae_sdc.errors import InputError
 
 if TYPE_CHECKING:
-    from dae_sdc.symbolic.graph import Graph
+    from dae_sdc.expressions.graph import Graph
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 

@@ -7,10 +7,10 @@ from heapq import heapify, heappop, heappush
 
 import numpy as np
 
+from dae_sdc.expressions.residues import PRIME
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.rank import exact_rank
 from dae_sdc.structure.signature import Integers
-from dae_sdc.symbolic.residues import PRIME
 
 
 def choose_states(

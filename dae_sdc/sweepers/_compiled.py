@@ -9,11 +9,8 @@ import numpy as np
 import scipy.sparse as sparse
 from scipy.linalg.lapack import dgetrs
 
-from dae_sdc.dae import iteration, machine_newton as mn
-from dae_sdc.dae.counters import COUNTERS
-from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector
-from dae_sdc.dae.triangular import (
+from dae_sdc.compiled import machine_newton as mn
+from dae_sdc.compiled.triangular import (
     MOST_ENTRIES,
     RowPattern,
     TriangularFactors,
@@ -21,6 +18,10 @@ from dae_sdc.dae.triangular import (
     row_pattern,
     triangular_factors,
 )
+from dae_sdc.dae import iteration
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import _machine as compiled, sweep
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.solvers import Place, PythonNodes

@@ -9,9 +9,10 @@ from typing import Any
 
 from numba.extending import overload, register_jitable
 
-from dae_sdc.dae import iteration, machine, machine_newton as mn
+from dae_sdc.compiled import machine_newton as mn
+from dae_sdc.compiled.machine_newton import INNER, MachineNodes
+from dae_sdc.dae import iteration, machine
 from dae_sdc.dae.compiling import compiled_lightly, kept
-from dae_sdc.dae.machine_newton import INNER, MachineNodes
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.sweep import Continuation, Goal, Rows, SweepArrays
 

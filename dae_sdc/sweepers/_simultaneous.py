@@ -14,10 +14,11 @@ import numpy as np
 from numba import types
 from numba.extending import overload, register_jitable
 
-from dae_sdc.dae import machine, machine_newton as mn, residual_check
+from dae_sdc.compiled import machine_newton as mn
+from dae_sdc.compiled.machine_newton import INNER, doubles, integers, short_integers
+from dae_sdc.dae import machine, residual_check
 from dae_sdc.dae.compiling import kept, lightly_optimized
 from dae_sdc.dae.machine import call_jacobian, call_residual
-from dae_sdc.dae.machine_newton import INNER, doubles, integers, short_integers
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import simultaneous as own

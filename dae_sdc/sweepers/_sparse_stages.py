@@ -13,12 +13,9 @@ from numba.extending import register_jitable
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from dae_sdc.dae import machine_newton as mn, triangular
-from dae_sdc.dae.compiling import c_function
-from dae_sdc.dae.linear import SUPERNODES
-from dae_sdc.dae.machine_newton import AT, INNER, doubles, integers, short_integers
-from dae_sdc.dae.state import Vector, attach
-from dae_sdc.dae.triangular import (
+from dae_sdc.compiled import machine_newton as mn, triangular
+from dae_sdc.compiled.machine_newton import AT, INNER, doubles, integers, short_integers
+from dae_sdc.compiled.triangular import (
     MOST_ENTRIES,
     REFACTORIZED,
     RowPattern,
@@ -28,6 +25,9 @@ from dae_sdc.dae.triangular import (
     solve_triangular,
     superlu_factors,
 )
+from dae_sdc.dae.compiling import c_function
+from dae_sdc.dae.linear import SUPERNODES
+from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
 from dae_sdc.sweepers import _simultaneous as memory

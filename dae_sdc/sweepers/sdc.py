@@ -66,7 +66,7 @@ from dae_sdc.sweepers.sweep import (
 )
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
-SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers")
+SWEEPERS: Registry[type[Sweeper]] = Registry("sweeper", "dae_sdc.sweepers", "dae_sdc.constrained")
 """Every sweeper by its name."""
 
 INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")

@@ -12,9 +12,9 @@ import sympy as sp
 from mpi4py import MPI
 
 from dae_sdc.errors import DAEError, InputError
-from dae_sdc.initial.homotopy import solve_polynomials
-from dae_sdc.initial.polynomials import PolynomialSystem
-from dae_sdc.initial.pool import run_jobs
+from dae_sdc.polynomials.homotopy import solve_polynomials
+from dae_sdc.polynomials.polynomials import PolynomialSystem
+from dae_sdc.polynomials.pool import run_jobs
 
 
 def halve(number: int) -> int:
@@ -25,7 +25,7 @@ def halve(number: int) -> int:
 
 def main() -> None:
     comm = MPI.COMM_WORLD
-    tracking = importlib.import_module("dae_sdc.initial.tracking")
+    tracking = importlib.import_module("dae_sdc.polynomials.tracking")
     tracking.TOGETHER = 10
     u = sp.symbols("u0:5")
     system = PolynomialSystem.from_sympy([u[i] ** 2 - u[(i + 1) % 5] - 1 for i in range(5)], u)

@@ -26,8 +26,8 @@ from benchmarks.truth.generated import Generated, Units, Vector
 from benchmarks.truth.kinds import KINDS, Kind
 from benchmarks.truth.outcomes import DONE, FAILED, WRONG, Finding
 from benchmarks.truth.solves import DEFAULT, MARGIN, PATIENCE, generate, smallest_step
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
-from dae_sdc.dae.quasilinear import QuasilinearProblem
 
 STEPS, ERRORS = 0.15, 3.0
 """Differences in the number of steps and in relative errors that are none."""

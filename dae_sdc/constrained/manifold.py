@@ -1,0 +1,663 @@
+"""Methods for quasilinear equations on the manifold of their constraints: charts, projections, RATTLE."""
+
+from __future__ import annotations
+
+import importlib
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from scipy.integrate import DOP853, RK45
+
+from dae_sdc.arguments import checked
+from dae_sdc.constrained.quasilinear import Pointers, QuasilinearProblem
+from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import InputError, SingularMatrixError, SolveError
+from dae_sdc.registry import Registry
+from dae_sdc.sweepers.direct import DirectSweeper
+from dae_sdc.sweepers.records import MethodRecord
+from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.tolerance import Outcome
+
+FORMS = {"daeq1": 0, "daeq2": 1, "daeq3": 2, "eulag": 2, "nohol": 3}
+"""Which of the forms of :mod:`dae_sdc.constrained._manifold` a type comes down to."""
+
+HOLONOMIC = ("daeq3", "eulag")
+
+TREATMENTS = ("chart", "ambient", "rattle")
+"""Local coordinates; u and v themselves; the method of Andersen."""
+
+SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
+"""Numbers of endings of a step, see :data:`REASONS`."""
+
+COUNTED = ("rhs", "jacobian", "newton", "factorization", "solve")
+"""Names of what compiled steps count, in their order."""
+
+TURNED = 0.95
+"""Cosine of the angle between a chart and the tangent space at which the chart is given up."""
+
+LOOKED_BACK, DIP = 3, 1.9
+"""Steps in which the determinant of the equations is followed, and by how much its logarithm falls at least
+where it touches zero: that of the square of a distance which is 1 at the ends of steps, 1/4 at a stage."""
+
+REASONS = (
+    "",
+    "the equations are not defined there",
+    "Newton's method for the constraints does not converge",
+    "the constraint Jacobian loses rank: {constraint} depends on the others",
+    "the matrix of the derivatives and multipliers is singular: the constraints are dependent, or A is not "
+    "regular on the kernel of their Jacobian",
+)
+"""What the endings of a step mean, in the order of their numbers."""
+
+
+@dataclass(frozen=True)
+class ExplicitPair:
+    """An explicit Runge-Kutta pair with an interpolant, from the tables of SciPy.
+
+    Parameters
+    ----------
+    A, b, c : ndarray
+        Tableau; the slope at the end of the step is one more stage.
+    E : ndarray, shape (1 or 2, stages + 1)
+        Weights of the error estimates.
+    A_extra, c_extra : ndarray
+        Stages that the interpolant needs besides.
+    D : ndarray, shape (P, stages + 1 + extra)
+        Weights of the slopes in the values at ``theta``.
+    theta : ndarray, shape (P,)
+        Places within the step that the interpolant is fixed by, besides its ends.
+    order, embedded_order : int
+        Order of the method, and of the estimates together.
+    """
+
+    A: Vector
+    b: Vector
+    c: Vector
+    E: Vector
+    A_extra: Vector
+    c_extra: Vector
+    D: Vector
+    theta: Vector
+    order: int
+    embedded_order: int
+
+
+def _inner_points(degree: int) -> Vector:
+    """Where values between the ends of a step determine a polynomial: extrema of Chebyshev's."""
+    inner: Vector = 0.5 - 0.5 * np.cos(np.pi * np.arange(1, degree) / degree)
+    return inner
+
+
+def _dormand_prince() -> ExplicitPair:
+    theta = _inner_points(4)
+    powers = theta[:, None] ** np.arange(1, 5)
+    A = np.zeros((6, 6))
+    A[:, :5] = RK45.A
+    none = np.zeros((0, 7))
+    D = powers @ RK45.P.T
+    return ExplicitPair(A, RK45.B, RK45.C, RK45.E[None], none, np.zeros(0), D, theta, 5, 4)
+
+
+def _dop853() -> ExplicitPair:
+    theta = _inner_points(7)
+    count = 16
+    # The interpolant of Hairer: y0 + x (F0 + (1 - x) (F1 + x (F2 + ...))), all of it linear in the slopes.
+    whole = np.concatenate([DOP853.B, np.zeros(4)])
+    start, end = np.eye(count)[0], np.eye(count)[12]
+    F = [whole, start - whole, 2.0 * whole - start - end, *DOP853.D]
+    D = np.zeros((len(theta), count))
+    for row, x in zip(D, theta, strict=True):
+        for i, term in enumerate(reversed(F)):
+            row += term
+            row *= x if i % 2 == 0 else 1.0 - x
+    E = np.array([DOP853.E5, DOP853.E3])
+    return ExplicitPair(DOP853.A, DOP853.B, DOP853.C, E, DOP853.A_EXTRA, DOP853.C_EXTRA, D, theta, 8, 7)
+
+
+PAIRS = {"dopri5": _dormand_prince, "dop853": _dop853}
+"""Pairs by name, made where they are needed."""
+
+_REFERENCES = {
+    "dopri5": "J. R. Dormand, P. J. Prince, J. Comput. Appl. Math. 6 (1980) 19",
+    "dop853": "E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), II.5",
+}
+
+
+@dataclass(frozen=True)
+class ManifoldMethod(MethodRecord):
+    """A method for quasilinear equations with constraints.
+
+    Parameters
+    ----------
+    name, class_name : str
+        Name in the registry of sweepers, and of the sweeper class.
+    treatment : {"chart", "ambient", "rattle"}
+        Whether steps are taken in local coordinates of the manifold, in u and u' themselves, or by RATTLE.
+    pair : {"dopri5", "dop853", ""}
+        The explicit pair.
+    positions, velocities : bool
+        Without a chart: whether the end of a step is projected on the constraint, and on its derivative.
+    alpha, beta : float
+        Coefficients of Baumgarte's stabilisation, 1/s: g'' + 2 alpha g' + beta^2 g = 0 takes the place of
+        g'' = 0, and g' + alpha g = 0 that of g' = 0.
+    turned : float
+        Cosine of the angle between chart and tangent space below which a new chart is made; 1 for a chart a
+        step.
+    order : int
+        Classical order.
+    reference : str
+        Where the method comes from.
+    """
+
+    kind = "method on manifolds"
+
+    name: str
+    class_name: str
+    treatment: str
+    pair: str
+    order: int
+    reference: str
+    positions: bool = False
+    velocities: bool = False
+    alpha: float = 0.0
+    beta: float = 0.0
+    turned: float = TURNED
+
+    def __post_init__(self) -> None:
+        self._check_names()
+        if self.treatment not in TREATMENTS:
+            raise self._error(f"treatment must be one of {', '.join(TREATMENTS)}; got {self.treatment!r}")
+        if (self.treatment == "rattle") != (self.pair == ""):
+            raise self._error("a pair belongs to the treatments chart and ambient, and to them alone")
+        if self.pair and self.pair not in PAIRS:
+            raise self._error(f"pair must be one of {', '.join(PAIRS)}; got {self.pair!r}")
+        if self.treatment != "ambient" and (self.positions or self.velocities or self.alpha or self.beta):
+            raise self._error("projections and Baumgarte's coefficients belong to the treatment ambient")
+        if min(self.alpha, self.beta) < 0.0:
+            raise self._error(f"alpha and beta must not be negative; got {self.alpha}, {self.beta}")
+        if not 0.0 < self.turned <= 1.0:
+            raise self._error(f"turned must be above 0 and at most 1; got {self.turned}")
+
+    @property
+    def stages(self) -> int:
+        """Number of stages of a step."""
+        return len(PAIRS[self.pair]().b) if self.pair else 2
+
+    @property
+    def embedded_order(self) -> int | None:
+        """Order of the error estimate."""
+        return PAIRS[self.pair]().embedded_order if self.pair else None
+
+    @property
+    def orders(self) -> Mapping[int, tuple[int, ...]]:
+        """Orders of all groups of unknowns by the index: multipliers follow from positions and velocities."""
+        p = self.order
+        return {3: (p, p, p)} if self.treatment == "rattle" else {1: (p, p), 2: (p, p, p), 3: (p, p, p)}
+
+    @property
+    def stiffly_accurate(self) -> bool:
+        """Derivatives at the ends of steps are those of the equations there."""
+        return True
+
+
+MANIFOLD_METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
+"""All methods by name."""
+
+
+class _Layout:
+    """Where the parts of a state stand in its row, by the type of the equations."""
+
+    def __init__(self, pointers: Pointers) -> None:
+        self.n, form = pointers.n, FORMS[pointers.kind]
+        self.second = form >= FORMS["daeq3"]
+        self.bound = 2 * self.n if self.second else self.n
+        self.multipliers = slice(self.bound, self.bound + (pointers.m if form else 0))
+
+
+class ManifoldDAE(DirectSweeper):
+    r"""A step of an explicit method for equations whose constraints are kept, as a pySDC sweeper.
+
+    The derivative and the multipliers follow from the saddle-point equations
+
+    .. math::
+        \begin{pmatrix} A & B \\ G & 0 \end{pmatrix} \begin{pmatrix} \ddot q \\ \lambda \end{pmatrix}
+        = \begin{pmatrix} h \\ -\gamma \end{pmatrix},
+
+    with the Jacobian G of the constraints and what their second derivative has besides :math:`G \ddot q`. In
+    a chart, with an orthonormal basis U of the kernel of G at a base point :math:`q_0`, the step is taken in
+    :math:`\eta = U^T (q - q_0)` and :math:`\nu = U^T \dot q`; Newton's method finds the point with these
+    coordinates on the manifold. Without a chart the end of the step is projected.
+
+    Parameters
+    ----------
+    params : dict
+        Nothing that belongs to the method itself, which is the class attribute ``method``.
+    level : pySDC.core.level.Level
+        The level that steps.
+
+    Attributes
+    ----------
+    on_manifold : bool
+        Whether the ends of steps meet the constraints and their derivatives, and so output must.
+    charts : int
+        Charts that have been made.
+    passed : list of tuple of float
+        Start and end of the steps within which a determinant has changed its sign: that of the equations for
+        the highest derivatives, or that of a chart. A singular point lies between.
+    dipped : bool
+        Whether the determinant of the equations for the highest derivatives has become small in the last
+        steps and grown again, as it does without a change of its sign.
+
+    References
+    ----------
+    W. C. Rheinboldt, Solving algebraically explicit DAEs with the MANPAK-manifold-algorithms, Comput. Math.
+    Appl. 33 (1997) 31; E. Hairer, G. Wanner, Solving Ordinary Differential Equations II (1996), sec. VII.2;
+    J. Baumgarte, Comput. Methods Appl. Mech. Eng. 1 (1972) 1; H. C. Andersen, J. Comput. Phys. 52 (1983) 24.
+    """
+
+    method: ClassVar[ManifoldMethod]
+    family = "method on manifolds"
+    on_manifold: ClassVar[bool] = False
+    uses_jacobian = False
+
+    def __init__(self, params: dict[str, Any], level: Any) -> None:
+        super().__init__(params, level)
+        self.keeps_interior = True
+        self._left: Any = None
+        self._start: tuple[Any, float] | None = None
+        self._resumed = False
+        self.passed: list[tuple[float, float]] = []
+        self.dipped = False
+        self._sizes: deque[tuple[float, float]] = deque(maxlen=LOOKED_BACK)
+        self._theta = tuple(PAIRS[self.method.pair]().theta.tolist()) if self.method.pair else ()
+
+    @classmethod
+    def check_problem(cls, problem: ProblemDAE) -> None:
+        """Raise InputError for equations of no quasilinear type, or that RATTLE is not made for."""
+        if not isinstance(problem, QuasilinearProblem):
+            raise InputError(
+                f"'{cls.method.name}' needs equations of a quasilinear type (ds.QuasiLagrangeProblem and its "
+                f"like); {type(problem).__name__} is none, use an SDC sweeper or a Radau IIA method"
+            )
+        if cls.method.treatment == "rattle" and problem.kind not in HOLONOMIC:
+            raise InputError(
+                f"'{cls.method.name}' is for second-order equations with constraints on positions; "
+                f"{type(problem).__name__} is of type {problem.kind}"
+            )
+
+    @classmethod
+    def check_adaptive(cls) -> None:
+        """Raise InputError for a method whose error cannot be estimated."""
+        if not cls.method.pair:
+            super().check_adaptive()
+
+    @property
+    def charts(self) -> int:
+        """Charts that have been made."""
+        return int(self._memory.marks[self._own.MADE]) if self._problem is not None else 0
+
+    def _bind(self, problem: ProblemDAE) -> None:
+        assert isinstance(problem, QuasilinearProblem)
+        self._own = importlib.import_module("dae_sdc.constrained._manifold")
+        pointers = problem.pointers()
+        self._failure = pointers.failure
+        self._place = _Layout(pointers)
+        self._memory = self._allocate(pointers, FORMS[pointers.kind])
+        self._own.ready(self._memory)
+        self._left = self._start = None
+        if self.method.treatment == "rattle":
+            self._check_separable(problem)
+        if self.tolerance is not None:
+            self._weights = self.tolerance.weights_of(problem, 1.0, self._place.bound, plain=True)
+
+    def _allocate(self, pointers: Pointers, form: int) -> Any:
+        own, method, n, m = self._own, self.method, pointers.n, pointers.m
+        d, chart = n - m, method.treatment == "chart"
+        pair = PAIRS[method.pair or "dopri5"]()
+        stages, extra, points = len(pair.b), len(pair.c_extra), len(pair.theta)
+        count = stages + 1 + extra
+        size = (d, d, 2 * d, n + d)[form] if chart else (n, n, 2 * n, 2 * n)[form]
+        numbers = [form, chart, n, m, stages, method.positions, method.velocities, len(pair.E), extra, points]
+        table = np.zeros((stages + 3 + extra + points, count))
+        table[:stages, :stages] = pair.A
+        table[stages, :stages] = pair.b
+        table[stages + 1 : stages + 1 + len(pair.E), : stages + 1] = pair.E
+        if extra:
+            table[stages + 3 : stages + 3 + extra] = pair.A_extra
+        table[stages + 3 + extra :] = pair.D
+        vectors = np.zeros((own.VECTORS, n))
+        vectors[own.WEIGHTS :] = 1.0
+        zeros = np.zeros
+        return own.Memory(
+            integers=np.array([*numbers, *self._addresses(pointers)], dtype=np.int64),
+            numbers=np.array([method.alpha, method.beta, method.turned, *zeros(own.NUMBERS - 3)]),
+            p=pointers.p,
+            table=table,
+            times=np.concatenate([pair.c, pair.c_extra, pair.theta]),
+            vectors=vectors,
+            local=zeros((4, size)),
+            slopes=zeros((count, size)),
+            sides=zeros((4, m)),
+            long=zeros((2, n + m)),
+            pivots=zeros((2, n + m), dtype=np.int64),
+            basis=zeros((n, d)),
+            square=zeros((3, n, n)),
+            coupling=zeros((n, m)),
+            G=zeros((m, n)),
+            saddle=zeros((n + m, n + m)),
+            points=zeros((points, self._place.multipliers.stop)),
+            marks=zeros(own.MARKS, dtype=np.int64),
+        )
+
+    def _addresses(self, pointers: Pointers) -> list[int]:
+        """Of the parts, 0 for a B that is the transpose of the Jacobian of the constraints."""
+        found: list[int] = pointers.addresses[:7].tolist()
+        if pointers.kind in ("eulag", "nohol"):
+            found[self._own.B] = 0
+        return found
+
+    def _check_separable(self, problem: QuasilinearProblem) -> None:
+        """RATTLE wants a constant A and forces that do not depend on velocities."""
+        n, generator = self._place.n, np.random.default_rng(0)
+        u0 = self.level.u[0].view(np.ndarray)
+        q, v, t = u0[:n], u0[n : 2 * n], self.level.time
+        other_q, other_v = q + generator.standard_normal(n), v + 1.0 + generator.standard_normal(n)
+        near, far = np.asarray(problem.A(t, q, v)), np.asarray(problem.A(t, other_q, other_v))
+        if not np.allclose(near, far, rtol=1e-10, atol=0.0):
+            raise InputError(
+                f"'{self.method.name}' needs a constant A; that of {type(problem).__name__} changes with "
+                f"positions or velocities, use a projected or chart method"
+            )
+        force, other = np.asarray(problem.h(t, q, v)), np.asarray(problem.h(t, q, other_v))
+        if not np.allclose(force, other, rtol=1e-10, atol=1e-300):
+            raise InputError(
+                f"'{self.method.name}' needs forces that depend on positions alone; h of "
+                f"{type(problem).__name__} changes with velocities, use a projected or chart method"
+            )
+
+    # --- steps ----------------------------------------------------------------------------------------------
+
+    def _begin(self) -> int:
+        """Put the start of the step where it is wanted; how that ended."""
+        L, s, own = self.level, self._memory, self._own
+        pointers = L.prob.pointers()
+        if pointers.p is not s.p:  # other parameters, or a copy of the problem
+            self._failure = pointers.failure
+            self._memory = s = s._replace(p=pointers.p)
+            s.integers[own.ADDRESSES :] = self._addresses(pointers)
+            self._left = self._start = None
+        start, polynomial = L.u[0], L.u[0].polynomial
+        if self._start is not None and self._start[0] is start and self._start[1] == L.time:
+            return SOLVED  # a repeated step finds everything in its place
+        self._place_start(start.view(np.ndarray))
+        if polynomial is not None and (polynomial is self._left or self._resumed):
+            n, slope = self._place.n, polynomial.value
+            s.vectors[own.START + 2] = slope[n : 2 * n] if self._place.second else slope[:n]
+            s.marks[own.START_SIGN] = s.marks[own.END_SIGN]
+            s.numbers[own.START_SIZE] = s.numbers[own.END_SIZE]
+            status = SOLVED
+        else:
+            s.marks[own.VALID] = 0
+            status = self._called(own.derivative(s, L.time))
+        self._resumed = False
+        self._start = (start, L.time) if status == SOLVED else None
+        return status
+
+    def _place_start(self, u: Vector) -> None:
+        """Write u, and v where there is one, to the start of the step."""
+        start, n = self._memory.vectors[self._own.START :], self._place.n
+        start[0] = u[:n]
+        if self._place.second:
+            start[1] = u[n : 2 * n]
+
+    def _called(self, status: int) -> int:
+        """What a compiled function returned, unless an equation has raised an exception."""
+        self._failure.check()
+        return int(status)
+
+    def _step(self) -> None:
+        L, own = self.level, self._own
+        status, adaptive = self._begin(), self.tolerance is not None
+        s = self._memory
+        if status == SOLVED and self.method.treatment == "rattle":
+            status = self._called(own.rattle(s, L.time, L.dt))
+        elif status == SOLVED:
+            if adaptive:
+                self._weigh(L.u[0].view(np.ndarray))
+            status = self._called(own.step(s, L.time, L.dt, adaptive))
+        error = float(s.numbers[own.ERROR])
+        good = status == SOLVED and error <= 1.0
+        if good and (s.marks[own.CROSSED] or s.marks[own.START_SIGN] != s.marks[own.END_SIGN]):
+            self.passed.append((L.time, L.time + L.dt))
+        inside = False
+        if good and self.keeps_interior and self.method.pair:
+            inside = self._called(own.interior(s, L.time, L.dt)) == SOLVED
+        self.dipped = good and self._dips()
+        self._count()
+        if adaptive:
+            order = self.method.embedded_order
+            assert order is not None
+            worst = int(s.marks[own.WHERE]) if status == SOLVED else 0
+            reason = "" if status == SOLVED else self._reason(status)
+            self.outcome = Outcome(status == SOLVED, error, order + 1, 0.0, 0.0, reason, worst)
+        elif status != SOLVED:
+            kind = SingularMatrixError if status in SINGULAR else SolveError
+            raise kind(
+                f"the step from t={L.time:.10g} with dt={L.dt:.3g} cannot be taken: {self._reason(status)}; "
+                f"take smaller steps, or check the state there for a singularity"
+            )
+        self._keep_end(good, inside)
+
+    def _dips(self) -> bool:
+        """Whether the determinant is far less at places in the last steps than before and behind."""
+        own, numbers = self._own, self._memory.numbers
+        start, end = float(numbers[own.START_SIZE]), float(numbers[own.END_SIZE])
+        self._sizes.append((start, float(numbers[own.LEAST_SIZE])))
+        least = np.inf
+        for before, within in reversed(self._sizes):
+            least = min(least, within)
+            if least < min(before, end) - DIP:
+                return True
+        return False
+
+    def _weigh(self, u: Vector) -> None:
+        """Weights of the error at a state."""
+        bound = self._place.bound
+        self._weights.fill(u[:bound], 0.0, self._memory.vectors[self._own.WEIGHTS :].reshape(-1)[:bound])
+
+    def _reason(self, status: int) -> str:
+        names, at = self.level.prob.constraint_names, int(self._memory.marks[self._own.WHERE])
+        return REASONS[status].format(constraint=names[at] if status == DEPENDENT else "")
+
+    def _count(self) -> None:
+        counters, own = self.level.prob.work_counters, self._own
+        counts = self._memory.marks[own.EVALUATIONS : own.WHERE]
+        for name, value in zip(COUNTED, counts.tolist(), strict=True):
+            counters[name].niter += value
+        counts[:] = 0
+
+    def _keep_end(self, good: bool, inside: bool) -> None:
+        L, s, place, own = self.level, self._memory, self._place, self._own
+        P, n, multipliers = L.prob, place.n, place.multipliers
+        row, slope = np.zeros(P.n), np.full(P.n, np.nan)
+        if good:
+            u, v, change = s.vectors[own.END : own.END + 3]
+            row[:n] = u
+            slope[:n] = v if place.second else change
+            if place.second:
+                row[n : 2 * n], slope[n : 2 * n] = v, change
+            row[multipliers] = s.sides[own.END_MULTIPLIERS, : multipliers.stop - multipliers.start]
+        else:
+            row[:] = L.u[0]
+        points = None
+        if inside:
+            points = np.zeros((len(s.points), P.n))
+            points[:, : multipliers.stop] = s.points
+        end = attach(row, P.n_diff)
+        end.polynomial = EndWithInterior(slope, self._theta if inside else (), points)
+        self._end = end
+        L.u[1][:], L.f[1][:] = row, slope
+        self._shown = L.u[1], L.f[1]
+
+    def _end_step(self) -> None:
+        """u at the end of the step; one that others have assigned instead of it begins a chart of its own."""
+        L = self.level
+        if L.u[1] is not self._shown[0] or L.f[1] is not self._shown[1]:
+            self._end = L.prob.dtype_u(L.u[1])
+            self._end.polynomial = EndDerivative(np.array(L.f[1]))
+            self._shown = L.u[1], L.f[1]
+            L.uend = self._end
+            return
+        L.uend, self._left = self._end, self._end.polynomial
+
+    def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
+        """A size for the first step from a state, at most a hundredth of ``span``.
+
+        References
+        ----------
+        E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
+        """
+        P, longest = self.level.prob, 0.01 * span
+        self._take_problem(P)
+        P.start_step(u0, t0)
+        self._start = None
+        bound, own = self._place.bound, self._own
+        state = u0.view(np.ndarray)[:bound]
+        self._weigh(state)
+        weights = self._memory.vectors[own.WEIGHTS :].reshape(-1)[:bound]
+
+        def norm(y: Vector) -> float:
+            return float(np.sqrt(np.mean((weights * y) ** 2)))
+
+        first = self._slope_at(state, t0)
+        if first is None:
+            return longest
+        size, speed = norm(state), norm(first)
+        step = min(longest, 1e-6 * span if min(size, speed * span) < 1e-5 else 0.01 * size / speed)
+        second = self._slope_at(state + step * first, t0 + step)
+        if second is None:
+            return step
+        # In units of the interval; the original takes those of the user.
+        largest = max(speed * span, norm(second - first) * span**2 / step)
+        order = self.method.embedded_order or 1
+        better = (
+            max(1e-6 * span, 1e-3 * step)
+            if largest <= 1e-15
+            else span * (0.01 / largest) ** (1.0 / (order + 1))
+        )
+        return float(min(100.0 * step, better, longest))
+
+    def _slope_at(self, y: Vector, t: float) -> Vector | None:
+        """The derivative of u and v, None where there is none."""
+        own, s = self._own, self._memory
+        self._place_start(y)
+        status = self._called(own.derivative(s, t))
+        self._count()
+        if status != SOLVED:
+            return None
+        _, v, change = s.vectors[own.START : own.START + 3]
+        return np.concatenate([v, change]) if self._place.second else change.copy()
+
+    # --- memory ---------------------------------------------------------------------------------------------
+
+    @property
+    def keeps_memory(self) -> bool:
+        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+        return self._problem is not None
+
+    def memory(self) -> dict[str, Any]:
+        """What a step leaves to the next, for a checkpoint."""
+        if not self.keeps_memory:
+            return {}
+        s = self._memory
+        return {"base": s.vectors[self._own.BASE].copy(), "basis": s.basis.copy(), "marks": s.marks.copy()}
+
+    def take_up(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`memory` gave, to the last bit."""
+        if not kept:
+            return
+        L = self.level
+        self._bind(L.prob)
+        self._problem = L.prob
+        s = self._memory
+        s.vectors[self._own.BASE], s.basis[:], s.marks[:] = kept["base"], kept["basis"], kept["marks"]
+        self._resumed = True
+
+
+@checked()
+def manifold_method(record: ManifoldMethod) -> type[ManifoldDAE]:
+    """The sweeper class of a record, for instance one of your own.
+
+    Parameters
+    ----------
+    record : ManifoldMethod
+        The record of the method.
+
+    Returns
+    -------
+    type
+        A subclass of :class:`ManifoldDAE` named ``record.class_name``.
+    """
+    doc = f"Quasilinear equations by {record.reference}."
+    kept = record.treatment != "ambient" or (record.positions and record.velocities)
+    attributes = {"method": record, "on_manifold": kept, "__doc__": doc, "__module__": __name__}
+    return type(record.class_name, (ManifoldDAE,), attributes)
+
+
+_CHARTS = "local parametrisation, W. C. Rheinboldt, Comput. Math. Appl. 33 (1997) 31, with "
+_PROJECTED = (
+    "projection, E. Hairer, G. Wanner, Solving Ordinary Differential Equations II (1996), sec. VII.2, of "
+)
+_BAUMGARTE = "stabilisation, J. Baumgarte, Comput. Methods Appl. Mech. Eng. 1 (1972) 1, with "
+
+
+def _records() -> list[ManifoldMethod]:
+    found = []
+    for pair, label, order in (("dopri5", "Dopri5", 5), ("dop853", "Dop853", 8)):
+        source = _REFERENCES[pair]
+        for lead, class_name, text, settings in (
+            ("chart", "Chart", _CHARTS, {"treatment": "chart"}),
+            ("projected", "Projected", _PROJECTED, {"positions": True, "velocities": True}),
+            ("position-projected", "PositionProjected", _PROJECTED, {"positions": True}),
+            ("velocity-projected", "VelocityProjected", _PROJECTED, {"velocities": True}),
+            ("unprojected", "Unprojected", "the differentiated constraints alone, with ", {}),
+            ("baumgarte", "Baumgarte", _BAUMGARTE, {"alpha": 10.0, "beta": 10.0}),
+        ):
+            record: dict[str, Any] = {"treatment": "ambient", **settings}
+            found.append(
+                ManifoldMethod(
+                    name=f"{lead}-{pair}",
+                    class_name=f"{class_name}{label}DAE",
+                    pair=pair,
+                    order=order,
+                    reference=text + source,
+                    **record,
+                )
+            )
+    found.append(
+        ManifoldMethod(
+            name="rattle",
+            class_name="RattleDAE",
+            treatment="rattle",
+            pair="",
+            order=2,
+            reference="H. C. Andersen, J. Comput. Phys. 52 (1983) 24; B. Leimkuhler, R. Skeel (1994)",
+        )
+    )
+    return found
+
+
+for _record in _records():
+    # The classes are attributes of this module, so that they can be imported and pickled by name.
+    MANIFOLD_METHODS.add(_record.name, _record)
+    globals()[_record.class_name] = _sweeper = manifold_method(_record)
+    SWEEPERS.add(_record.name, _sweeper)
+
+if TYPE_CHECKING:
+
+    def __getattr__(name: str) -> type[ManifoldDAE]: ...

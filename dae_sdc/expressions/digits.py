@@ -1,0 +1,126 @@
+"""Values of expressions with many digits, which tell zeros that are behind identities of functions."""
+
+from __future__ import annotations
+
+import importlib
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+from dae_sdc.expressions.dag import CONSTANTS, Expressions, Leaf
+from dae_sdc.expressions.operations import Op
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+__all__ = ["Digits"]
+
+DIGITS: Final = 60
+CANCELLED: Final = 1e-30
+"""Size of a sum relative to its largest term below which the sum counts as 0."""
+
+_POINTS: Final = 2
+_BROKEN: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
+_LARGEST: Final = 1e6
+"""Size of a function's operand from where on its value is not looked for."""
+
+
+class Digits:
+    """Values of the nodes of a graph at two random points, at which the leaves differ in their signs.
+
+    So sqrt(x^2) - x, which is 0 only where x is positive, is not taken for 0. What jumps or has a kink is a
+    random number, or a random mean of its branches, so that no branch is overlooked.
+    """
+
+    def __init__(self, expressions: Expressions) -> None:
+        mpmath: Any = importlib.import_module("mpmath")
+        self._context = mpmath.mp.clone()
+        self._context.dps = DIGITS
+        self._expressions = expressions
+        self._values: dict[int, tuple[Any, ...]] = {}
+        self._functions = _functions(self._context)
+
+    def is_zero(self, node: int) -> bool:
+        """Whether a node is 0 at both points."""
+        return all(value == 0 for value in self._at(node))
+
+    def _at(self, root: int) -> tuple[Any, ...]:
+        values, expressions = self._values, self._expressions
+        stack = [root]
+        while stack:
+            node = stack[-1]
+            if node in values:
+                stack.pop()
+                continue
+            operands = expressions.operands(node)
+            leaf = expressions.leaves.get(node)
+            if leaf is not None and leaf.kind == "v":
+                operands = (expressions.veils[leaf.index],)
+            missing = [arg for arg in operands if arg not in values]
+            if missing:
+                stack.extend(missing)
+            elif leaf is None:
+                values[node] = tuple(self._apply(node, point) for point in range(_POINTS))
+            else:
+                values[node] = values[operands[0]] if operands else self._drawn(leaf)
+        return values[root]
+
+    def _drawn(self, leaf: Leaf) -> tuple[Any, ...]:
+        sign = random.Random(repr(leaf)).choice((-1, 1))
+        return tuple(sign * (-1) ** point * self._number((leaf, point)) for point in range(_POINTS))
+
+    def _apply(self, node: int, point: int) -> Any:
+        expressions, context = self._expressions, self._context
+        op, args = expressions.op[node], expressions.args[node]
+        number = expressions.numbers.get(node)
+        if isinstance(number, str):
+            return context.pi if number == "pi" else context.mpf(CONSTANTS[number])
+        if number is not None:
+            return context.mpf(number.numerator) / number.denominator
+        operands = [self._values[arg][point] for arg in expressions.operands(node)]
+        if op in _BROKEN:
+            return self._broken(node, operands)
+        try:
+            if op is Op.ADD:
+                total = operands[0] + operands[1]
+                largest = max(abs(operands[0]), abs(operands[1]))
+                return context.mpf(0) if abs(total) <= CANCELLED * largest else total
+            if op is Op.INTPOW:
+                return operands[0] ** args[1]
+            if op >= Op.POW and op is not Op.SQRT and not abs(operands[0]) < _LARGEST:
+                return context.nan
+            return self._functions[op](*operands)
+        except (ArithmeticError, ValueError):
+            return context.nan
+
+    def _broken(self, node: int, operands: list[Any]) -> Any:
+        op = self._expressions.op[node]
+        share = operands[0] if op is Op.SELECT else self._number(self._expressions.value[node])
+        if op is Op.ABS:
+            return share * operands[0]
+        if op in (Op.SELECT, Op.MIN, Op.MAX):
+            first, second = operands[-2:]
+            return share * first + (1 - share) * second
+        return share
+
+    def _number(self, seed: object) -> Any:
+        """A random number between 0.3 and 0.9."""
+        source = random.Random(repr(seed))
+        return self._context.mpf(source.getrandbits(200)) / 2**200 * 0.6 + 0.3
+
+
+def _functions(context: Any) -> dict[Op, Callable[..., Any]]:
+    """The operations on numbers with many digits, which are complex where they must be."""
+
+    def atan2(y: Any, x: Any) -> Any:
+        # An analytic function with the same derivatives, so that complex operands do no harm.
+        return -1j * context.log((x + 1j * y) / context.sqrt(x * x + y * y))
+
+    names = "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
+    return {
+        **{Op[name.upper()]: getattr(context, name) for name in names.split()},
+        Op.MUL: lambda a, b: a * b,
+        Op.NEG: lambda a: -a,
+        Op.DIV: lambda a, b: a / b,
+        Op.POW: context.power,
+        Op.ATAN2: atan2,
+    }

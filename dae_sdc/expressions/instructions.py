@@ -1,0 +1,119 @@
+"""What each operation is in LLVM's assembly language."""
+
+from __future__ import annotations
+
+import struct
+from typing import Final
+
+from dae_sdc.expressions.operations import Op
+
+__all__ = ["SUBTRACT", "declarations", "integer_power", "library_functions", "literal", "operation"]
+
+SUBTRACT: Final = len(Op)
+"""Beside the operations of programs: a - b."""
+
+_LIBRARY: Final = {
+    Op.POW: "pow",
+    Op.EXP: "exp",
+    Op.LOG: "log",
+    Op.TAN: "tan",
+    Op.ASIN: "asin",
+    Op.ACOS: "acos",
+    Op.ATAN: "atan",
+    Op.ATAN2: "atan2",
+    Op.SINH: "sinh",
+    Op.COSH: "cosh",
+    Op.TANH: "tanh",
+    Op.ASINH: "asinh",
+    Op.ACOSH: "acosh",
+    Op.ATANH: "atanh",
+}
+# LLVM puts instructions in their place where there are any, and joins the sine and cosine of one angle.
+_INTRINSICS: Final = {
+    Op.SQRT: "llvm.sqrt.f64",
+    Op.SIN: "llvm.sin.f64",
+    Op.COS: "llvm.cos.f64",
+    Op.ABS: "llvm.fabs.f64",
+    Op.FLOOR: "llvm.floor.f64",
+}
+_CALLED: Final = _LIBRARY | _INTRINSICS
+_BINARY: Final = (Op.POW, Op.ATAN2)
+
+# r is the result, a, b and c are the operands; {r}x and so on are values on the way.
+_TEXTS: Final[dict[int, str]] = {
+    Op.ADD: "{r} = fadd double {a}, {b}",
+    SUBTRACT: "{r} = fsub double {a}, {b}",
+    Op.MUL: "{r} = fmul double {a}, {b}",
+    Op.NEG: "{r} = fneg double {a}",
+    Op.DIV: "{r} = fdiv double {a}, {b}",
+    **{
+        op: f"{{r}} = call double @{name}(double {{a}}{', double {b}' if op in _BINARY else ''})"
+        for op, name in _CALLED.items()
+    },
+    Op.SIGN: """{r}x = fcmp ogt double {a}, 0.0
+{r}y = fcmp olt double {a}, 0.0
+{r}p = uitofp i1 {r}x to double
+{r}m = uitofp i1 {r}y to double
+{r}s = fsub double {r}p, {r}m
+{r}n = fcmp uno double {a}, 0.0
+{r} = select i1 {r}n, double {a}, double {r}s""",
+    Op.MIN: """{r}x = fcmp olt double {a}, {b}
+{r}n = fcmp uno double {a}, 0.0
+{r}y = or i1 {r}x, {r}n
+{r} = select i1 {r}y, double {a}, double {b}""",
+    Op.MAX: """{r}x = fcmp ogt double {a}, {b}
+{r}n = fcmp uno double {a}, 0.0
+{r}y = or i1 {r}x, {r}n
+{r} = select i1 {r}y, double {a}, double {b}""",
+    Op.LT: """{r}x = fcmp olt double {a}, {b}
+{r} = uitofp i1 {r}x to double""",
+    Op.LE: """{r}x = fcmp ole double {a}, {b}
+{r} = uitofp i1 {r}x to double""",
+    Op.SELECT: """{r}x = fcmp une double {a}, 0.0
+{r} = select i1 {r}x, double {b}, double {c}""",
+}
+
+
+def declarations() -> list[str]:
+    """What a module must begin with in order to use any operation."""
+    numbers = {op: "double, double" if op in _BINARY else "double" for op in _CALLED}
+    return [f"declare double @{name}({numbers[op]})" for op, name in _CALLED.items()]
+
+
+def library_functions() -> list[str]:
+    """Names of C functions that compiled programs may call."""
+    own = ["sqrt", "sin", "cos", "sincos", "__sincos_stret", "fabs", "floor", "malloc", "free"]
+    return [*_LIBRARY.values(), *own]
+
+
+def literal(value: float) -> str:
+    """A constant, to the last bit."""
+    return f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}"
+
+
+def operation(op: int, r: str, a: str, b: str = "", c: str = "") -> str:
+    """The lines that give ``r`` its value from operands that are values or constants."""
+    return _TEXTS[op].format(r=r, a=a, b=b, c=c)
+
+
+def integer_power(r: str, base: str, exponent: int) -> tuple[list[str], str]:
+    """The lines of :func:`dae_sdc.expressions.operations.integer_power`, and what holds the power then."""
+    lines: list[str] = []
+    result, square, left, step = "", base, abs(exponent), 0
+    while left:
+        if left & 1:
+            if result:
+                lines.append(f"{r}p{step} = fmul double {result}, {square}")
+                result = f"{r}p{step}"
+            else:
+                result = square
+        left >>= 1
+        if left:
+            step += 1
+            lines.append(f"{r}s{step} = fmul double {square}, {square}")
+            square = f"{r}s{step}"
+    result = result or literal(1.0)
+    if exponent < 0:
+        lines.append(f"{r} = fdiv double 1.0, {result}")
+        result = r
+    return lines, result

@@ -1,0 +1,137 @@
+"""From LLVM's assembly language to machine code in memory, and on disk."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import importlib
+import os
+import sys
+import tempfile
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+from dae_sdc.expressions.instructions import library_functions
+from dae_sdc.sharing import once, read_kept, write_kept
+
+__all__ = ["add_symbol", "assembled", "cache_directory", "linked", "pointer"]
+
+_SPACE: Final = 256 * 2**20
+"""Bytes that the objects on disk may take; those unused for longest make way."""
+
+
+class Toolchain:
+    """LLVM for the machine that this runs on."""
+
+    def __init__(self) -> None:
+        # Imported when the first program is compiled; numba may have initialised it before, which is no harm.
+        self.binding = llvm = importlib.import_module("llvmlite.binding")
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.target = llvm.Target.from_default_triple()
+        self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+        machine = (llvm.llvm_version_info, llvm.get_default_triple(), self.cpu, self.features)
+        self.name = repr(machine)
+        self.pointers = llvm.llvm_version_info[0] < 17  # whether they still say what they point to
+        library = ctypes.cdll.ucrtbase if sys.platform == "win32" else ctypes.CDLL(None)
+        for name in library_functions():
+            function = getattr(library, name, None)
+            if function is not None and llvm.address_of_symbol(name) is None:
+                llvm.add_symbol(name, ctypes.cast(function, ctypes.c_void_p).value)
+
+    def machine(self, optimise: int) -> Any:
+        """A new target machine; an engine that gets it owns it."""
+        return self.target.create_target_machine(cpu=self.cpu, features=self.features, opt=optimise, jit=True)
+
+
+@once
+def toolchain() -> Toolchain:
+    """The only one."""
+    return Toolchain()
+
+
+def pointer(kind: str) -> str:
+    """The type of a pointer."""
+    return f"{kind}*" if toolchain().pointers else "ptr"
+
+
+def add_symbol(name: str, address: int) -> None:
+    """Let programs call what is at an address."""
+    toolchain().binding.add_symbol(name, address)
+
+
+def assembled(text: str, optimise: int, keep: bool) -> bytes:
+    """An object file, from the disk if it was made and kept before."""
+    tools = toolchain()
+    place = None
+    if keep:
+        content = hashlib.sha256(f"2 {tools.name} {optimise}\n".encode())
+        content.update(text.encode())
+        place = cache_directory() / f"{content.hexdigest()}.o"
+        found = _read(place)
+        if found is not None:
+            return found
+    llvm = tools.binding
+    module = llvm.parse_assembly(text, llvm.create_context())
+    made = bytes(tools.machine(optimise).emit_object(module))
+    if place is not None:
+        _write(place, made)
+    return made
+
+
+def linked(content: bytes, name: str) -> tuple[int, tuple[Any, ...]]:
+    """The address of a function of an object file, and what must live as long as it is used."""
+    tools = toolchain()
+    llvm = tools.binding
+    engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), tools.machine(0))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(content))
+    engine.finalize_object()
+    return int(engine.get_function_address(name)), (engine, content)
+
+
+def cache_directory() -> Path:
+    """Where object files are kept: numba's place if that is set, else the user's."""
+    chosen = os.environ.get("NUMBA_CACHE_DIR")
+    if chosen:
+        return Path(chosen) / "dae_sdc_programs"
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or tempfile.gettempdir()
+    elif sys.platform == "darwin":
+        base = "~/Library/Caches"
+    else:
+        base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(os.path.expanduser(base)) / "dae_sdc" / "programs"
+
+
+def _read(place: Path) -> bytes | None:
+    """An object file if it is there and whole."""
+    found = read_kept(place)
+    if found is not None:
+        with suppress(OSError):  # only the order in which files make way suffers
+            os.utime(place)
+    return found
+
+
+def _write(place: Path, content: bytes) -> None:
+    """Keep an object file, if there is a place for it."""
+    if write_kept(place, content):
+        with suppress(OSError):
+            _make_room(place.parent)
+
+
+def _make_room(directory: Path) -> None:
+    """Remove the files that were not used for longest."""
+    files = []
+    for path in directory.iterdir():
+        try:
+            status = path.stat()
+        except OSError:  # removed by another process
+            continue
+        files.append((status.st_mtime, status.st_size, path))
+    total = sum(size for _, size, _ in files)
+    for _, size, path in sorted(files):
+        if total <= _SPACE:
+            return
+        path.unlink(missing_ok=True)
+        total -= size

@@ -1,0 +1,195 @@
+"""Straight-line programs: the neutral form between expressions and machine code."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.errors import InputError
+from dae_sdc.expressions.operations import ARITY, NUMPY, Cost, Op, cost
+
+__all__ = ["KINDS", "Input", "Program"]
+
+KINDS: Final = ("t", "u", "du", "p", "c")
+"""Kinds of inputs: time, unknowns, their derivatives, parameters, the coefficient of a Jacobian."""
+
+_FIRST = int(Op.ADD)  # constants and inputs have slots, and no instructions
+_ARITIES = np.array([ARITY[op] for op in Op])
+
+
+@dataclass(frozen=True, slots=True)
+class Input:
+    """A number that a program is given: one of :data:`KINDS`, and which of them (0 for t and c)."""
+
+    kind: str
+    index: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """Instructions without jumps, each with a result of its own.
+
+    Every number has a slot: first the inputs, then the constants, then the results of the instructions in
+    their order. An instruction refers to slots before its own.
+
+    Parameters
+    ----------
+    inputs : tuple of Input
+        What :meth:`evaluate` is given, in this order.
+    constants : array_like, shape (K,)
+        Numbers.
+    code : array_like of int, shape (L, 4)
+        Rows ``op, a, b, c``: an :class:`~dae_sdc.expressions.operations.Op` and the slots of its operands.
+        What an operation does not need is 0; INTPOW has its exponent for b.
+    outputs : array_like of int, shape (n_out,)
+        Slots of the results.
+
+    Raises
+    ------
+    InputError
+        If an instruction is none, or an operand or output has no value yet.
+    """
+
+    inputs: tuple[Input, ...]
+    constants: npt.NDArray[np.float64]
+    code: npt.NDArray[np.int32]
+    outputs: npt.NDArray[np.int32]
+
+    def __post_init__(self) -> None:
+        for entry in self.inputs:
+            if entry.kind not in KINDS or entry.index < 0:
+                raise InputError(
+                    f"{entry} is no input of a program; its kind is one of {', '.join(KINDS)}, its index >= 0"
+                )
+        object.__setattr__(self, "inputs", tuple(self.inputs))
+        object.__setattr__(self, "constants", np.array(self.constants, dtype=np.float64).reshape(-1))
+        object.__setattr__(self, "code", np.array(self.code, dtype=np.int32).reshape(-1, 4))
+        object.__setattr__(self, "outputs", np.array(self.outputs, dtype=np.int32).reshape(-1))
+        for array in (self.constants, self.code, self.outputs):
+            array.flags.writeable = False
+        self._check()
+
+    def _check(self) -> None:
+        ops = self.code[:, 0]
+        wrong = (ops < _FIRST) | (ops >= len(Op))
+        if wrong.any():
+            at = int(np.flatnonzero(wrong)[0])
+            raise InputError(f"instruction {at} of the program has no operation: {self.code[at].tolist()}")
+        own = self.first_result + np.arange(len(ops))
+        needed = np.arange(3) < _ARITIES[ops][:, None]
+        operands = self.code[:, 1:]
+        missing = needed & ((operands < 0) | (operands >= own[:, None]))
+        if missing.any():
+            at = int(np.flatnonzero(missing.any(axis=1))[0])
+            raise InputError(
+                f"instruction {at} of the program, {self.code[at].tolist()}, has an operand without a value; "
+                f"its own slot is {own[at]}"
+            )
+        if ((self.outputs < 0) | (self.outputs >= self.first_result + len(ops))).any():
+            raise InputError("an output of the program is no slot of it")
+
+    @property
+    def first_result(self) -> int:
+        """Slot of the first instruction's result."""
+        return len(self.inputs) + len(self.constants)
+
+    def evaluate(self, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Carry the program out by NumPy, slowly: the reference for compiled forms.
+
+        Parameters
+        ----------
+        values : array_like, shape (inputs,) or (inputs, ...)
+            One value of each input, or one for each of several points.
+
+        Returns
+        -------
+        array, shape (n_out,) or (n_out, ...)
+            The outputs.
+
+        Raises
+        ------
+        InputError
+            If the number of values is not that of the inputs.
+        """
+        given = np.asarray(values, dtype=np.float64)
+        if given.ndim == 0 or len(given) != len(self.inputs):
+            raise InputError(f"the program has {len(self.inputs)} inputs; got values of shape {given.shape}")
+        slots: list[Any] = [*given, *self.constants]
+        operations = {int(op): function for op, function in NUMPY.items()}
+        arities = _ARITIES.tolist()
+        with np.errstate(all="ignore"):
+            for op, a, b, c in self.code.tolist():
+                operation = operations[op]
+                if op == Op.INTPOW:
+                    slots.append(operation(slots[a], b))
+                else:
+                    slots.append(operation(*[slots[at] for at in (a, b, c)[: arities[op]]]))
+        result = np.empty((len(self.outputs), *given.shape[1:]))
+        for at, slot in enumerate(self.outputs.tolist()):
+            result[at] = slots[slot]
+        return result
+
+    def arguments(
+        self,
+        t: npt.ArrayLike = 0.0,
+        u: npt.ArrayLike = (),
+        du: npt.ArrayLike = (),
+        p: npt.ArrayLike = (),
+        c: npt.ArrayLike = 0.0,
+    ) -> npt.NDArray[np.float64]:
+        """Values of the inputs from t, u, du, p and c, for :meth:`evaluate`."""
+        given = {kind: np.ravel(values) for kind, values in zip(KINDS, (t, u, du, p, c), strict=True)}
+        return np.array([given[entry.kind][entry.index] for entry in self.inputs], dtype=np.float64)
+
+    def counts(self) -> dict[str, int]:
+        """Numbers of functions, multiplications, additions and divisions.
+
+        See :func:`~dae_sdc.expressions.operations.cost` for what counts.
+        """
+        ops = np.bincount(self.code[:, 0], minlength=len(Op))
+        powers = self.code[self.code[:, 0] == Op.INTPOW, 2]
+        exponents, repeats = np.unique(powers, return_counts=True)
+        parts = [(cost(Op.INTPOW, int(n)), int(k)) for n, k in zip(exponents, repeats, strict=True)]
+        parts += [(cost(op), int(ops[op])) for op in Op if op != Op.INTPOW]
+        totals = (sum(count * each[at] for each, count in parts) for at in range(len(Cost._fields)))
+        return dict(zip(Cost._fields, totals, strict=True))
+
+    def used(self) -> Program:
+        """The program without the instructions and constants on which no output depends."""
+        first, n_inputs = self.first_result, len(self.inputs)
+        code, arities = self.code.tolist(), _ARITIES.tolist()
+        alive = bytearray(first + len(code))
+        for slot in self.outputs.tolist():
+            alive[slot] = 1
+        for at in range(len(code) - 1, -1, -1):
+            if alive[first + at]:
+                row = code[at]
+                for slot in row[1 : 1 + arities[row[0]]]:
+                    alive[slot] = 1
+        alive[:n_inputs] = b"\1" * n_inputs
+        kept = np.frombuffer(alive, dtype=np.uint8).astype(bool)
+        if kept.all():
+            return self
+        place = np.cumsum(kept, dtype=np.int32) - 1
+        rows = self.code[kept[first:]]
+        needed = np.arange(3) < _ARITIES[rows[:, 0]][:, None]
+        operands = np.where(needed, place[np.where(needed, rows[:, 1:], 0)] if len(place) else 0, rows[:, 1:])
+        return Program(
+            self.inputs,
+            self.constants[kept[n_inputs:first]],
+            np.column_stack([rows[:, :1], operands]),
+            place[self.outputs],
+        )
+
+    def digest(self) -> str:
+        """A text that two programs share only if they are the same."""
+        inputs = [(entry.kind, entry.index) for entry in self.inputs]
+        text = repr((inputs, self.constants.shape, self.code.shape, self.outputs.shape))
+        content = hashlib.sha256(text.encode())
+        for array in (self.constants, self.code, self.outputs):
+            content.update(array.tobytes())
+        return content.hexdigest()

@@ -1,0 +1,475 @@
+"""Unknowns that linear equations tell, put into the other equations as long as these do not grow by it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import sympy
+
+from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import Op
+from dae_sdc.model.model import Model
+
+__all__ = ["Condition", "Constants", "LinearElimination", "Start", "agree", "linear_form", "sum_of"]
+
+MOST_ORDER: Final = 3
+"""Order of derivative up to which an unknown is differentiated for the sake of another."""
+
+MOST_GAIN: Final = 100.0
+"""How much larger than the errors of derivatives that of an unknown that they tell may be."""
+
+_SAME: Final = 1e-9
+_ROUGH: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
+
+
+@dataclass(frozen=True)
+class Condition:
+    """What parameters must fulfil for a simplified model to be the one that was simplified.
+
+    Parameters
+    ----------
+    model : str
+        Name of the model.
+    expression : sympy.Expr
+        Of parameters.
+    vanishes : bool
+        Whether it is 0; if not, it must not be 0, as it was divided by.
+    """
+
+    model: str
+    expression: Any
+    vanishes: bool
+
+    def __call__(self, values: Mapping[str, float]) -> None:
+        """Raise :class:`InputError` where values of parameters do not fulfil it."""
+        given = {symbol: float(values[symbol.name]) for symbol in self.expression.free_symbols}
+        # Exact, as when it was simplified: 0.3 - 0.1 - 0.2 is 0.
+        exact = {symbol: sympy.Rational(repr(value)) for symbol, value in given.items()}
+        is_zero = self.expression.subs(exact).is_zero
+        if is_zero is None:
+            is_zero = float(self.expression.subs(given)) == 0.0
+        if bool(is_zero) == self.vanishes:
+            return
+        shown = ", ".join(sorted(f"{symbol.name}={value:g}" for symbol, value in given.items()))
+        was = "taken for 0" if self.vanishes else "divided by"
+        now = "not 0" if self.vanishes else "0"
+        raise InputError(
+            f"{self.expression} was {was} when model {self.model} was simplified, and is {now} with {shown}; "
+            f"set parameters before simplifying"
+        )
+
+
+class Constants:
+    """Expressions of numbers and parameters: which of them are 0, and on which decisions rest.
+
+    Parameters
+    ----------
+    model : Model
+        The model.
+    """
+
+    def __init__(self, model: Model) -> None:
+        self.model, self.graph = model, model.graph
+        graph = self.graph
+        self._parameters = list(model.parameters_by_name.values())
+        self.exact = {
+            graph.parameter(i): graph.constant(float(parameter.value))
+            for i, parameter in enumerate(self._parameters)
+            if parameter.value is not None
+        }
+        self._zero: dict[int, bool | None] = {}
+        self._divisors: dict[int, None] = {}
+        self._zeros: dict[int, None] = {}
+
+    def is_zero(self, node: int) -> bool | None:
+        """Whether a constant is 0 with the present values of the parameters; None if that is not known."""
+        number = self.graph.numbers.get(node)
+        if number is not None:
+            return number == 0
+        if node not in self._zero:
+            self._zero[node] = self._found(node)
+        return self._zero[node]
+
+    def _found(self, node: int) -> bool | None:
+        graph = self.graph
+        try:
+            exact = graph.substitute([node], self.exact)[0]
+        except InputError:  # something is divided by 0
+            return None
+        if graph.is_zero(exact):
+            return True
+        value = self.value(exact)
+        return None if value is None or not np.isfinite(value) else value == 0.0
+
+    def value(self, node: int) -> float | None:
+        """The value of a constant; None where a parameter has none."""
+        leaves = self.graph.leaves_of(node)
+        if any(self._parameters[leaf.index].value is None for leaf in leaves):
+            return None
+        return self.required(node)
+
+    def required(self, node: int) -> float:
+        """The value of a constant; raises :class:`InputError` where a parameter has none."""
+        name = self.model.name
+        return float(self.graph.numeric([node], lambda leaf: self._parameters[leaf.index].required(name))[0])
+
+    def divides(self, node: int) -> bool:
+        """Whether a constant is known not to be 0."""
+        return self.is_zero(node) is False
+
+    def ratio(self, a: int, b: int) -> int:
+        """-a / b, where parameters must not make b 0 from now on."""
+        self.divide_by(b)
+        return self.graph.neg(self.graph.div(a, b))
+
+    def divide_by(self, node: int) -> None:
+        """Parameters must not make this 0 from now on."""
+        if node not in self.graph.numbers:
+            self._divisors[node] = None
+
+    def take_for_zero(self, nodes: Iterable[int]) -> None:
+        """Parameters must leave these 0 from now on."""
+        self._zeros.update(dict.fromkeys(nodes))
+
+    def conditions(self) -> tuple[Condition, ...]:
+        """What parameters must fulfil."""
+        asked = [*((node, False) for node in self._divisors), *((node, True) for node in self._zeros)]
+        texts = self.model.sympy([node for node, _ in asked])
+        return tuple(
+            Condition(self.model.name, -text if text.could_extract_minus_sign() else text, vanishes)
+            for text, (_, vanishes) in zip(texts, asked, strict=True)
+        )
+
+
+class Start(NamedTuple):
+    """A value at the start, whether it is fixed, and of which unknown of the user it was."""
+
+    value: float
+    fixed: bool
+    name: str
+
+
+def agree(a: float, b: float) -> bool:
+    """Whether two start values are the same but for rounding."""
+    return abs(a - b) <= _SAME * max(1.0, abs(a), abs(b))
+
+
+def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:
+    """The sum of products, and of an offset."""
+    return graph.add(*(graph.mul(factor, node) for factor, node in terms), offset)
+
+
+def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], int] | None:
+    """Constant factors of unknowns and their derivatives, and what is left without them.
+
+    None if an expression is not that simple.
+    """
+    leaves = {graph.leaf(leaf): leaf for leaf in graph.leaves_of(root) if leaf.kind == "u"}
+    factors: dict[tuple[int, int], int] = {}
+    slopes = graph.gradient(root)
+    for node, leaf in leaves.items():
+        slope = slopes.get(node, graph.zero)
+        if graph.mark[slope] & MOVING:
+            return None
+        if slope != graph.zero:
+            factors[leaf.index, leaf.order] = slope
+    rest = _without(graph, root, leaves)
+    if rest is None:
+        return None
+    # Steps and choices have slopes that are constant too, and are not linear.
+    again = sum_of(graph, ((factor, graph.variable(*key)) for key, factor in factors.items()), rest)
+    return (factors, rest) if again == root else None
+
+
+def _without(graph: Graph, root: int, leaves: Iterable[int]) -> int | None:
+    try:
+        return graph.substitute([root], dict.fromkeys(leaves, graph.zero))[0]
+    except InputError:  # not defined where these are 0
+        return None
+
+
+class _Candidate(NamedTuple):
+    """An unknown that an equation tells."""
+
+    unknown: int
+    equation: int
+    expression: int
+    divisor: int
+    linear: bool
+
+
+class LinearElimination:
+    r"""Removal of unknowns that an equation tells in terms of others.
+
+    An unknown u goes by an equation :math:`a\, u + r = 0` with a constant a that is not 0, and without u and
+    its derivatives in r. The rules:
+
+    - The number of entries, of unknowns and derivatives in equations, does not grow: with m of them in r, and
+      u in q further equations, :math:`q\, (m - 1) \le m + 1`.
+    - A derivative of u that is needed elsewhere must not lead far: only a first one, of an r of one unknown
+      alone, that is differentiated once more by it, and up to three times in all; or of an r of time alone.
+      With :math:`\sum_l |b_l / a| \le 100`, so that errors of derivatives do not spoil u.
+    - Where derivatives come with r, the highest ones of all unknowns have constant coefficients, before and
+      after: constant masses do not come to stand beside those that depend on where things are.
+    - What has corners or jumps, tables, choices, is neither differentiated nor put into several equations.
+    - A fixed start of u must be one of another value from which it follows, all others of r being fixed.
+
+    Parameters
+    ----------
+    constants : Constants
+        Of the model.
+    roots : mapping of int to int
+        Nodes of the equations by their numbers.
+    starts : mapping of int to (mapping of int to Start)
+        Start values of unknowns by the orders of derivatives; are changed.
+    explicit : bool
+        Whether r may be any expression, and not only a linear one.
+    barred : set of int
+        Unknowns that do not go where derivatives come with r.
+
+    Attributes
+    ----------
+    roots : dict of int to int
+        The equations that are left.
+    used : list of int
+        The equations that are not.
+    """
+
+    def __init__(
+        self,
+        constants: Constants,
+        roots: Mapping[int, int],
+        starts: dict[int, dict[int, Start]],
+        explicit: bool,
+        barred: Set[int] = frozenset(),
+    ) -> None:
+        self.constants, self.graph, self.starts = constants, constants.graph, starts
+        self.roots = dict(roots)
+        self.used: list[int] = []
+        self._explicit, self._barred = explicit, barred
+        self._told: dict[int, int] = {}
+        self._spans: dict[int, dict[int, int]] = {}
+        self._places: dict[int, set[int]] = {}
+        for i in self.roots:
+            self._enter(i)
+        queue = deque(self.roots)
+        later: dict[int, None] = {}
+        while queue or later:
+            # What is differentiated elsewhere comes last: it may not be, when other unknowns are gone.
+            first = bool(queue)
+            i = queue.popleft() if first else next(iter(later))
+            later.pop(i, None)
+            if i not in self.roots:
+                continue
+            changed = self._use(i, differentiated=not first)
+            if changed is not None:
+                queue.extend(changed)
+            elif first:
+                later[i] = None
+
+    def _leaves(self, node: int) -> list[Leaf]:
+        return [leaf for leaf in self.graph.leaves_of(node) if leaf.kind == "u"]
+
+    def _enter(self, i: int) -> None:
+        """Note which unknowns are in an equation, and their highest orders."""
+        spans: dict[int, int] = {}
+        for leaf in self._leaves(self.roots[i]):
+            spans[leaf.index] = max(leaf.order, spans.get(leaf.index, 0))
+        for j in self._spans.get(i, {}):
+            self._places[j].discard(i)
+        self._spans[i] = spans
+        for j in spans:
+            self._places.setdefault(j, set()).add(i)
+
+    def _order(self, j: int, equations: Iterable[int]) -> int:
+        return max((self._spans[i][j] for i in equations), default=0)
+
+    def _use(self, i: int, differentiated: bool) -> list[int] | None:
+        """Remove an unknown by an equation; the equations that have changed by it, None if there is none."""
+        if len(self.roots) == 1:
+            return None
+        found = [one for one in self._candidates(i) if self._allowed(one, differentiated)]
+        for one in sorted(found, key=self._cost):
+            starts = self._moved(one)
+            put = None if starts is None else self._put(one)
+            if starts is None or put is None:
+                continue
+            self.constants.divide_by(one.divisor)
+            self._told[one.unknown] = one.expression
+            self.starts.pop(one.unknown, None)
+            for key, start in starts.items():
+                self.starts.setdefault(key[0], {})[key[1]] = start
+            for j in self._spans.pop(i):
+                self._places[j].discard(i)
+            del self.roots[i]
+            self.used.append(i)
+            for other, root in put.items():
+                self.roots[other] = root
+                self._enter(other)
+            return list(put)
+        return None
+
+    def _candidates(self, i: int) -> Iterator[_Candidate]:
+        graph, root, spans = self.graph, self.roots[i], self._spans[i]
+        form = linear_form(graph, root)
+        if form is not None:
+            factors, rest = form
+            for (j, _), divisor in factors.items():
+                if spans[j] == 0 and self._fits(j, len(factors) - 1) and self.constants.divides(divisor):
+                    over = [(f, key) for key, f in factors.items() if key[0] != j]
+                    terms = [(graph.neg(graph.div(f, divisor)), graph.variable(*key)) for f, key in over]
+                    expression = sum_of(graph, terms, graph.neg(graph.div(rest, divisor)))
+                    yield _Candidate(j, i, expression, divisor, True)
+        elif self._explicit:
+            slopes = graph.gradient(root)
+            for j, order in spans.items():
+                node = graph.variable(j)
+                divisor = slopes.get(node, graph.zero)
+                if order or graph.mark[divisor] & MOVING or not self.constants.divides(divisor):
+                    continue
+                left = _without(graph, root, [node])
+                if left is not None and graph.add(graph.mul(divisor, node), left) == root:
+                    yield _Candidate(j, i, graph.neg(graph.div(left, divisor)), divisor, False)
+
+    def _fits(self, j: int, m: int) -> bool:
+        """Whether entries become no more by putting m of them in the place of an unknown."""
+        return (len(self._places[j]) - 1) * (m - 1) <= m + 1
+
+    def _others(self, one: _Candidate) -> set[int]:
+        return self._places[one.unknown] - {one.equation}
+
+    def _cost(self, one: _Candidate) -> tuple[int, int, bool, bool, int]:
+        others, starts = self._others(one), self.starts.get(one.unknown, {})
+        fixed = any(start.fixed for start in starts.values())
+        return self._order(one.unknown, others), len(others), fixed, bool(starts), one.unknown
+
+    def _allowed(self, one: _Candidate, differentiated: bool) -> bool:
+        others, leaves = self._others(one), self._leaves(one.expression)
+        m, order = len(leaves), self._order(one.unknown, others)
+        if not self._fits(one.unknown, m) or (order and not differentiated):
+            return False
+        if one.unknown in self._barred and any(leaf.order for leaf in leaves):
+            return False
+        rough = any(self.graph.op[node] in _ROUGH for node in self.graph.below([one.expression], MOVING))
+        if rough and (order or len(others) > 1):
+            return False
+        if not order or not leaves:
+            return True
+        unknowns = {leaf.index for leaf in leaves}
+        if order > 1 or len(unknowns) > 1 or not one.linear:
+            return False
+        gradient = self.graph.gradient(one.expression)
+        slopes = [self.constants.value(gradient[self.graph.leaf(leaf)]) for leaf in leaves]
+        if any(slope is None for slope in slopes) or sum(abs(slope or 0.0) for slope in slopes) > MOST_GAIN:
+            return False
+        highest = max(leaf.order for leaf in leaves) + order
+        now = self._order(unknowns.pop(), self._places[leaves[0].index])
+        return highest <= max(now, min(now + 1, MOST_ORDER))
+
+    def _plain(self, root: int) -> bool:
+        """Whether the highest derivatives of unknowns have constant coefficients in an equation."""
+        graph = self.graph
+        for node, slope in graph.gradient(root).items():
+            leaf = graph.leaves[node]
+            if leaf.kind == "u" and leaf.order and graph.mark[slope] & MOVING:
+                if leaf.order >= self._order(leaf.index, self._places[leaf.index]):
+                    return False
+        return True
+
+    def _moved(self, one: _Candidate) -> dict[tuple[int, int], Start] | None:
+        """Start values of the unknown as those of what it is told by; None where a fixed one has no place."""
+        found: dict[tuple[int, int], Start] = {}
+        for order, start in sorted(self.starts.get(one.unknown, {}).items()):
+            node = self.graph.total_derivative(one.expression, order)
+            moved = self._solved(node, start, found)
+            if moved is not None:
+                found.update(moved)
+            elif start.fixed:
+                return None
+        return found
+
+    def _solved(
+        self, node: int, start: Start, found: Mapping[tuple[int, int], Start]
+    ) -> dict[tuple[int, int], Start] | None:
+        graph = self.graph
+        leaves = [(leaf.index, leaf.order) for leaf in self._leaves(node)]
+        known = {key: found.get(key) or self.starts.get(key[0], {}).get(key[1]) for key in leaves}
+        # A fixed value takes the place of a guess, a guess that of nothing.
+        free = [key for key, one in known.items() if one is None or (start.fixed and not one.fixed)]
+        if len(free) > 1:
+            return None
+        values = {key: one.value for key, one in known.items() if one is not None}
+        at = {key: values.get(key, 0.0) for key in leaves}
+        nodes = [node]
+        if free:
+            slope = graph.gradient(node).get(graph.variable(*free[0]), graph.zero)
+            at[free[0]] = 0.0
+            if not self.constants_only(slope) or not self.constants.divides(slope):
+                return None
+            nodes.append(slope)
+        told = self._numeric(nodes, at)
+        if told is None or not np.isfinite(told).all():
+            return None
+        if free:
+            return {free[0]: Start((start.value - told[0]) / told[1], start.fixed, start.name)}
+        return {} if agree(told[0], start.value) else None
+
+    def constants_only(self, node: int) -> bool:
+        """Whether an expression is a constant."""
+        return not self.graph.mark[node] & MOVING
+
+    def _numeric(self, nodes: Sequence[int], at: Mapping[tuple[int, int], float]) -> list[float] | None:
+        """Values at the start; None where a parameter has none."""
+        model = self.constants.model
+        parameters = list(model.parameters_by_name.values())
+        given: dict[Leaf, float] = {Leaf("u", *key): value for key, value in at.items()}
+        given[Leaf("t")] = float(model.interval[0])
+        for leaf in self.graph.leaves_of(*nodes):
+            if leaf.kind == "p":
+                number = parameters[leaf.index].value
+                if number is None:
+                    return None
+                given[leaf] = number
+        values: list[float] = self.graph.numeric(nodes, given.__getitem__).tolist()
+        return values
+
+    def _put(self, one: _Candidate) -> dict[int, int] | None:
+        """The other equations with the expression in the place of the unknown; None where that cannot be."""
+        graph = self.graph
+        put: dict[int, int] = {}
+        for i in sorted(self._others(one)):
+            replaced = {
+                graph.leaf(leaf): graph.total_derivative(one.expression, leaf.order)
+                for leaf in self._leaves(self.roots[i])
+                if leaf.index == one.unknown
+            }
+            try:
+                put[i] = graph.substitute([self.roots[i]], replaced)[0]
+            except InputError:  # it divides by 0
+                return None
+            if any(leaf.order for leaf in self._leaves(one.expression)) and not self._plain(put[i]):
+                return None
+            # An equation without unknowns says the same as others, or contradicts them: the structure tells.
+            if not self._leaves(put[i]):
+                return None
+        return put
+
+    def told(self) -> dict[int, int]:
+        """What every removed unknown is, as an expression of those that are left."""
+        graph = self.graph
+        found: dict[int, int] = {}
+        for j in reversed(self._told):
+            node = self._told[j]
+            replaced = {
+                graph.leaf(leaf): graph.total_derivative(found[leaf.index], leaf.order)
+                for leaf in self._leaves(node)
+                if leaf.index in found
+            }
+            found[j] = graph.substitute([node], replaced)[0]
+        return found

@@ -1,0 +1,368 @@
+"""Equations of unknowns and parameters with names: what they depend on, and their derivatives."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+import sympy
+from sympy.core.function import AppliedUndef
+
+from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.names import name_and_order
+from dae_sdc.expressions.symbols import TIME, Unknown
+from dae_sdc.model.sympy_input import to_sympy
+
+__all__ = ["Equations", "Parameter", "Variable"]
+
+_TRIES = 8
+_MOST_STEPS = 50  # of Newton's method for auxiliary unknowns
+
+
+@dataclass
+class Variable:
+    """An unknown of a model.
+
+    Parameters
+    ----------
+    name : str
+        Name.
+    unit : str
+        Unit.
+    start : dict of int to float
+        Values at the start of the unknown (0) and of its derivatives, by their orders: what is known of
+        them, or a guess.
+    fixed : set of int
+        Orders whose start value must not be changed.
+    minimum, maximum : float or None
+        Bounds.
+    """
+
+    name: str
+    unit: str
+    start: dict[int, float]
+    fixed: set[int]
+    minimum: float | None = None
+    maximum: float | None = None
+
+
+@dataclass(frozen=True)
+class Definition:
+    """Auxiliary unknowns, which equations determine from the other unknowns and their derivatives.
+
+    Parameters
+    ----------
+    unknowns : tuple of int
+        Their numbers.
+    roots : tuple of int
+        The nodes of as many expressions that vanish.
+    """
+
+    unknowns: tuple[int, ...]
+    roots: tuple[int, ...]
+
+    def solve(self, graph: Graph, values: Callable[[Leaf], float], guess: float = 0.0) -> list[float] | None:
+        """The unknowns by Newton's method, where all other leaves have values; None where it fails."""
+        n = len(self.unknowns)
+        leaves = {graph.variable(j): at for at, j in enumerate(self.unknowns)}
+        slopes = [
+            (i, leaves[leaf], node)
+            for i, root in enumerate(self.roots)
+            for leaf, node in graph.gradient(root).items()
+            if leaf in leaves
+        ]
+        nodes = [*self.roots, *(node for *_, node in slopes)]
+        place = {j: at for at, j in enumerate(self.unknowns)}
+        found = np.full(n, guess)
+        for _ in range(_MOST_STEPS):
+            current = found
+
+            def value(leaf: Leaf, current: npt.NDArray[np.float64] = current) -> float:
+                own = leaf.kind == "u" and leaf.order == 0 and leaf.index in place
+                return float(current[place[leaf.index]]) if own else values(leaf)
+
+            numbers = graph.numeric(nodes, value)
+            matrix = np.zeros((n, n))
+            for (i, at, _), slope in zip(slopes, numbers[n:].tolist(), strict=True):
+                matrix[i, at] = slope
+            if not np.isfinite(numbers).all():
+                return None
+            try:
+                step = np.linalg.solve(matrix, -numbers[:n])
+            except np.linalg.LinAlgError:
+                return None
+            found = current + step
+            if (np.abs(step) <= 1e-12 * (1.0 + np.abs(found))).all():
+                return [float(one) for one in found]
+        return None
+
+
+@dataclass
+class Parameter:
+    """A number in the equations of a model; ``value`` is None where it has none yet."""
+
+    name: str
+    value: float | None
+    unit: str
+
+    def required(self, model: str) -> float:
+        """The value; raises :class:`InputError` if there is none."""
+        if self.value is None:
+            raise InputError(f"parameter {self.name} of model {model} has no value; give it one")
+        return self.value
+
+
+class Equations:
+    """Equations that vanish, as nodes of a graph.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables and messages.
+    interval : (float, float)
+        Start and end time.
+
+    Attributes
+    ----------
+    variables_by_name : dict of str to Variable
+        The unknowns.
+    parameters_by_name : dict of str to Parameter
+        The parameters.
+    graph : Graph
+        Unknown j is ``graph.variable(j)``, parameter i is ``graph.parameter(i)``.
+    roots : list of int
+        The node of every equation.
+    conditions : tuple of callable
+        Called with the values of all parameters by name, raise :class:`InputError` where they do not fit.
+    definitions : tuple of Definition
+        Unknowns that are no more than names of expressions of the others, in an order in which they can be
+        found.
+    """
+
+    def __init__(self, name: str, interval: tuple[float, float]) -> None:
+        self.name = name
+        self.interval = interval
+        self.variables_by_name: dict[str, Variable] = {}
+        self.parameters_by_name: dict[str, Parameter] = {}
+        self.graph = Graph()
+        self.roots: list[int] = []
+        self.conditions: tuple[Callable[[Mapping[str, float]], None], ...] = ()
+        self.definitions: tuple[Definition, ...] = ()
+        self._expressions: list[Any] = []
+        self._equation_names: dict[str, int] = {}
+        self._names: tuple[str, ...] = ()
+        self._names_of_equations: tuple[str, ...] = ()
+        self._unknowns: list[Variable] = []
+        self._parameters: list[Parameter] = []
+        self._index: dict[str, int] = {}
+        self._symbols: dict[Any, int] = {}
+
+    @property
+    def t(self) -> Any:
+        """The symbol of time."""
+        return TIME
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the unknowns."""
+        if len(self._names) != len(self.variables_by_name):  # unknowns are added, never removed
+            self._names = tuple(self.variables_by_name)
+        return self._names
+
+    @property
+    def units(self) -> tuple[str, ...]:
+        """Units of the unknowns."""
+        return tuple(variable.unit for variable in self.variables_by_name.values())
+
+    @property
+    def equation_names(self) -> tuple[str, ...]:
+        """Names of the equations."""
+        if len(self._names_of_equations) != len(self._equation_names):  # equations are added, never removed
+            self._names_of_equations = tuple(self._equation_names)
+        return self._names_of_equations
+
+    @property
+    def parameter_names(self) -> tuple[str, ...]:
+        """Names of the parameters."""
+        return tuple(self.parameters_by_name)
+
+    @property
+    def expressions(self) -> tuple[Any, ...]:
+        """The equations as SymPy's expressions that vanish, as they were given."""
+        return tuple(self._expressions)
+
+    def unknown(self, unknown: Any) -> tuple[str, int]:
+        """Name of an unknown and order of a derivative, from a symbol or a name such as "der(x, 2)"."""
+        if isinstance(unknown, Unknown):
+            name, order = unknown.base, unknown.order
+        else:
+            name, order = name_and_order(str(unknown))
+        if name not in self.variables_by_name:
+            raise InputError(f"model {self.name} has no unknown {name}{self._similar(name)}")
+        return name, order
+
+    def _similar(self, name: str) -> str:
+        close = difflib.get_close_matches(name, [*self._index, "t"], n=1)
+        return f"; did you mean {close[0]}?" if close else ""
+
+    def _resolve(self, item: Any) -> int | None:
+        """The node of a symbol; functions of time and their derivatives stand for unknowns of their name."""
+        known = self._symbols.get(item)
+        if known is None:
+            known = self._symbols[item] = self._found(item)
+        return known
+
+    def _found(self, item: Any) -> int:
+        order, symbol = 0, item
+        if isinstance(item, sympy.Derivative):
+            symbol = item.expr
+            if not all(str(variable) == TIME.name for variable, _ in item.variable_count):
+                raise InputError(f"{item} is no derivative with respect to time; carry it out, .doit()")
+            order = sum(int(count) for _, count in item.variable_count)
+        if isinstance(symbol, Unknown):
+            name, order = symbol.base, order + symbol.order
+        elif isinstance(symbol, AppliedUndef):
+            if [str(arg) for arg in symbol.args] != [TIME.name]:
+                raise InputError(f"{symbol} is no function of {TIME} alone")
+            name = symbol.func.__name__
+        elif symbol.is_Symbol:
+            name, more = name_and_order(symbol.name)
+            order += more
+        else:
+            raise InputError(f"{item} is no derivative of an unknown; carry it out, .doit()")
+        if name == TIME.name:
+            return self.graph.time()
+        if name in self.variables_by_name:
+            return self.graph.variable(self._index[name], order)
+        if name in self.parameters_by_name and not order:
+            return self.graph.parameter(self._index[name])
+        raise InputError(f"{symbol} is no unknown and no parameter{self._similar(name)}")
+
+    def symbol(self, leaf: Leaf) -> Any:
+        """What stands for a leaf of the graph."""
+        if leaf.kind == "t":
+            return TIME
+        if leaf.kind == "u":
+            return Unknown(self._unknowns[leaf.index].name, leaf.order)
+        if leaf.kind == "p":
+            return sympy.Symbol(self._parameters[leaf.index].name, real=True)
+        return sympy.Symbol(f"{leaf.kind}{leaf.index}")
+
+    def sympy(self, nodes: Sequence[int]) -> list[Any]:
+        """Nodes of the graph as SymPy's expressions."""
+        return to_sympy(self.graph, nodes, self.symbol)
+
+    # Structure
+
+    def signature(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The highest derivative of every unknown in every equation.
+
+        Returns
+        -------
+        rows, cols, orders : ndarray of int
+            Equation, unknown and order of the derivative, row by row; only what an equation truly depends on.
+        """
+        rows: list[int] = []
+        cols: list[int] = []
+        orders: list[int] = []
+        for i, root in enumerate(self.roots):
+            highest: dict[int, int] = {}
+            for j, k in self.graph.depends(root):
+                highest[j] = max(k, highest.get(j, 0))
+            for j in sorted(highest):
+                rows.append(i)
+                cols.append(j)
+                orders.append(highest[j])
+        return (
+            np.array(rows, dtype=np.int64),
+            np.array(cols, dtype=np.int64),
+            np.array(orders, dtype=np.int64),
+        )
+
+    def jacobian_nodes(self, c: npt.ArrayLike, d: npt.ArrayLike) -> tuple[list[int], list[int], list[int]]:
+        """Rows, columns and nodes of the system Jacobian, see :meth:`system_jacobian`."""
+        of_equation, of_unknown = np.asarray(c).tolist(), np.asarray(d).tolist()
+        rows: list[int] = []
+        cols: list[int] = []
+        nodes: list[int] = []
+        for i, root in enumerate(self.roots):
+            found = self.graph.gradient(root)
+            for leaf in sorted(found, key=lambda node: self.graph.leaves[node]):
+                kind, j, k = self.graph.leaves[leaf]
+                if kind == "u" and k == of_unknown[j] - of_equation[i]:
+                    rows.append(i)
+                    cols.append(j)
+                    nodes.append(found[leaf])
+        return rows, cols, nodes
+
+    def system_jacobian(
+        self, c: npt.ArrayLike, d: npt.ArrayLike, point: Mapping[Any, float] | None = None
+    ) -> Any:
+        r"""The matrix of the derivatives :math:`\partial f_i / \partial x_j^{(d_j - c_i)}`.
+
+        Parameters
+        ----------
+        c, d : sequence of int
+            Offsets of the equations and of the unknowns.
+        point : mapping, optional
+            Values of unknowns, derivatives and time, by symbol or name ("x", "der(x)", "t"); what is not
+            given has its start value, or 0. If there is none, the values are random, those of parameters too.
+
+        Returns
+        -------
+        scipy.sparse.csc_matrix, shape (equations, unknowns)
+            The matrix; entries are stored that are not 0 for all values.
+        """
+        rows, cols, nodes = self.jacobian_nodes(c, d)
+        shape = (len(self.roots), len(self.names))
+        if point is not None:
+            entries = self.graph.numeric(nodes, self.values(point).__getitem__)
+        else:
+            entries = self._random(nodes)
+        return sparse.csc_matrix((entries, (rows, cols)), shape=shape)
+
+    def _random(self, nodes: Sequence[int]) -> npt.NDArray[np.float64]:
+        """Values at a random point where all expressions have one."""
+        leaves = sorted(self.graph.leaves_of(*nodes, veils=True))
+        best = np.full(len(nodes), np.nan)
+        for attempt in range(_TRIES):
+            source = np.random.default_rng(attempt)
+            # Positive at first, where roots and logarithms have values.
+            values = source.uniform(0.2, 1.0, len(leaves)) * source.choice(
+                (1, 1 if attempt < 3 else -1), len(leaves)
+            )
+            entries = self.graph.numeric(nodes, dict(zip(leaves, values.tolist(), strict=True)).__getitem__)
+            if np.isfinite(entries).sum() > np.isfinite(best).sum() or attempt == 0:
+                best = entries
+            if np.isfinite(best).all():
+                break
+        return best
+
+    def values(self, point: Mapping[Any, float]) -> dict[Leaf, float]:
+        """Values of all leaves of the equations at a point, see :meth:`system_jacobian`."""
+        given: dict[Leaf, float] = {}
+        for key, value in point.items():
+            if str(key) == TIME.name:
+                given[Leaf("t")] = float(value)
+            else:
+                name, order = self.unknown(key)
+                given[Leaf("u", self._index[name], order)] = float(value)
+        found: dict[Leaf, float] = {}
+        for leaf in self.graph.leaves.values():
+            if leaf in given:
+                found[leaf] = given[leaf]
+            elif leaf.kind == "t":
+                found[leaf] = float(self.interval[0])
+            elif leaf.kind == "u" and leaf.index < len(self._unknowns):
+                # A repair of the equations leaves unknowns of its own in the graph.
+                found[leaf] = self._unknowns[leaf.index].start.get(leaf.order, 0.0)
+            elif leaf.kind == "p":
+                found[leaf] = self._parameters[leaf.index].required(self.name)
+        return found

@@ -1,0 +1,142 @@
+"""Where the equations of a model jump: comparisons and signs on which their values depend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import Op
+
+__all__ = ["Jump", "jump_times", "jumps_of"]
+
+_COMPARISONS: Final = frozenset({Op.LT, Op.LE})
+_POINTS: Final = 64
+"""Points of a border at which the two branches are compared."""
+
+_EQUAL: Final = 1e-9
+"""Difference of two branches, relative to their size, that is no jump."""
+
+
+class Jump(NamedTuple):
+    """A comparison, or a sign, at whose border an equation jumps.
+
+    Parameters
+    ----------
+    node : int
+        The comparison a < b or a <= b, or sign(a), in the graph.
+    border : int
+        Expression whose zeros are the border; at zero the side is the positive one.
+    negative, positive : float
+        Value of ``node`` where the border expression is negative, and where it is not.
+    """
+
+    node: int
+    border: int
+    negative: float
+    positive: float
+
+
+def jumps_of(
+    graph: Graph, roots: Sequence[int], parameter: Callable[[int], float], follows: Callable[[Leaf], bool]
+) -> list[Jump]:
+    """The jumps of expressions as functions of time and of a state.
+
+    A choice whose two branches agree where its comparison changes is no jump: step sizes see to its kink.
+
+    Parameters
+    ----------
+    graph : Graph
+        The expressions.
+    roots : sequence of int
+        Those of the equations.
+    parameter : callable
+        Value of parameter i; NaN where it has none.
+    follows : callable
+        Whether time or the state has the value of a leaf. Comparisons of others, derivatives that no state
+        holds, are left as they are.
+    """
+    found = dict.fromkeys(node for node in roots if graph.op[node] in _COMPARISONS)
+    for node in graph.below(roots):
+        op, operands = graph.op[node], graph.operands(node)
+        if op is Op.SIGN:
+            found[node] = None
+        for at, operand in enumerate(operands):
+            chooses = op is Op.SELECT and at == 0
+            if graph.op[operand] in _COMPARISONS and not (
+                chooses and _agree(graph, operand, operands[1], operands[2], parameter)
+            ):
+                found[operand] = None
+    return [
+        _jump(graph, node)
+        for node in found
+        if graph.mark[node] & MOVING and all(follows(leaf) for leaf in graph.leaves_of(node))
+    ]
+
+
+def jump_times(graph: Graph, roots: Sequence[int], parameter: Callable[[int], float]) -> list[float]:
+    """Times at which comparisons of expressions change that depend on time alone, and linearly on that.
+
+    Parameters
+    ----------
+    graph, roots, parameter
+        See :func:`jumps_of`.
+    """
+    times = np.arange(3.0)
+
+    def value(leaf: Leaf) -> Any:
+        return times if leaf.kind == "t" else np.full(3, parameter(leaf.index))
+
+    found = []
+    for jump in jumps_of(graph, roots, parameter, lambda leaf: leaf.kind in "tp"):
+        at = graph.numeric([jump.border], value)[0].tolist()
+        slope = at[1] - at[0]
+        if slope != 0.0 and abs(at[2] - 2.0 * at[1] + at[0]) <= 1e-12 * abs(slope):
+            found.append(-at[0] / slope)
+    return found
+
+
+def _jump(graph: Graph, node: int) -> Jump:
+    if graph.op[node] is Op.SIGN:
+        return Jump(node, graph.args[node][0], -1.0, 1.0)
+    a, b = graph.args[node]
+    if graph.op[node] is Op.LE:
+        return Jump(node, graph.sub(b, a), 0.0, 1.0)
+    return Jump(node, graph.sub(a, b), 1.0, 0.0)
+
+
+def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]) -> bool:
+    """Whether two branches have one value at points of the border between them, where that can be told."""
+    a, b = graph.args[condition]
+    gap, rng = graph.sub(a, b), np.random.default_rng(0)
+    values: dict[Leaf, Vector] = {}
+
+    def value(leaf: Leaf) -> Any:
+        if leaf.kind == "p" and np.isfinite(parameter(leaf.index)):
+            return np.full(_POINTS, parameter(leaf.index))
+        if leaf not in values:
+            values[leaf] = rng.choice([-1.0, 1.0], _POINTS) * 10.0 ** rng.uniform(-3.0, 3.0, _POINTS)
+        return values[leaf]
+
+    for leaf in sorted(graph.leaves_of(gap), key=lambda one: (one.kind, one.index, one.order)):
+        if leaf.kind == "p":
+            continue
+        at = []
+        for place in (0.0, 1.0, 2.0):
+            values[leaf] = np.full(_POINTS, place)
+            at.append(graph.numeric([gap], value)[0])
+        slope = at[1] - at[0]
+        with np.errstate(all="ignore"):
+            if not np.allclose(at[2] - at[1], slope, rtol=1e-12) or not (slope != 0.0).all():
+                del values[leaf]
+                continue
+            values[leaf] = -at[0] / slope
+        one, other = graph.numeric([first, second], value)
+        size = np.abs(one) + np.abs(other)
+        told = np.isfinite(size)
+        return bool(told.any() and (np.abs(one - other)[told] <= _EQUAL * size[told]).all())
+    return False

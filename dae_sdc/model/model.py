@@ -1,0 +1,420 @@
+"""A DAE as equations: unknowns, parameters and expressions that vanish."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import sympy
+
+from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.symbols import TIME, Unknown, derivative
+from dae_sdc.model.equations import Equations, Parameter, Variable
+from dae_sdc.model.problem import Form, ModelProblem, first_order
+from dae_sdc.model.sympy_input import from_sympy, sympified
+from dae_sdc.sharing import one_at_a_time
+
+__all__ = ["Model", "Parameter", "Variable"]
+
+HIGHEST_ORDER = 100
+"""Highest order of a derivative that equations may hold."""
+
+
+class Model(Equations):
+    r"""Equations of a differential-algebraic system, as they are written.
+
+    Unknowns and parameters are symbols of SymPy. An equation is an expression that vanishes, or a
+    ``sympy.Eq``, of unknowns, their derivatives ``der(x, k)`` with respect to time, parameters and time
+    ``t``.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables and messages.
+    title : str
+        One line that says what the equations describe.
+    interval : (float, float)
+        Start and end time used where the user gives none.
+    dt : float, optional
+        Step size used where the user gives none; a hundredth of the interval if not given.
+    reference : str
+        Source of the equations.
+
+    Attributes
+    ----------
+    variables_by_name : dict of str to Variable
+        The unknowns.
+    parameters_by_name : dict of str to Parameter
+        The parameters.
+    graph : Graph
+        The equations as expressions that are differentiated and compiled; unknown j is
+        ``graph.variable(j)``, parameter i is ``graph.parameter(i)``.
+    roots : list of int
+        The node of every equation in the graph.
+
+    Examples
+    --------
+    >>> model = Model("pendulum")
+    >>> x, y, tension = model.variables("x y lambda", start=[1.0, 0.0, 0.0])
+    >>> g = model.parameter("g", 9.81, unit="m/s^2")
+    >>> der = model.der
+    >>> model.equations(der(x, 2) + tension * x, der(y, 2) + tension * y + g, x**2 + y**2 - 1)
+    """
+
+    def __init__(
+        self,
+        name: str = "model",
+        *,
+        title: str = "",
+        interval: tuple[float, float] = (0.0, 1.0),
+        dt: float | None = None,
+        reference: str = "",
+    ) -> None:
+        super().__init__(name, interval)
+        self.title = title
+        self.dt = dt
+        self.reference = reference
+        self._forms: dict[tuple[int, int, bool | None], Form] = {}
+
+    # Making a model
+
+    def variable(
+        self,
+        name: str,
+        start: float | None = None,
+        *,
+        fixed: bool = False,
+        unit: str = "",
+        minimum: float | None = None,
+        maximum: float | None = None,
+    ) -> Any:
+        """A new unknown.
+
+        Parameters
+        ----------
+        name : str
+            Name, which no other unknown or parameter of the model has.
+        start : float, optional
+            Value at the start, or a guess of it.
+        fixed : bool
+            Whether the start value must not be changed.
+        unit : str
+            Unit.
+        minimum, maximum : float, optional
+            Bounds.
+
+        Returns
+        -------
+        sympy.Symbol
+            What stands for it in equations.
+
+        Raises
+        ------
+        InputError
+            If the name is taken or cannot be one.
+        """
+        self._check_name(name)
+        if fixed and start is None:
+            raise InputError(f"{name} of model {self.name} is fixed, but has no start value; give start")
+        for bound in (minimum, maximum):
+            if bound is not None:
+                require_number(f"the bound of {name}", bound)
+        values = {} if start is None else {0: self._number("start", name, start)}
+        made = Variable(name, unit, values, {0} if fixed else set(), minimum, maximum)
+        self._index[name] = len(self.variables_by_name)
+        self.variables_by_name[name] = made
+        self._unknowns.append(made)
+        return Unknown(name)
+
+    def variables(
+        self,
+        names: str | Iterable[str],
+        start: float | Sequence[float | None] | None = None,
+        *,
+        fixed: bool | Sequence[bool] = False,
+        unit: str | Sequence[str] = "",
+        minimum: float | Sequence[float | None] | None = None,
+        maximum: float | Sequence[float | None] | None = None,
+    ) -> tuple[Any, ...]:
+        """Several new unknowns, see :meth:`variable`.
+
+        Parameters
+        ----------
+        names : str or iterable of str
+            Names; in one text they are separated by blanks or commas.
+        start, fixed, unit, minimum, maximum : optional
+            One value for all, or a sequence with one for each.
+
+        Returns
+        -------
+        tuple of sympy.Symbol
+            What stands for them in equations.
+        """
+        chosen = _split(names)
+        columns = {
+            "start": self._for_each("start", start, chosen),
+            "fixed": self._for_each("fixed", fixed, chosen),
+            "unit": self._for_each("unit", unit, chosen),
+            "minimum": self._for_each("minimum", minimum, chosen),
+            "maximum": self._for_each("maximum", maximum, chosen),
+        }
+        rows = [{key: column[at] for key, column in columns.items()} for at in range(len(chosen))]
+        return tuple(self.variable(name, **row) for name, row in zip(chosen, rows, strict=True))
+
+    def parameter(self, name: str, value: float | None = None, *, unit: str = "") -> Any:
+        """A new parameter.
+
+        Parameters
+        ----------
+        name : str
+            Name, which no other parameter or unknown of the model has.
+        value : float, optional
+            Value; structure and index reduction need none.
+        unit : str
+            Unit.
+
+        Returns
+        -------
+        sympy.Symbol
+            What stands for it in equations.
+        """
+        self._check_name(name)
+        number = None if value is None else self._number("value", name, value)
+        self._index[name] = len(self.parameters_by_name)
+        self.parameters_by_name[name] = Parameter(name, number, unit)
+        self._parameters.append(self.parameters_by_name[name])
+        return sympy.Symbol(name, real=True)
+
+    def parameters(
+        self,
+        names: str | Iterable[str],
+        values: float | Sequence[float | None] | None = None,
+        *,
+        unit: str | Sequence[str] = "",
+    ) -> tuple[Any, ...]:
+        """Several new parameters, see :meth:`parameter`; names and values as for :meth:`variables`."""
+        chosen = _split(names)
+        numbers, units = self._for_each("values", values, chosen), self._for_each("unit", unit, chosen)
+        rows = zip(chosen, numbers, units, strict=True)
+        return tuple(self.parameter(name, number, unit=text) for name, number, text in rows)
+
+    def der(self, expression: Any, order: int = 1) -> Any:
+        """The derivative of an unknown, or of any expression, with respect to time."""
+        require_count("the order of a derivative", order, HIGHEST_ORDER)
+        return derivative(sympified(expression), order)
+
+    def equation(self, expression: Any, *, name: str = "") -> None:
+        """Add an equation.
+
+        Parameters
+        ----------
+        expression : sympy.Expr or sympy.Eq
+            What vanishes, or two sides that are equal.
+        name : str
+            Name; its number if not given.
+
+        Raises
+        ------
+        InputError
+            If a symbol is no unknown and no parameter of the model, if no unknown is in the equation, or if
+            it is none.
+        """
+        name = name or f"equation {len(self.roots)}"
+        where = f"{name} of model {self.name}"
+        if name in self._equation_names:
+            raise InputError(f"model {self.name} has two equations named {name}; give each a name of its own")
+        if isinstance(expression, bool) or expression in (sympy.true, sympy.false):
+            raise InputError(
+                f"{where} is {expression}: '==' compares at once; write left - right or sympy.Eq"
+            )
+        try:
+            given = sympified(expression)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        vanishes = given
+        if isinstance(given, sympy.Equality):
+            vanishes = sympy.Add(given.lhs, -given.rhs, evaluate=False)
+        if not isinstance(vanishes, sympy.Expr):
+            raise InputError(f"{where} is no equation but a {type(given).__name__}: {given}")
+        try:
+            root = from_sympy(self.graph, vanishes, self._resolve)
+        except InputError as error:
+            raise InputError(f"{where}: {error}") from None
+        if root in self.graph.numbers:
+            reason = "holds always" if root == self.graph.zero else "never holds"
+            raise InputError(f"{where} {reason}: no unknown is left in it")
+        self.roots.append(root)
+        self._expressions.append(vanishes)
+        self._equation_names[name] = len(self._equation_names)
+
+    def nodes(self, expressions: Iterable[Any]) -> list[int]:
+        """SymPy's expressions of the symbols of the model as nodes of its graph."""
+        return [from_sympy(self.graph, sympified(one), self._resolve) for one in expressions]
+
+    def equations(self, *expressions: Any, **named: Any) -> None:
+        """Add equations, see :meth:`equation`; the name of an argument becomes that of the equation.
+
+        Parameters
+        ----------
+        *expressions
+            Equations, or lists and column matrices of them.
+        **named
+            Equations by their names.
+        """
+        for expression in expressions:
+            if isinstance(expression, sympy.MatrixBase | list | tuple):
+                self.equations(*expression)
+            else:
+                self.equation(expression)
+        for name, expression in named.items():
+            self.equation(expression, name=name)
+
+    def start(self, unknown: Any, value: float, *, fixed: bool = False) -> None:
+        """Set the value at the start of an unknown or of one of its derivatives.
+
+        Parameters
+        ----------
+        unknown : sympy.Symbol or str
+            ``x`` or ``der(x)``, or their names.
+        value : float
+            Value, or a guess of it.
+        fixed : bool
+            Whether it must not be changed.
+        """
+        name, order = self.unknown(unknown)
+        variable = self.variables_by_name[name]
+        variable.start[order] = self._number("start", name_of(name, order), value)
+        (variable.fixed.add if fixed else variable.fixed.discard)(order)
+
+    # Names
+
+    def _check_name(self, name: str) -> None:
+        if not isinstance(name, str) or not name or re.search(r"[\s,;()]", name):
+            raise InputError(f"a name in model {self.name} must be a word without brackets; got {name!r}")
+        if name in self._index:
+            raise InputError(f"model {self.name} has {name} already; give every symbol a name of its own")
+        if name == TIME.name:
+            raise InputError(f"{name} is time in model {self.name}; give the symbol another name")
+
+    def _number(self, what: str, name: str, value: Any) -> float:
+        if isinstance(value, sympy.Basic) and value.is_real and value.is_number:
+            value = float(value)
+        number = require_number(f"{what} of {name} in model {self.name}", value)
+        if not np.isfinite(number):
+            raise InputError(f"{what} of {name} in model {self.name} must be finite; got {value!r}")
+        return number
+
+    def _for_each(self, what: str, given: Any, names: Sequence[str]) -> list[Any]:
+        if given is None or isinstance(given, str) or not isinstance(given, Iterable):
+            return [given] * len(names)
+        values = list(given)
+        if len(values) != len(names):
+            raise InputError(f"{what} in model {self.name} has {len(values)} entries for {len(names)} names")
+        return values
+
+    # Problems
+
+    @one_at_a_time
+    def problem(self, **settings: Any) -> ModelProblem:
+        """The model as a problem that is solved.
+
+        Unknowns that are differentiated more than once get unknowns for their derivatives but the highest,
+        named "der(x)", and equations that say what they are.
+
+        Parameters
+        ----------
+        **settings
+            Values of parameters by name, and the settings of :class:`~dae_sdc.model.problem.ModelProblem`.
+
+        Raises
+        ------
+        InputError
+            If there are more or fewer equations than unknowns, or a parameter has no value.
+        """
+        return ModelProblem.of(self, **settings)
+
+    @one_at_a_time
+    def form(self, dense: bool | None = None) -> Form:
+        """The model as a system of first order, made once; see :class:`~dae_sdc.model.problem.Form`."""
+        key = len(self.roots), len(self.names), dense
+        if key not in self._forms:
+            self._forms[key] = first_order(self, dense)
+        return self._forms[key]
+
+    # What it looks like
+
+    def __repr__(self) -> str:
+        return (
+            f"<Model {self.name}: {_count(len(self.variables_by_name), 'unknown')}, "
+            f"{_count(len(self.roots), 'equation')}, {_count(len(self.parameters_by_name), 'parameter')}>"
+        )
+
+    def __str__(self) -> str:
+        counts = (
+            _count(len(self.names), "unknown"),
+            _count(len(self.roots), "equation"),
+            _count(len(self.parameters_by_name), "parameter"),
+        )
+        title = f" ({self.title})" if self.title else ""
+        lines = [f"{self.name}{title}: {', '.join(counts)}"]
+        unknowns = [
+            (v.name, _listed(v), f"[{v.unit}]" if v.unit else "") for v in self.variables_by_name.values()
+        ]
+        parameters = [
+            (p.name, "no value" if p.value is None else f"{p.value:.10g}", f"[{p.unit}]" if p.unit else "")
+            for p in self.parameters_by_name.values()
+        ]
+        equations = [
+            (name, f"0 = {expression}")
+            for name, expression in zip(self._equation_names, self._expressions, strict=True)
+        ]
+        for heading, rows in (("unknowns", unknowns), ("parameters", parameters), ("equations", equations)):
+            if rows:
+                lines += [f"  {heading}", *_table(rows)]
+        return "\n".join(lines)
+
+    def latex(self) -> str:
+        """The equations in LaTeX, for an environment of mathematics."""
+        if not self._expressions:
+            return r"\begin{aligned}\end{aligned}"
+        try:
+            rows = [f"0 &= {sympy.latex(expression)}" for expression in self._expressions]
+        except RecursionError:
+            raise InputError(
+                f"an equation of {self.name} is nested too deeply to be shown; make unknowns of its parts"
+            ) from None
+        return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex()}$"
+
+
+def _split(names: str | Iterable[str]) -> list[str]:
+    return names.replace(",", " ").split() if isinstance(names, str) else list(names)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
+
+
+def _listed(variable: Variable) -> str:
+    """Start values and bounds of an unknown."""
+    parts = [
+        f"{'' if order == 0 else name_of(variable.name, order) + ' '}"
+        f"{'fixed' if order in variable.fixed else 'start'} {value:.10g}"
+        for order, value in sorted(variable.start.items())
+    ]
+    if variable.minimum is not None:
+        parts.append(f"min {variable.minimum:.10g}")
+    if variable.maximum is not None:
+        parts.append(f"max {variable.maximum:.10g}")
+    return ", ".join(parts)
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return [f"    {line}".rstrip() for line in lines]

@@ -1,0 +1,470 @@
+"""A model as a problem: unknowns in the order of a state, compiled residual and Jacobian."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+import sympy
+
+from dae_sdc.dae.guard import unguarded
+from dae_sdc.dae.kernels import Kernels, machine
+from dae_sdc.dae.problem import ProblemDAE, follows_from_residual
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InputError, ReferenceRangeError, require_number
+from dae_sdc.expressions.codegen import Compiled, compile_program
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.program import Input, Program
+from dae_sdc.model.jumps import jumps_of
+
+__all__ = ["Form", "ModelProblem", "SwitchingModelProblem", "first_order"]
+
+DENSE: Final = 30
+"""Number of unknowns up to which the Jacobian is an array and not a sparse matrix."""
+
+_C = Leaf("c")
+
+
+@dataclass(frozen=True, eq=False)
+class Form:
+    """A model as a system of first order, F(t, u, u') = 0.
+
+    Parameters
+    ----------
+    states : tuple of (int, int)
+        Unknown of the model and order of the derivative for every entry of u, differential ones first.
+    n_diff : int
+        Number of differential unknowns.
+    names, units, equation_names : tuple of str
+        For every unknown and equation; equations that define derivatives come first.
+    residual, jacobian : Program
+        F, and the entries of dF/du' + c dF/du: row by row, or those of ``pattern``.
+    pattern : csc_matrix or None
+        Where the Jacobian has entries; None for a dense one.
+    borders : Program
+        Functions of time, state and parameters at whose zeros the equations jump.
+    sides : ndarray, shape (J, 2)
+        Values of comparisons on the negative and on the positive side of each of the J borders. Behind the
+        parameters of the model, residual and Jacobian take 1 for comparisons that are made, or 0 for those
+        that are given, which follow.
+    border_names : tuple of str
+        What is compared, for messages.
+    """
+
+    states: tuple[tuple[int, int], ...]
+    n_diff: int
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    equation_names: tuple[str, ...]
+    residual: Program
+    jacobian: Program
+    pattern: Any
+    borders: Program | None = None
+    sides: Vector = field(default_factory=lambda: np.zeros((0, 2)))
+    border_names: tuple[str, ...] = ()
+
+    def __deepcopy__(self, memo: Any) -> Form:
+        return self  # nothing in it changes
+
+    @functools.cached_property
+    def compiled(self) -> tuple[Compiled, Compiled]:
+        """Residual and Jacobian as C functions."""
+        return compile_program(self.residual, "residual"), compile_program(self.jacobian, "jacobian")
+
+    @functools.cached_property
+    def compiled_borders(self) -> Compiled:
+        """The functions whose zeros are the borders, as a C function of the signature of a residual."""
+        assert self.borders is not None
+        return compile_program(self.borders, "residual")
+
+
+def first_order(model: Any, dense: bool | None = None) -> Form:
+    """The system of first order of a model.
+
+    Parameters
+    ----------
+    model : Model
+        With as many equations as unknowns.
+    dense : bool, optional
+        Whether the Jacobian is an array; up to 30 unknowns if not given.
+
+    Raises
+    ------
+    InputError
+        If the model is not balanced, or an unknown is in no equation.
+    """
+    graph, names, units = model.graph, model.names, model.units
+    if len(model.roots) != len(names) or not names:
+        raise InputError(
+            f"model {model.name} has {len(model.roots)} equations for {len(names)} unknowns"
+            f"{_unused(model)}; it needs as many equations as unknowns"
+        )
+    order = dict.fromkeys(range(len(names)), -1)
+    for j, k in zip(*model.signature()[1:], strict=True):
+        order[int(j)] = max(int(k), order[int(j)])
+    if min(order.values()) < 0:
+        raise InputError(f"model {model.name} cannot determine all unknowns{_unused(model)}")
+    states = [(j, k) for k in range(max(order.values())) for j in order if order[j] > k]
+    n_diff = len(states)
+    states += [(j, 0) for j in order if order[j] == 0]
+    place = {state: i for i, state in enumerate(states)}
+    defined = [(j, k) for j, k in states if k + 1 < order[j]]
+
+    def given(leaf: Leaf) -> Input | None:
+        kind, index, derivative = leaf
+        if kind != "u":
+            return Input({"d": "du"}.get(kind, kind), index)
+        if derivative > order[index]:  # written, but it cancels
+            return None
+        if derivative < max(order[index], 1):
+            return Input("u", place[index, derivative])
+        return Input("du", place[index, derivative - 1])
+
+    def follows(leaf: Leaf) -> bool:
+        source = given(leaf)
+        return source is not None and source.kind != "du"
+
+    parameters = list(model.parameters_by_name.values())
+    jumps = jumps_of(graph, model.roots, lambda i: _number(parameters[i].value), follows)
+    roots = list(model.roots)
+    if jumps:
+        graph = graph.copy()  # the sides are no parameters of the model
+        # Where no step has fixed the sides, comparisons are made.
+        free = graph.parameter(len(parameters))
+        sided = {
+            jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(len(parameters) + 1 + i))
+            for i, jump in enumerate(jumps)
+        }
+        roots = graph.substitute(roots, sided)
+    rows = [
+        graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined
+    ] + roots
+    c = graph.leaf(_C)
+    entries: dict[tuple[int, int], int] = {}
+    for i, (j, k) in enumerate(defined):
+        entries[place[j, k], i] = graph.one
+        entries[place[j, k + 1], i] = graph.neg(c)
+    for i, root in enumerate(roots, start=len(defined)):
+        for node, slope in graph.gradient(root).items():
+            source = given(graph.leaves[node])
+            if source is None or source.kind not in ("u", "du"):
+                continue
+            part = graph.mul(c, slope) if source.kind == "u" else slope
+            key = source.index, i
+            entries[key] = graph.add(entries[key], part) if key in entries else part
+    n = len(states)
+    if n <= DENSE if dense is None else dense:
+        pattern = None
+        outputs = [entries.get((col, row), graph.zero) for row in range(n) for col in range(n)]
+    else:
+        keys = sorted(entries)
+        indptr = np.searchsorted([col for col, _ in keys], np.arange(n + 1)).astype(np.int32)
+        indices = np.array([row for _, row in keys], dtype=np.int32)
+        pattern = sparse.csc_matrix((np.ones(len(keys)), indices, indptr), shape=(n, n))
+        outputs = [entries[key] for key in keys]
+    return Form(
+        tuple(states),
+        n_diff,
+        tuple(name_of(names[j], k) for j, k in states),
+        tuple(_unit(units[j], k) for j, k in states),
+        (*(f"definition of {name_of(names[j], k + 1)}" for j, k in defined), *model.equation_names),
+        graph.program(rows, given),
+        graph.program(outputs, given),
+        pattern,
+        graph.program([jump.border for jump in jumps], given) if jumps else None,
+        np.array([(jump.negative, jump.positive) for jump in jumps]).reshape(-1, 2),
+        tuple(_comparison(model.sympy([jump.node])[0]) for jump in jumps),
+    )
+
+
+def _comparison(expression: Any) -> str:
+    """A comparison as it was written; SymPy has it as the condition of a choice between 1 and 0."""
+    return str(expression.args[0][1] if isinstance(expression, sympy.Piecewise) else expression)
+
+
+def _number(value: Any) -> float:
+    return np.nan if value is None else float(value)
+
+
+def _unused(model: Any) -> str:
+    """Unknowns that are in no equation, as a part of a message."""
+    used = {j for root in model.roots for j, _ in model.graph.depends(root)}
+    missing = [name for j, name in enumerate(model.names) if j not in used]
+    if not missing:
+        return ""
+    shown = ", ".join(missing[:5]) + (", ..." if len(missing) > 5 else "")
+    return f" ({shown} in none of them)"
+
+
+def _unit(unit: str, order: int) -> str:
+    """Unit of a derivative with respect to time."""
+    if not order or not unit:
+        return unit
+    return f"{unit}/s" if order == 1 else f"{unit}/s^{order}"
+
+
+class Origin:
+    """What a problem was made from, which its copies share.
+
+    Parameters
+    ----------
+    model : Model or None
+        The equations; None in another process, to which a problem goes without the symbols of its equations.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __deepcopy__(self, memo: Any) -> Origin:
+        return self  # nothing in it changes
+
+    def __reduce__(self) -> Any:
+        return Origin, (None,)
+
+
+class ModelProblem(ProblemDAE):
+    """A model that is solved.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    index : int, optional
+        Differentiation index, where it is known.
+    dense : bool, optional
+        Whether the Jacobian is an array; up to 30 unknowns if not given.
+    parameters : mapping of str to float, optional
+        Values of parameters, which replace those of the model.
+    **settings
+        Values of parameters by their names, and ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of
+        :class:`ProblemDAE`.
+
+    Attributes
+    ----------
+    model_name : str
+        Name of the model.
+    form : Form
+        Which entry of the state is which unknown of the model.
+    origin : Origin
+        The model, before a reduction of its index.
+    values : mapping of str to float
+        Values of the parameters.
+    start_values : ndarray, shape (n,)
+        Values at the start, NaN where the model gives none.
+
+    Raises
+    ------
+    InputError
+        If the model is not balanced, a parameter has no value, or a setting is unknown.
+    """
+
+    jacobian_is_derived = True
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        index: int | None = None,
+        dense: bool | None = None,
+        parameters: Mapping[str, float] | None = None,
+        **settings: Any,
+    ) -> None:
+        own = {key: settings.pop(key) for key in _SETTINGS if key in settings}
+        values = _values(model, {**(parameters or {}), **settings})
+        form = model.form(dense)
+        super().__init__(form.n_diff, len(form.states) - form.n_diff, **own)
+        self.form = form
+        self.origin = Origin(model)
+        self.model_name: str = model.name
+        self.values = values
+        self.names, self.units, self.equation_names = form.names, form.units, form.equation_names
+        self.index = index
+        self.interval = (float(model.interval[0]), float(model.interval[1]))
+        self.dt = (self.interval[1] - self.interval[0]) / 100.0 if model.dt is None else model.dt
+        self.sparsity = form.pattern
+        self.start_values = np.array([_start(model, j, k) for j, k in form.states])
+        self.__dict__.update(title=model.title, reference=model.reference)
+
+    def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
+        """Take over what is known of the model's structure: :attr:`index` and :attr:`variable_index`.
+
+        After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and the
+        rate of derivative k of unknown j after d_j - k fewer. That number is its index: 1, 2, 3 for
+        positions, velocities and multipliers.
+
+        Parameters
+        ----------
+        c, d : array_like of int
+            Offsets of the equations and of the unknowns of the model.
+        index : int
+            Differentiation index.
+        """
+        most, of_unknown = int(np.max(c)) + 1, np.asarray(d).tolist()
+        self.index = index
+        self.variable_index = tuple(max(1, most - of_unknown[j] + k) for j, k in self.form.states)
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The values of the parameters."""
+        return list(self.values.values())
+
+    @staticmethod
+    def of(model: Any, **settings: Any) -> ModelProblem:
+        """The problem of a model: a :class:`SwitchingModelProblem` where its equations jump."""
+        form = model.form(settings.get("dense"))
+        return (ModelProblem if form.borders is None else SwitchingModelProblem)(model, **settings)
+
+    @property
+    def kernels(self) -> Kernels:
+        """Residual and Jacobian as C functions."""
+        residual, jacobian = self.form.compiled
+        return Kernels(residual.address, jacobian.address, (residual, jacobian))
+
+    @unguarded
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """The residual F(t, u, u'), shape (n,)."""
+        out = np.empty(self.n)
+        address = self.form.compiled[0].address
+        machine().residual_at(address, float(t), self._taken(u), self._taken(du), self.packed_parameters, out)
+        return out
+
+    @unguarded
+    def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
+        """F at several nodes, shape (M, n)."""
+        out = np.empty(np.shape(u))
+        times, place, slope = (np.ascontiguousarray(array, dtype=np.float64) for array in (t, u, du))
+        address = self.form.compiled[0].address
+        machine().residuals_at(address, times, place, slope, self.packed_parameters, out)
+        return out
+
+    @follows_from_residual
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
+        """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
+        pattern = self.sparsity
+        out = np.empty((self.n, self.n) if pattern is None else pattern.nnz)
+        address = self.form.compiled[1].address
+        place, slope = self._taken(u), self._taken(du)
+        machine().jacobian_at(address, float(t), place, slope, float(c), self.packed_parameters, out)
+        if pattern is None:
+            return out
+        matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)
+        matrix.has_sorted_indices = True
+        return matrix
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The start values, at the start of the interval; a model knows no others.
+
+        Raises
+        ------
+        ReferenceRangeError
+            At other times.
+        InputError
+            If an unknown has no start value.
+        """
+        if t != self.interval[0]:
+            raise ReferenceRangeError(
+                f"model {self.model_name} has start values at t={self.interval[0]:g} and no exact solution; "
+                f"got t={t:g}"
+            )
+        missing = np.flatnonzero(np.isnan(self.start_values))
+        if missing.size:
+            names = ", ".join(self.names[i] for i in missing[:5])
+            raise InputError(
+                f"model {self.model_name} has no start value for {names}; give start, or "
+                f"u0=ds.initial(model).u"
+            )
+        return self.state(self.start_values)
+
+    def _taken(self, values: Any) -> Vector:
+        array: Vector = np.ascontiguousarray(values, dtype=np.float64)
+        if array.shape != (self.n,):
+            raise InputError(
+                f"model {self.model_name} has a state of {self.n} unknowns; got an array of shape "
+                f"{array.shape}"
+            )
+        return array
+
+
+class SwitchingModelProblem(ModelProblem):
+    """A model whose equations jump, with the borders of its comparisons as switches.
+
+    Within a step the side of every border is fixed, so that no iteration meets a jump; runs of one step at a
+    time locate the borders and go on behind them from a consistent state. Before the first step, comparisons
+    are made at the state that is given.
+
+    Attributes
+    ----------
+    in_force : tuple of int or None
+        For each border the side, 1 or -1, that a step has fixed; None before the first one.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    **settings
+        As of :class:`ModelProblem`.
+    """
+
+    def __init__(self, model: Any, **settings: Any) -> None:
+        super().__init__(model, **settings)
+        self.switch_names = self.form.border_names
+        self.in_force: tuple[int, ...] | None = None
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The values of the parameters, and those of the comparisons on the sides that are in force."""
+        numbers, sides = list(self.values.values()), self.form.sides
+        if self.in_force is None:
+            return np.concatenate([numbers, [1.0], sides[:, 1]])
+        chosen = (np.array(self.in_force) > 0).astype(np.intp)
+        return np.concatenate([numbers, [0.0], sides[np.arange(len(chosen)), chosen]])
+
+    def switches(self, u: MeshDAE, t: float) -> tuple[float, ...]:
+        """The functions at whose zeros the equations jump, shape (J,)."""
+        out = np.empty(len(self.form.sides))
+        place = self._taken(u)
+        address = self.form.compiled_borders.address
+        machine().residual_at(address, float(t), place, place, self.packed_parameters, out)
+        return tuple(out.tolist())
+
+    def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
+        """For each switch 1 or -1, the sign in force; without a run that locates zeros that of its value."""
+        if self.held_sides is not None:
+            return self.held_sides
+        return tuple(1 if value >= 0.0 else -1 for value in self.switches(u, t))
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        """Fix the sides of the borders for a step."""
+        sides = self.sides(u, t)
+        if sides != self.in_force:  # setting it has the parameters of the kernels made anew
+            self.in_force = sides
+
+
+_SETTINGS: Final = ("newton_tol", "newton_maxiter", "linear_solver")
+
+
+def _values(model: Any, given: Mapping[str, Any]) -> dict[str, float]:
+    """Values of all parameters of a model."""
+    known = model.parameters_by_name
+    strange = [name for name in given if name not in known]
+    if strange:
+        names = ", ".join([*known, *_SETTINGS, "index", "dense"])
+        raise InputError(f"model {model.name} has no parameter {', '.join(strange)}; it has {names}")
+    values = {
+        name: require_number(name, given[name]) if name in given else parameter.required(model.name)
+        for name, parameter in known.items()
+    }
+    for condition in model.conditions:
+        condition(values)
+    return values
+
+
+def _start(model: Any, j: int, k: int) -> float:
+    """Start value of an unknown, NaN if there is none; derivatives are 0 where nothing is said."""
+    start = model.variables_by_name[model.names[j]].start
+    return float(start.get(k, 0.0 if k else np.nan))

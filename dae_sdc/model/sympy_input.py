@@ -1,0 +1,271 @@
+"""From SymPy's expressions to the graph, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Final
+
+import sympy
+from sympy.core.function import AppliedUndef
+from sympy.core.numbers import ImaginaryUnit, Infinity, NaN, NegativeInfinity, NumberSymbol
+from sympy.logic.boolalg import BooleanFalse, BooleanTrue
+
+from dae_sdc.errors import InputError
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import SYMPY, Op, sympy_operations
+
+__all__ = ["from_sympy", "sympified", "to_sympy"]
+
+_COMPARED: Final = (sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterThan, sympy.GreaterThan)
+_NO_NUMBERS: Final = (Infinity, NegativeInfinity, NaN, ImaginaryUnit, type(sympy.zoo))
+
+_TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
+
+HIGHEST_POWER: Final = 1_000_000
+"""Highest power in equations."""
+
+Resolve = Callable[[Any], int | None]
+
+
+def sympified(given: Any) -> Any:
+    """An expression of SymPy; texts and strangers are none, as SymPy would run what they say as code."""
+    try:
+        return sympy.sympify(given, strict=True)
+    except (sympy.SympifyError, TypeError, ValueError, AttributeError):
+        raise InputError(
+            f"{_short(repr(given))} is no expression of SymPy; write it with symbols, not as a text"
+        ) from None
+
+
+def from_sympy(graph: Graph, expression: Any, resolve: Resolve) -> int:
+    """The node of a SymPy expression.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where the node is made.
+    expression : sympy.Expr
+        What it is made of: numbers, arithmetic, powers, elementary functions, Piecewise, Min, Max, Abs, sign,
+        floor, Heaviside, comparisons and what ``resolve`` knows.
+    resolve : callable
+        The node of a symbol, of a function of time or of its derivative; None for one it does not know.
+
+    Raises
+    ------
+    InputError
+        For a symbol that is not known, or an expression that is no real function.
+    """
+    known: dict[int, int] = {}
+    stack: list[tuple[Any, Sequence[Any] | None]] = [(expression, None)]
+    while stack:
+        item, parts = stack.pop()
+        if id(item) in known:
+            continue
+        if parts is not None:
+            known[id(item)] = _built(graph, item, [known[id(part)] for part in parts])
+            continue
+        if item.is_Symbol or isinstance(item, AppliedUndef | sympy.Derivative):
+            node = resolve(item)
+            if node is None:
+                raise InputError(f"{item} is no unknown and no parameter")
+            known[id(item)] = node
+            continue
+        parts = _parts(item)
+        stack.append((item, parts))
+        stack.extend((part, None) for part in parts)
+    return known[id(expression)]
+
+
+def _parts(item: Any) -> Sequence[Any]:
+    """The expressions that an expression is built of here."""
+    if isinstance(item, sympy.Mul):
+        return [factor.base if _divides(factor) else factor for factor in item.args]
+    if isinstance(item, sympy.Pow) and item.exp.is_Rational:
+        return (item.base,)
+    if isinstance(item, sympy.Piecewise):
+        return [part for branch in item.args for part in branch.args]
+    if isinstance(item, sympy.Heaviside):
+        return (item.args[0],)
+    return tuple(item.args)
+
+
+def _divides(factor: Any) -> bool:
+    return isinstance(factor, sympy.Pow) and bool(factor.exp.is_Rational) and bool(factor.exp < 0)
+
+
+def _exponent(graph: Graph, exponent: Any) -> int:
+    if abs(exponent) > HIGHEST_POWER:
+        raise InputError(f"the power {_short(exponent)} is higher than {HIGHEST_POWER}; write another form")
+    return graph.constant(Fraction(int(exponent.p), int(exponent.q)))
+
+
+def _built(graph: Graph, item: Any, parts: list[int]) -> int:
+    """The node of an expression from those of its parts."""
+    if isinstance(item, sympy.Add):
+        return graph.add(*parts)
+    if isinstance(item, sympy.Mul):
+        over, under = graph.one, graph.one
+        for factor, part in zip(item.args, parts, strict=True):
+            if _divides(factor):
+                under = graph.mul(under, graph.power(part, _exponent(graph, -factor.exp)))
+            else:
+                over = graph.mul(over, part)
+        return graph.div(over, under)
+    if isinstance(item, sympy.Pow):
+        exponent = parts[1] if len(parts) > 1 else _exponent(graph, item.exp)
+        return graph.power(parts[0], exponent)
+    if not parts and item.is_number:  # SymPy finds the second out by recursion
+        return _number(graph, item)
+    if isinstance(item, _COMPARED):
+        if isinstance(item, sympy.StrictGreaterThan | sympy.GreaterThan):
+            parts = parts[::-1]
+        strict = isinstance(item, sympy.StrictLessThan | sympy.StrictGreaterThan)
+        return graph.call(Op.LT if strict else Op.LE, *parts)
+    op = sympy_operations().get(type(item))
+    if op is not None and op is not Op.SELECT:
+        if op in (Op.MIN, Op.MAX):
+            node = parts[0]
+            for part in parts[1:]:
+                node = graph.call(op, node, part)
+            return node
+        return graph.call(op, *parts)
+    build = _OTHERS.get(type(item))
+    if build is None:
+        if isinstance(item, BooleanTrue | BooleanFalse):
+            return graph.constant(int(isinstance(item, BooleanTrue)))
+        raise InputError(f"{type(item).__name__} in {_short(item)} cannot be used in an equation")
+    return build(graph, item, parts)
+
+
+def _number(graph: Graph, item: Any) -> int:
+    if item.is_Rational:
+        return graph.constant(Fraction(int(item.p), int(item.q)))
+    if item is sympy.pi:
+        return graph.constant("pi")
+    if item is sympy.E:
+        return graph.call(Op.EXP, graph.one)
+    if isinstance(item, NumberSymbol) or (item.is_Float and item._prec <= 53):
+        return graph.constant(float(item))
+    if item.is_Float:
+        exact = sympy.Rational(item)
+        return graph.constant(Fraction(int(exact.p), int(exact.q)))
+    raise InputError(f"the number {item} cannot be used in an equation")
+
+
+def _short(item: Any, length: int = 60) -> str:
+    text = str(item)
+    return text if len(text) <= length else f"{text[: length - 4]} ..."
+
+
+def _piecewise(graph: Graph, item: Any, parts: list[int]) -> int:
+    if item.args[-1].cond != sympy.true:
+        raise InputError(f"{_short(item)} has no value where none of its conditions holds; end it with True")
+    node = parts[-2]
+    for at in range(len(parts) - 4, -1, -2):
+        node = graph.call(Op.SELECT, parts[at + 1], parts[at], node)
+    return node
+
+
+def _heaviside(graph: Graph, item: Any, parts: list[int]) -> int:
+    at_zero = item.args[1] if len(item.args) > 1 else sympy.Rational(1, 2)
+    if not at_zero.is_Rational:
+        raise InputError(f"{_short(item)} needs a number for its value at 0")
+    right = graph.call(Op.SELECT, graph.call(Op.LE, parts[0], graph.zero), _number(graph, at_zero), graph.one)
+    return graph.call(Op.SELECT, graph.call(Op.LT, parts[0], graph.zero), graph.zero, right)
+
+
+def _equal(graph: Graph, a: int, b: int) -> int:
+    return graph.mul(graph.call(Op.LE, a, b), graph.call(Op.LE, b, a))
+
+
+def _any(graph: Graph, parts: list[int]) -> int:
+    """1 - (1 - a) (1 - b) ..."""
+    none = graph.mul(*(graph.sub(graph.one, part) for part in parts))
+    return graph.sub(graph.one, none)
+
+
+def _quotient(over: Op | None, under: Op) -> Callable[[Graph, Any, list[int]], int]:
+    def build(graph: Graph, item: Any, parts: list[int]) -> int:
+        above = graph.one if over is None else graph.call(over, parts[0])
+        return graph.div(above, graph.call(under, parts[0]))
+
+    return build
+
+
+def _modulo(graph: Graph, item: Any, parts: list[int]) -> int:
+    a, b = parts
+    return graph.sub(a, graph.mul(b, graph.call(Op.FLOOR, graph.div(a, b))))
+
+
+_OTHERS: Final[Mapping[type, Callable[[Graph, Any, list[int]], int]]] = {
+    sympy.Piecewise: _piecewise,
+    sympy.Heaviside: _heaviside,
+    sympy.Equality: lambda graph, item, parts: _equal(graph, *parts),
+    sympy.Unequality: lambda graph, item, parts: graph.sub(graph.one, _equal(graph, *parts)),
+    sympy.And: lambda graph, item, parts: graph.mul(*parts),
+    sympy.Or: lambda graph, item, parts: _any(graph, parts),
+    sympy.Not: lambda graph, item, parts: graph.sub(graph.one, parts[0]),
+    sympy.ITE: lambda graph, item, parts: graph.call(Op.SELECT, *parts),
+    sympy.ceiling: lambda graph, item, parts: graph.neg(graph.call(Op.FLOOR, graph.neg(parts[0]))),
+    sympy.Mod: _modulo,
+    sympy.cot: _quotient(Op.COS, Op.SIN),
+    sympy.sec: _quotient(None, Op.COS),
+    sympy.csc: _quotient(None, Op.SIN),
+    sympy.coth: _quotient(Op.COSH, Op.SINH),
+    sympy.sech: _quotient(None, Op.COSH),
+    sympy.csch: _quotient(None, Op.SINH),
+}
+
+
+def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) -> list[Any]:
+    """SymPy's form of some expressions, in which numbers are exact.
+
+    Parameters
+    ----------
+    graph : Graph
+        That of the nodes.
+    nodes : sequence of int
+        The expressions.
+    symbol : callable
+        What stands for a leaf.
+    """
+    found: dict[int, Any] = {}
+    for node in graph.below(nodes):
+        op, args = graph.op[node], graph.args[node]
+        number, leaf = graph.numbers.get(node), graph.leaves.get(node)
+        parts = [found[arg] for arg in graph.operands(node)]
+        if op is Op.SELECT:
+            parts = [_condition(parts[0]), *map(_as_number, parts[1:])]
+        else:
+            parts = [_as_number(part) for part in parts]
+        if leaf is not None:
+            found[node] = symbol(leaf)
+        elif isinstance(number, str):
+            found[node] = getattr(sympy, number)
+        elif number is not None:
+            found[node] = sympy.Rational(number.numerator, number.denominator)
+        elif op is Op.NEG:
+            found[node] = -parts[0]
+        elif op is Op.DIV:
+            found[node] = parts[0] / parts[1]
+        elif op is Op.INTPOW:
+            found[node] = parts[0] ** args[1]
+        elif op is Op.SQRT:
+            found[node] = sympy.sqrt(parts[0])
+        elif op is Op.SELECT:
+            found[node] = sympy.Piecewise((parts[1], parts[0]), (parts[2], True))
+        else:
+            found[node] = getattr(sympy, SYMPY[op])(*parts)
+    return [_as_number(found[node]) for node in nodes]
+
+
+def _condition(value: Any) -> Any:
+    """What is true unless it is 0."""
+    return value if isinstance(value, _TRUTHS) else sympy.Ne(value, 0)
+
+
+def _as_number(value: Any) -> Any:
+    """1 for what is true, 0 for what is not."""
+    return sympy.Piecewise((1, value), (0, True)) if isinstance(value, _TRUTHS) else value

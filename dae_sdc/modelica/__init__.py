@@ -1,0 +1,1 @@
+"""Text of Modelica is read to a model."""

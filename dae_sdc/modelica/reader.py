@@ -1,0 +1,336 @@
+"""Models from Modelica: flat ones as tools write them, and small ones made of components."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import sympy
+
+from dae_sdc.arguments import checked
+from dae_sdc.errors import InputError, require_number
+from dae_sdc.model.model import Model
+from dae_sdc.modelica.flat import Flat, flatten
+from dae_sdc.modelica.parser import parse
+from dae_sdc.modelica.scope import Bound, Library, Scope, Variable
+from dae_sdc.modelica.syntax import ClassDefinition, Modification
+from dae_sdc.modelica.text import Source, similar
+from dae_sdc.modelica.values import Values
+
+__all__ = ["read_modelica", "read_modelica_text"]
+
+_LONGEST: Final = 20_000_000
+_MODELS: Final = ("model", "class", "block")
+_EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
+
+
+@checked()
+def read_modelica(
+    source: str | Path, *, name: str | None = None, parameters: Mapping[str, Any] | None = None
+) -> Model:
+    """The model in a file of Modelica.
+
+    Parameters
+    ----------
+    source : str or Path
+        The file, whose name ends in .mo.
+    name : str, optional
+        Which of its classes; the last model if not given.
+    parameters : mapping of str to float, optional
+        Values of parameters that replace those of the file; of Boolean ones true or false, or 1 or 0.
+
+    Returns
+    -------
+    Model
+        Its unknowns have the names of the file, "a.b" for variable b of component a and "x[1]" for an element
+        of an array; quotes go, and blanks, commas and brackets become "_". Its interval and dt are those of
+        ``annotation(experiment(...))``, its reference is that of ``annotation(Documentation(info=...))``.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read, or something in it is not understood: one line with the file, the line of
+        it, what is meant and what to do.
+
+    References
+    ----------
+    Modelica Association: Modelica, a unified object-oriented language for systems modeling, language
+    specification, version 3.6, 2023.
+    """
+    path = Path(source)
+    if path.suffix != ".mo":
+        raise InputError(f"{path} is no file of Modelica; its name must end in .mo")
+    try:
+        if path.stat().st_size > _LONGEST:
+            raise InputError(f"{path} has more than {_LONGEST} bytes; give the model alone")
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{path} is no text in UTF-8; save it as UTF-8") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read: {reason}") from None
+    return read_modelica_text(text, file=str(path), name=name, parameters=parameters)
+
+
+@checked()
+def read_modelica_text(
+    text: str,
+    *,
+    file: str = "<text>",
+    name: str | None = None,
+    parameters: Mapping[str, Any] | None = None,
+) -> Model:
+    """The model in a text of Modelica, see :func:`read_modelica`.
+
+    Parameters
+    ----------
+    text : str
+        The text.
+    file : str
+        What messages call it.
+    name : str, optional
+        Which of its classes; the last model if not given.
+    parameters : mapping of str to float, optional
+        Values of parameters that replace those of the text.
+    """
+    source = Source(text, file)
+    given = {
+        word: value if isinstance(value, bool) else require_number(f"parameter {word}", value)
+        for word, value in (parameters or {}).items()
+    }
+    try:
+        return _Builder(source, given).model(name)
+    except RecursionError:
+        raise source.error(
+            0, "something in this text is nested too deeply; write parts of it as variables"
+        ) from None
+
+
+class _Builder:
+    def __init__(self, source: Source, given: Mapping[str, float]) -> None:
+        self.source = source
+        self.root = parse(source)
+        self.library = Library(self.root, source)
+        self.given = given
+        self.values = Values(self.library, given, set())
+
+    def flat(self, definition: ClassDefinition) -> Flat:
+        """The class without components; again where a parameter is found to shape the model."""
+        structural: set[str] = set()
+        while True:
+            known = set(structural)
+            self.values = Values(self.library, self.given, structural)
+            found = flatten(definition, self.library, self.values)
+            if structural == known:
+                return found
+
+    def model(self, name: str | None) -> Model:
+        definition = self.chosen(name)
+        flat = self.flat(definition)
+        self.check_given(flat)
+        interval, dt = self.experiment(definition)
+        made = Model(
+            definition.name.strip("'"),
+            title=definition.description,
+            interval=interval,
+            dt=dt,
+            reference=self.documentation(definition),
+        )
+        for variable in flat.variables:
+            self.enter(made, variable)
+        for at, unknown, value in flat.starts:
+            number = self.values.numeric(value, at, f"the start of {unknown}")
+            entered = made.variables_by_name[unknown.base]
+            if unknown.order in entered.fixed and entered.start[unknown.order] != number:
+                raise self.source.error(
+                    at, f"the start of {unknown} is fixed already, at another value; remove one"
+                )
+            made.start(unknown, number, fixed=True)
+        names = _Labels()
+        for one in flat.equations:
+            label = one.note or f"line {self.source.line(one.at)}"
+            try:
+                made.equation(one.expression, name=names.new(f"{one.where}: {label}" if one.where else label))
+            except InputError as error:
+                raise self.source.error(one.at, str(error)) from None
+        self.check_inputs(flat)
+        return made
+
+    def chosen(self, name: str | None) -> ClassDefinition:
+        """The class that is read."""
+        models: dict[str, ClassDefinition] = {}
+        stack = [self.root]
+        while stack:
+            one = stack.pop()
+            if one.kind in _MODELS:
+                models[one.path()] = one
+            stack += [inner for inner in one.classes.values() if one.kind == "package"][::-1]
+        if name is not None:
+            fitting = [one for path, one in models.items() if name in (path, one.name)]
+            if len(fitting) != 1:
+                hint = similar(name, [*models, *(one.name for one in models.values())]) or _listed(models)
+                number = "several models" if fitting else "no model"
+                raise InputError(f"{self.source.file} has {number} {name}{hint}")
+            return fitting[0]
+        whole = [one for one in models.values() if not one.partial]
+        if not whole:
+            raise self.source.error(0, "there is no model in this text; write model NAME ... end NAME;")
+        return whole[-1]
+
+    # Unknowns and parameters
+
+    def enter(self, model: Model, variable: Variable) -> None:
+        try:
+            if variable.variability:
+                self.parameter(model, variable)
+            else:
+                self.unknown(model, variable)
+        except InputError as error:
+            text = str(error)
+            if text.startswith(f"{self.source.file}:"):
+                raise
+            raise self.source.error(variable.at, text) from None
+
+    def parameter(self, model: Model, variable: Variable) -> None:
+        symbol = self.values.symbol(variable)
+        self.check_range(variable)
+        fixed = variable.attributes.get("fixed")
+        if fixed is not None and self.values.bound(fixed) != sympy.true:
+            raise self.source.error(
+                fixed.expression.at,
+                f"the parameter {variable.shown} is not fixed; give it a value, or write Real",
+            )
+        own = isinstance(symbol, sympy.Symbol) and symbol.name == variable.name
+        if own and variable.variability == "parameter":
+            model.parameter(variable.name, self.values.values[variable], unit=self.unit(variable))
+
+    def check_range(self, variable: Variable) -> None:
+        value = self.values.values.get(variable)
+        if value is None:
+            return
+        for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
+            limit = self.attribute(variable, word)
+            if limit is not None and sign * value < sign * limit:
+                raise self.source.error(
+                    variable.at,
+                    f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}; "
+                    "give it another value",
+                )
+
+    def unknown(self, model: Model, variable: Variable) -> None:
+        fixed = variable.attributes.get("fixed")
+        is_fixed = False
+        if fixed is not None:
+            truth = self.values.bound(fixed)
+            if truth not in (sympy.true, sympy.false):
+                raise self.source.error(
+                    fixed.expression.at, f"fixed of {variable.shown} must be true or false"
+                )
+            is_fixed = truth == sympy.true
+        start = self.attribute(variable, "start")
+        minimum, maximum = self.attribute(variable, "min"), self.attribute(variable, "max")
+        if minimum is not None and maximum is not None and minimum > maximum:
+            raise self.source.error(variable.at, f"min of {variable.shown} is above max; correct one")
+        if is_fixed and start is None:
+            start = 0.0
+        model.variable(
+            variable.name, start, fixed=is_fixed, unit=self.unit(variable), minimum=minimum, maximum=maximum
+        )
+
+    def attribute(self, variable: Variable, word: str) -> float | None:
+        bound = variable.attributes.get(word)
+        if bound is None:
+            return None
+        at = bound.expression.at
+        value = self.values.as_number(self.values.bound(bound), at)
+        return self.values.numeric(value, at, f"{word} of {variable.shown}")
+
+    def unit(self, variable: Variable) -> str:
+        bound = variable.attributes.get("unit")
+        if bound is None:
+            return variable.unit
+        found = self.values.bound(bound)
+        if not isinstance(found, str):
+            raise self.source.error(
+                bound.expression.at, f'the unit of {variable.shown} must be a string, "m"'
+            )
+        return found
+
+    def check_given(self, flat: Flat) -> None:
+        names = [one.name for one in flat.variables if one.variability == "parameter"]
+        for word in self.values.given:
+            if word not in names:
+                hint = similar(word, names) or _listed(names)
+                raise InputError(f"{self.source.file} has no parameter {word}{hint}")
+
+    def check_inputs(self, flat: Flat) -> None:
+        unknowns = [one for one in flat.variables if not one.variability]
+        missing = len(unknowns) - len(flat.equations)
+        inputs = [one for one in unknowns if one.causality == "input" and "." not in one.shown]
+        inputs = [one for one in inputs if one.value is None]
+        if missing > 0 and inputs:
+            names = " or ".join(one.shown for one in inputs)
+            what = "an equation is" if missing == 1 else f"{missing} equations are"
+            raise self.source.error(inputs[-1].at, f"{what} missing; write what the input {names} is")
+
+    # Annotations
+
+    def experiment(self, definition: ClassDefinition) -> tuple[tuple[float, float], float | None]:
+        given = definition.annotations.get("experiment")
+        parts: Mapping[str, Modification] = given.parts if given is not None else {}
+        found: dict[str, float] = {}
+        for word, part in parts.items():
+            if word not in _EXPERIMENT:
+                if word.startswith("__"):
+                    continue
+                hint = similar(word, _EXPERIMENT) or f"; known are {', '.join(_EXPERIMENT)}"
+                raise self.source.error(part.at, f"an experiment has no {word}{hint}")
+            if part.value is None:
+                raise self.source.error(part.at, f"{word} of the experiment needs a number")
+            value = self.values.number(part.value, Scope(None, definition))
+            found[word] = self.values.numeric(value, part.at, f"{word} of the experiment")
+        start = found.get("StartTime", 0.0)
+        stop = found.get("StopTime", start + 1.0)
+        dt = found.get("Interval")
+        if dt is None and "NumberOfIntervals" in found and found["NumberOfIntervals"] >= 1:
+            dt = (stop - start) / found["NumberOfIntervals"]
+        if given is not None and (stop <= start or (dt is not None and not 0 < dt <= stop - start)):
+            raise self.source.error(
+                given.at, "an experiment needs StartTime < StopTime and 0 < Interval within them"
+            )
+        return (start, stop), dt
+
+    def documentation(self, definition: ClassDefinition) -> str:
+        given = definition.annotations.get("Documentation")
+        info = given.parts.get("info") if given is not None else None
+        if info is None or info.value is None:
+            return ""
+        text = self.values.bound(Bound(info.value, Scope(None, definition)))
+        if not isinstance(text, str):
+            raise self.source.error(info.at, "info of the documentation must be a string")
+        return " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", text)).split())
+
+
+class _Labels:
+    """Names of equations, of which no two are equal."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def new(self, label: str) -> str:
+        name = label
+        while name in self.counts:
+            self.counts[label] += 1
+            name = f"{label} ({self.counts[label]})"
+        self.counts[name] = 1
+        return name
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = sorted(names)
+    if not shown:
+        return ""
+    return f"; there is {', '.join(shown[:8])}{' and more' if len(shown) > 8 else ''}"

@@ -1,0 +1,1 @@
+"""All solutions of polynomial systems, by continuation along paths of homotopies."""

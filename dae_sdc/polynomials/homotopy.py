@@ -1,0 +1,289 @@
+"""All isolated solutions of a polynomial system, by continuation from a system whose solutions are known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.arguments import checked
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
+from dae_sdc.polynomials.certificates import Certificates, certify as proofs
+from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
+from dae_sdc.polynomials.slices import homogeneous_points
+from dae_sdc.polynomials.tracking import (
+    SAME,
+    SAME_EXACT,
+    Booleans,
+    Ends,
+    Homotopy,
+    follow,
+    groups_of,
+    norms,
+    sizes,
+)
+
+MOST_PATHS = 50_000
+"""Number of paths up to which a system is solved."""
+
+REAL = 1e-8
+"""Imaginary part of a simple solution, in units of 1 + its size, that is round-off."""
+
+GAMMAS = 2
+"""Numbers gamma of which the second is taken if paths are lost with the first."""
+
+ROUNDED = 1e-15
+"""Round-off in a coefficient, in units of it, that may make several simple solutions of a multiple one."""
+
+MET = 1e-6
+"""Size of the polynomials at a solution, in units of what it would be if no terms cancelled."""
+
+
+@dataclass(frozen=True, eq=False)
+class Roots:
+    """Solutions of a polynomial system.
+
+    Parameters
+    ----------
+    solutions : ndarray, shape (r, n)
+        The different solutions.
+    multiplicity : ndarray of int, shape (r,)
+        Number of paths that end in each: for as many polynomials as variables, its multiplicity. With more
+        polynomials this is the multiplicity in a random combination of them, which is 1 at a solution that
+        is not singular, and otherwise at least that in all of them.
+    singular : ndarray of bool, shape (r,)
+        Whether the rank of the Jacobian there is below the number of variables. An isolated solution of this
+        kind has a multiplicity of 2 or more; others, and possibly these, lie on a curve or surface of
+        solutions.
+    at_infinity : int
+        Number of paths that end at infinity.
+    extraneous : int
+        Number of paths that end where a random combination of the polynomials vanishes, but not all of them.
+    failed : int
+        Number of paths that were lost; some solutions may be missing if it is not 0.
+    paths, steps, retracked : int
+        Number of paths, of steps of all paths together, and of paths that were followed again.
+    certified : ndarray of bool, shape (r,)
+        Which solutions are proved to exist, to be simple, and to be different from each other.
+    proved_real, proved_complex : ndarray of bool, shape (r,)
+        Which are proved to be real, and which not to be.
+    uncertified_because : str
+        Why nothing could be proved; empty if it could.
+    """
+
+    solutions: Complexes
+    multiplicity: Integers
+    singular: Booleans
+    at_infinity: int
+    extraneous: int
+    failed: int
+    paths: int
+    steps: int
+    retracked: int
+    certified: Booleans
+    proved_real: Booleans
+    proved_complex: Booleans
+    uncertified_because: str = ""
+
+    @property
+    def is_real(self) -> Booleans:
+        """Which solutions are real, shape (r,): by proof where there is one, otherwise to round-off."""
+        allowed = np.where(self.singular, SAME, REAL) * (1.0 + sizes(self.solutions))
+        small = np.abs(self.solutions.imag).max(axis=1, initial=0.0) <= allowed
+        found: Booleans = self.proved_real | (small & ~self.proved_complex)
+        return found
+
+    @property
+    def real(self) -> Vector:
+        """The real solutions, shape (q, n)."""
+        found: Vector = self.solutions[self.is_real].real
+        return found
+
+    def __str__(self) -> str:
+        regular = int((~self.singular).sum())
+        text = f"{len(self.solutions)} solutions, {len(self.real)} real, {regular} regular"
+        if self.uncertified_because:
+            text += f"; not certified: {self.uncertified_because}"
+        else:
+            text += f", {int(self.certified.sum())} certified, {int(self.proved_real.sum())} proved real"
+        text += f"\n{self.paths} paths, {self.at_infinity} to infinity"
+        if self.extraneous:
+            text += f", {self.extraneous} to where not all polynomials vanish"
+        return text + (f", {self.failed} lost: solutions may be missing" if self.failed else "")
+
+
+def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -> PolynomialSystem:
+    """Random combinations of the polynomials, the highest degrees first: each with all that come after it."""
+    given = system.coefficients[np.argsort(-system.degrees, kind="stable")]
+    weights = np.triu(np.exp(2j * np.pi * random.random((rows, len(given)))), 1)
+    return PolynomialSystem(given[:rows] + weights @ given, system.exponents)
+
+
+def _starts(degrees: Integers) -> Complexes:
+    """The solutions of x_i^d_i = x_0^d_i in homogeneous coordinates of norm 1."""
+    circles = [np.exp(2j * np.pi * np.arange(d) / d) for d in degrees.tolist()]
+    points = np.array(list(product([1.0], *circles)), dtype=np.complex128)
+    found: Complexes = points / np.sqrt(points.shape[1])
+    return found
+
+
+def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
+    """Simple solutions after the Gauss-Newton method for all polynomials, where it does not lead away."""
+    y = x
+    with np.errstate(all="ignore"):
+        for _ in range(3):
+            values, jacobians = system.both(y)
+            y = y - (np.linalg.pinv(jacobians) @ values[:, :, None])[:, :, 0]
+        kept = norms(y - x) <= SAME * (1.0 + norms(x))
+    return np.where(kept[:, None], y, x)
+
+
+def _multiple(system: PolynomialSystem, points: Complexes, simple: Booleans) -> list[Integers]:
+    """Numbers of the ends that are the same solution.
+
+    Simple ones near each other are the same only if round-off in the coefficients may have made them of a
+    multiple one: if the polynomials nearly vanish between them.
+    """
+    groups: list[Integers] = []
+    for group in groups_of(points):
+        together = group.size == 1
+        if not together and system.rounded:
+            whole = homogeneous_points(points[group].mean(axis=0)[None])
+            allowed = ROUNDED * (system.coefficients != 0.0).sum(axis=1).max()
+            together = bool(sizes(system.homogenized().relative(whole)[0])[0] <= allowed)
+        if together:
+            groups.append(group)
+            continue
+        apart, other = group[simple[group]], group[~simple[group]]
+        groups += [apart[part] for part in groups_of(points[apart], SAME_EXACT)]
+        groups += [other] if other.size else []
+    return groups
+
+
+@checked()
+def solve_polynomials(
+    system: PolynomialSystem,
+    *,
+    seed: int = 0,
+    workers: int = 1,
+    comm: Any = None,
+    certify: bool = True,
+) -> Roots:
+    r"""All isolated complex solutions of at least as many polynomials as variables.
+
+    Every path of the total-degree homotopy is followed from t = 1 to 0 in projective coordinates, by a
+    classical Runge-Kutta predictor and Newton's method with step control. With probability 1 over
+    :math:`\gamma`, the paths lead to all isolated solutions. Equations and variables are scaled first. Ends
+    that are singular come from Cauchy's integral over closed circles around t = 0. A path ends at infinity
+    only if the first coordinate vanishes by this integral, and its turns around 0 and its growth from circle
+    to circle are those of the same power of t. Simple ends that two paths share, and paths that are lost,
+    are followed again with more care, the last time in double-double arithmetic; and all of them with another
+    :math:`\gamma` if some are lost nevertheless. More polynomials than variables are first replaced by
+    random combinations of them, and ends where not all of them vanish are dropped.
+
+    .. math::
+        (1 - t) F_i(x) + \gamma t (x_i^{d_i} - x_0^{d_i}) = 0, \qquad |\gamma| = 1
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials, n or more in n variables.
+    seed : int
+        Seed of the random number :math:`\gamma`.
+    workers : int
+        Number of processes that share the paths. The solutions do not depend on it.
+    comm : mpi4py.MPI.Comm, optional
+        Communicator whose ranks share the paths. All of them call this, and all of them get all solutions.
+    certify : bool
+        Whether solutions are proved, see :func:`~dae_sdc.polynomials.certificates.certify`. This takes
+        python-flint; without it, none is.
+
+    Returns
+    -------
+    Roots
+        The solutions, with multiplicities, and the number of paths to infinity and of lost ones.
+
+    Raises
+    ------
+    InputError
+        If there are fewer polynomials than variables, a polynomial is constant, or there are too many paths.
+    RemoteError
+        If another process has failed.
+
+    References
+    ----------
+    Sommese and Wampler, The numerical solution of systems of polynomials arising in engineering and science,
+    World Scientific, 2005, chapters 2, 8, 10 and 13. Morgan, Sommese and Wampler, Numer. Math. 58 (1990) 669,
+    for the endgame.
+    """
+    n = system.variables
+    if system.equations < n:
+        raise InputError(
+            f"{system.equations} polynomials in {n} variables have no isolated solutions: give at least {n}, "
+            "or take decompose, which finds curves and surfaces of solutions"
+        )
+    if (system.degrees == 0).any():
+        row = int(np.flatnonzero(system.degrees == 0)[0]) + 1
+        raise InputError(f"polynomial {row} is constant: leave it out, or correct it")
+    random = np.random.default_rng(seed)
+    scaled, scales = system.scaled()
+    best: Ends | None = None
+    for _ in range(GAMMAS):
+        gamma = complex(np.exp(2j * np.pi * random.random()))
+        square = combined(scaled, n, random) if system.equations > n else scaled
+        degrees = square.degrees
+        if (degrees == 0).any():
+            raise InputError("the polynomials depend on each other: leave out those that follow from others")
+        paths = math.prod(degrees.tolist())
+        if paths > MOST_PATHS:
+            raise InputError(
+                f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed"
+            )
+        homotopy = Homotopy.to(square.homogenized(), gamma, degrees=degrees, exact=square is scaled)
+        ends = follow(homotopy, _starts(degrees), workers=workers, comm=comm)
+        if best is None or (~ends.known).sum() < (~best.known).sum():
+            best = ends
+        if ends.known.all():
+            break
+    assert best is not None
+    return _roots(system, scaled, scales, best, certify)
+
+
+def _roots(
+    system: PolynomialSystem, scaled: PolynomialSystem, scales: Vector, ends: Ends, certified: bool
+) -> Roots:
+    """The solutions, from the ends of the paths in scaled variables."""
+    n, far = system.variables, ends.infinite
+    solves = ends.known & ~far
+    if system.equations > n:
+        solves[solves] = sizes(scaled.homogenized().relative(ends.points[solves])[0]) <= MET
+    points = ends.points[solves, 1:] / ends.points[solves, :1]
+    simple = ends.regular[solves]
+    if system.equations > n:
+        points[simple] = _refined(scaled, points[simple])
+    groups = _multiple(scaled, points, simple)
+    solutions = np.array([points[group].mean(axis=0) for group in groups]).reshape(-1, n)
+    singular = np.array([group.size > 1 or not simple[group].all() for group in groups], dtype=np.bool_)
+    none = np.zeros(len(groups), dtype=np.bool_)
+    proved = Certificates(solutions, none, none, none, "not asked for")
+    if certified:
+        proved = proofs(scaled, solutions, ~singular)
+    return Roots(
+        solutions=np.asarray(proved.solutions * scales, dtype=np.complex128),
+        multiplicity=np.array([group.size for group in groups], dtype=np.int64),
+        singular=singular,
+        at_infinity=int(far.sum()),
+        extraneous=int((ends.known & ~far & ~solves).sum()),
+        failed=int((~ends.known).sum()),
+        paths=len(ends.points),
+        steps=ends.steps,
+        retracked=ends.retracked,
+        certified=proved.proved,
+        proved_real=proved.real,
+        proved_complex=proved.complex,
+        uncertified_because=proved.reason,
+    )

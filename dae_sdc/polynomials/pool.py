@@ -1,0 +1,154 @@
+"""Jobs that are shared by worker processes, or by the ranks of an MPI communicator."""
+
+from __future__ import annotations
+
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from dae_sdc.errors import DAEError, InputError, RemoteError, require_count
+from dae_sdc.sharing import python, surroundings
+
+Job = TypeVar("Job")
+Result = TypeVar("Result")
+
+_WORKER = "from dae_sdc.polynomials.pool import serve; serve()"
+
+_THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+
+
+def run_jobs(
+    function: Callable[[Job], Result], jobs: Sequence[Job], *, workers: int = 1, comm: Any = None
+) -> list[Result]:
+    """Results of a function for many jobs, in their order, whoever has done them.
+
+    Worker processes are fresh interpreters: nothing of this process is forked, and a script that calls this
+    is not run again in them, with or without ``if __name__ == "__main__"``.
+
+    Parameters
+    ----------
+    function : callable
+        A function at the top of a module. Jobs and results can be pickled.
+    jobs : sequence
+        The jobs.
+    workers : int
+        Number of processes; 1 stands for this process alone.
+    comm : mpi4py.MPI.Comm, optional
+        Communicator whose ranks all call this with the same jobs, share them and all get all results.
+
+    Returns
+    -------
+    list
+        A result for each job.
+
+    Raises
+    ------
+    InputError
+        If `workers` is no positive integer, or is given together with `comm`.
+    RemoteError
+        If a process has died, or a job has failed in another one.
+    """
+    require_count("workers", workers)
+    if comm is not None:
+        if workers > 1:
+            raise InputError("give workers or comm, not both: with comm, the ranks are the workers")
+        return _by_ranks(function, jobs, comm)
+    if min(workers, len(jobs)) <= 1:
+        return [function(job) for job in jobs]
+    return _by_workers(function, jobs, min(workers, len(jobs)))
+
+
+def _by_ranks(function: Callable[[Job], Result], jobs: Sequence[Job], comm: Any) -> list[Result]:
+    error: Exception | None = None
+    mine: list[tuple[int, Result]] = []
+    try:
+        mine = [(number, function(jobs[number])) for number in range(comm.rank, len(jobs), comm.size)]
+    except Exception as raised:  # the other ranks wait, and must hear of it
+        error = raised
+    gathered = comm.allgather((mine, None if error is None else _told(error)))
+    if error is not None:
+        raise error
+    for rank, (_, failure) in enumerate(gathered):
+        if failure is not None:
+            raise RemoteError(f"rank {rank} of {comm.size}: {failure}")
+    done = dict(pair for part, _ in gathered for pair in part)
+    return [done[number] for number in range(len(jobs))]
+
+
+def _told(error: Exception) -> str:
+    return str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
+
+
+def _by_workers(function: Callable[[Job], Result], jobs: Sequence[Job], workers: int) -> list[Result]:
+    environment = dict.fromkeys(_THREADS, "1") | surroundings()
+    results: list[Any] = [None] * len(jobs)
+    waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
+    for number in range(len(jobs)):
+        waiting.put(number)
+    processes = [
+        subprocess.Popen(
+            python("-c", _WORKER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
+        )
+        for _ in range(workers)
+    ]
+
+    def feed(process: subprocess.Popen[bytes]) -> None:
+        assert process.stdin is not None and process.stdout is not None
+        while True:
+            try:
+                number = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                pickle.dump((function, jobs[number]), process.stdin)
+                process.stdin.flush()
+                good, found = pickle.load(process.stdout)
+            except (OSError, EOFError, pickle.UnpicklingError):
+                raise RemoteError(
+                    f"a worker process ended with code {process.wait()} at job {number + 1} of {len(jobs)}; "
+                    "try workers=1"
+                ) from None
+            if not good:
+                raise RemoteError(f"job {number + 1} of {len(jobs)} in a worker process: {found}")
+            results[number] = found
+
+    try:
+        with ThreadPoolExecutor(workers) as threads:
+            try:
+                for done in [threads.submit(feed, process) for process in processes]:
+                    done.result()
+            finally:  # also lets go of the threads that still wait for an answer
+                for process in processes:
+                    process.kill()
+    finally:
+        for process in processes:
+            process.wait()
+            for pipe in (process.stdin, process.stdout):
+                if pipe is not None:
+                    with suppress(OSError):
+                        pipe.close()
+    return results
+
+
+def serve() -> None:
+    """What a worker process does: jobs from the standard input, results to the standard output."""
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    sys.stdout = sys.stderr  # what a job prints is no result
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the caller ends this process
+    while True:
+        try:
+            function, job = pickle.load(source)
+        except EOFError:
+            return
+        try:
+            answer = True, function(job)
+        except Exception as error:
+            answer = False, _told(error)
+        pickle.dump(answer, sink)
+        sink.flush()

@@ -1,0 +1,208 @@
+"""Singular points of the solutions of polynomials: where the Jacobian loses rank."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dae_sdc.arguments import checked
+from dae_sdc.dae.state import Vector
+from dae_sdc.polynomials.homotopy import REAL
+from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
+from dae_sdc.polynomials.slices import homogeneous_points, relative_ranks, stacked
+from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
+from dae_sdc.polynomials.witness import Component, Decomposition, decompose, shown_number
+
+
+@dataclass(frozen=True, eq=False)
+class SingularPoints:
+    """Points where the Jacobian of polynomials has a lower rank than around them.
+
+    Parameters
+    ----------
+    points : ndarray, shape (k, n)
+        Isolated singular points, complex.
+    ranks : ndarray of int, shape (k,)
+        Ranks of the Jacobian there.
+    generic_rank : int
+        Rank at general points of the solutions, the largest one if they have several components.
+    sets : tuple of int
+        Dimensions of the sets of singular points that are not isolated, of which no points are listed.
+    failed : int
+        Number of paths that were lost; some points may be missing if it is not 0.
+    """
+
+    points: Complexes
+    ranks: Integers
+    generic_rank: int
+    sets: tuple[int, ...]
+    failed: int
+
+    @property
+    def is_real(self) -> Booleans:
+        """Which of the points are real, shape (k,)."""
+        size = 1.0 + sizes(self.points)
+        found: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= REAL * size
+        return found
+
+    @property
+    def real(self) -> Vector:
+        """The real ones, shape (q, n)."""
+        found: Vector = self.points[self.is_real].real
+        return found
+
+    def __str__(self) -> str:
+        lines = [
+            f"rank {rank} instead of {self.generic_rank} at ({', '.join(map(shown_number, point))})"
+            for point, rank in zip(self.points, self.ranks.tolist(), strict=True)
+        ] or ["no isolated singular points"]
+        lines += [f"a set of singular points of dimension {dimension}" for dimension in self.sets]
+        if self.failed:
+            lines.append(f"{self.failed} paths were lost: some points may be missing")
+        return "\n".join(lines)
+
+
+def _unitary(size: int, random: np.random.Generator) -> Complexes:
+    shape = (size, size)
+    found: Complexes = np.linalg.qr(random.normal(size=shape) + 1j * random.normal(size=shape))[0]
+    return found
+
+
+def _with_kernel(
+    system: PolynomialSystem, rank: int, random: np.random.Generator
+) -> tuple[PolynomialSystem, bool]:
+    """The system with conditions for a Jacobian below this rank, and whether they are J^T lambda = 0.
+
+    Otherwise they are J N = 0 with N of full rank. Both are unique where the rank is one lower.
+    """
+    k, n = system.equations, system.variables
+    left = k == rank
+    side, columns = (k, 1) if left else (n, n - rank + 1)
+    free = side - columns
+    unitary = _unitary(side, random)
+    derivatives = [system.derivative(j) for j in range(n)]
+
+    def widened(exponents: Integers, unknown: int | None) -> Integers:
+        extra = np.zeros((len(exponents), free * columns), dtype=np.int64)
+        if unknown is not None:
+            extra[:, unknown] = 1
+        return np.hstack([exponents, extra])
+
+    blocks = [(system.coefficients, widened(system.exponents, None))]
+    for column in range(columns):
+        # The kernel is U [I; M] with a random unitary matrix U and unknown M, shape (free, columns).
+        entries = [(unitary[:, column], None)] + [
+            (unitary[:, columns + row], row * columns + column) for row in range(free)
+        ]
+        if left:
+            blocks += [
+                (
+                    np.hstack([vector[None] @ derivative.coefficients for vector, _ in entries]),
+                    np.concatenate([widened(derivative.exponents, place) for _, place in entries]),
+                )
+                for derivative in derivatives
+            ]
+            continue
+        terms = [
+            (vector[j] * derivatives[j].coefficients, widened(derivatives[j].exponents, place))
+            for j in range(n)
+            for vector, place in entries
+        ]
+        blocks.append((np.hstack([c for c, _ in terms]), np.concatenate([e for _, e in terms])))
+    return PolynomialSystem(*stacked(blocks)), left
+
+
+def _degenerate(
+    system: PolynomialSystem, rank: int, seed: int, random: np.random.Generator
+) -> tuple[list[tuple[int, Complexes]], int]:
+    """Dimensions of the sets where the rank is lower, each with a point of it, and lost paths."""
+    n = system.variables
+    wider, left = _with_kernel(system, rank, random)
+    parts = decompose(wider, seed=seed)
+    found = []
+    for part in parts.components:
+        point = part.witness[:1, :n]
+        here = int(relative_ranks(system.homogenized(), homogeneous_points(point))[0])
+        nullity = n - here
+        kernels = system.equations - here - 1 if left else (n - rank + 1) * (nullity - (n - rank + 1))
+        dimension = max(0, part.dimension - kernels)
+        found += [(dimension, one) for one in (part.witness[:, None, :n] if dimension == 0 else [point])]
+    return found, parts.failed
+
+
+@checked()
+def singular_points(
+    system: PolynomialSystem, *, seed: int = 0, decomposition: Decomposition | None = None
+) -> SingularPoints:
+    r"""Isolated solutions at which the rank of the Jacobian is lower than at solutions near them.
+
+    For each dimension d of the components, a numerical irreducible decomposition finds the solutions of
+
+    .. math::
+        F(x) = 0, \quad J(x) N = 0, \qquad N \in C^{n \times (d + 1)}
+
+    with N of full rank, or :math:`J(x)^T \lambda = 0` where there are n - d polynomials. Singular points that
+    are not isolated are told as a set. Singular components, which are so at all their points, are such sets.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    seed : int
+        Seed of all random numbers. The result holds with probability 1.
+    decomposition : Decomposition, optional
+        That of the system, if it is known already.
+
+    Returns
+    -------
+    SingularPoints
+        The points.
+
+    Raises
+    ------
+    InputError
+        If there are too many paths.
+
+    References
+    ----------
+    Bates, Hauenstein, Peterson and Sommese, Numerical decomposition of the rank-deficiency set of a matrix of
+    multivariate polynomials, in: Approximate Commutative Algebra, Springer, 2009, 55.
+    """
+    n, random = system.variables, np.random.default_rng(seed)
+    parts = decompose(system, seed=seed) if decomposition is None else decomposition
+    curved = [part for part in parts.components if part.dimension > 0]
+    generic = max((part.rank for part in parts.components), default=0)
+    points, ranks = [], []
+    sets = [part.dimension for part in curved if not part.multiplicity_one]
+    failed = parts.failed
+    scaled, scales = system.scaled()
+    scaled = PolynomialSystem(scaled.coefficients[(scaled.coefficients != 0.0).any(axis=1)], scaled.exponents)
+    for dimension in sorted({part.dimension for part in curved if part.multiplicity_one and part.rank > 0}):
+        found, lost = _degenerate(scaled, n - dimension, seed, random)
+        failed += lost
+        for size, point in found:
+            here = int(relative_ranks(scaled.homogenized(), homogeneous_points(point))[0])
+            around = _rank_around(curved, point * scales)
+            if around is None or here >= around:
+                continue
+            if size > 0:
+                sets.append(size)
+            else:
+                points.append(point[0] * scales)
+                ranks.append(here)
+    whole = np.array(points, dtype=np.complex128).reshape(-1, n)
+    first = [int(group[0]) for group in groups_of(whole)]
+    return SingularPoints(
+        points=whole[first],
+        ranks=np.array(ranks, dtype=np.int64)[first],
+        generic_rank=generic,
+        sets=tuple(sorted(set(sets), reverse=True)),
+        failed=failed,
+    )
+
+
+def _rank_around(components: list[Component], point: Complexes) -> int | None:
+    """Largest rank at general points of the components through a point; None if there are none."""
+    ranks = [part.rank for part in components if part.contains(point)[0]]
+    return max(ranks, default=None)
