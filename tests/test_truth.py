@@ -212,8 +212,10 @@ def test_runs_that_take_too_long_or_kill_their_process_are_counted_and_the_other
 SHORT = (
     "pencil-1:0:declared:default:rtol=1e-06",
     "pencil-2:1:declared:radau-iia-5:rtol=1e-05",
+    "pencil-2:2:declared:radau-iia-5:rtol=1e-08",
     "pencil-2:1:undeclared:default:rtol=1e-05",
     "varying-1:0:declared:default:rtol=1e-07",
+    "varying-3:0:declared:default:rtol=1e-09",
     "hessenberg-1:2:declared:esdirk43:rtol=1e-04",
     "hessenberg-2:0:declared:fully-implicit:rtol=1e-06",
     "hessenberg-3:0:declared:default:rtol=1e-08",

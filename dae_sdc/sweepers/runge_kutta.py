@@ -277,7 +277,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         u0, h = L.u[0], L.dt
         first = stages.begin(u0, L.time, h)
         start = u0.view(np.ndarray)
-        self._weights.fill(start, h, stages.weights, None if first else stages.du0)
+        self._weights.fill(start, h, stages.weights, None if first else stages.du0, floor=True)
         self._repeated = self._repeated + 1 if self._tried_at == L.time else 0
         self._tried_at = L.time
         status = stages.solve(L.time, h)
@@ -290,6 +290,8 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         numbers = stages.numbers
         error = np.inf
         if status == SOLVED:
+            if first:
+                self._weights.fill(start, h, stages.weights)
             error = stages.estimate_error(L.time, h, first, False)
             if error >= 1.0 and self._weights.fill_within(stages.u, h, stages.weights):
                 error = stages.estimate_error(L.time, h, first, False)

@@ -174,7 +174,8 @@ class StepError:
         """Look at the start of a step."""
         self.first = u0.polynomial is None
         self.du0 = np.zeros(self.problem.n) if self.first else u0.polynomial.derivative_at_end()
-        self._rule.fill(u0.view(np.ndarray), h, self.weights, None if self.first else self.du0)
+        du0 = None if self.first else self.du0
+        self._rule.fill(u0.view(np.ndarray), h, self.weights, du0, floor=not self.first)
 
     def round_off(self, least_node: float) -> float:
         """Weighted size of a change by round-off, with the first node in units of the step.

@@ -279,6 +279,9 @@ LEAST_CHANGES = 16.0
 """Times that a solution is taken to change by its size in the interval as long as nothing is known of it."""
 
 
+LEAST_SEEN = 10.0
+"""Least relative change in a first step that is none by round-off, in units of eps."""
+
 CHANGE_ABOVE_NOISE = 100.0
 """Least relative change in a first step that tells unknowns of a higher index, in units of eps / rtol."""
 
@@ -315,16 +318,30 @@ class Weights:
         self._counted = None if counted.all() else counted
         self._least = 0.0
 
-    def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None) -> None:
-        """Write the weights at a state and a step size, where the derivative is ``du`` if that is known."""
+    def fill(self, u: Vector, h: float, out: Vector, du: Vector | None = None, floor: bool = False) -> None:
+        """Write the weights at a state and a step size.
+
+        Parameters
+        ----------
+        u : ndarray
+            The state.
+        h : float
+            Step size.
+        out : ndarray, shape (n,)
+            For the weights.
+        du : ndarray, optional
+            u' at the state, if that is known.
+        floor : bool
+            Whether no error is as large as the unknown, whatever its index. Corrections of stages are not;
+            error estimates of a step that does not know u' at its start cannot tell.
+        """
         np.abs(u, out=out)
         scales = self.scales
         if scales.running:
             if scales.watched:
                 np.maximum(self._seen, out, out=self._seen)
             np.maximum(self._sizes, out, out=self._sizes)
-        # No error is as large as the unknown; but a step that does not know u' at its start cannot tell.
-        self._least = 0.0 if du is None else self.rtol
+        self._least = self.rtol if floor else 0.0
         if self._scaled and du is not None:
             slow = self._slow
             sizes = np.maximum(self._sizes, np.maximum(self._expected, out))
@@ -337,16 +354,21 @@ class Weights:
 
         ``slope`` takes the weights in ``out``. Unknowns of a higher index, whose u' is no part of the
         equations, do not count. But these follow from changes of the others, and are lost in round-off
-        where a step changes too little: in a short interval the step is longer then, up to a quarter of it.
+        where a step changes too little: in a short interval the step is longer then, up to a quarter of it,
+        as long as changes are seen to grow with it.
         """
         self.fill(u0, 0.0, out)
         np.abs(u0, out=out)
         self._write(np.maximum(self._sizes, self._expected), 0.0, out)
         step, rate = first_step(slope, 0.01 * span, self.rtol)
         if self._scaled:
-            least = CHANGE_ABOVE_NOISE * EPS / self.rtol
-            while step < 0.25 * span and 2.0 * self.rtol * slope(step) * step < least:
-                step = min(4.0 * step, 0.25 * span)
+            change = 2.0 * self.rtol * slope(step) * step
+            while step < 0.25 * span and LEAST_SEEN * EPS < change < CHANGE_ABOVE_NOISE * EPS / self.rtol:
+                longer = min(4.0 * step, 0.25 * span)
+                before, change = change, 2.0 * self.rtol * slope(longer) * longer
+                if change < 2.0 * before:
+                    break  # what is seen is no change of u with time
+                step = longer
         # Constraints that change with time hide u' from an implicit step.
         self.scales.rate = max(rate, LEAST_CHANGES / span)
         return step
