@@ -587,7 +587,8 @@ class Simultaneous:
 
     def _weighted_norm(self, rows: Vector) -> float:
         scaled = rows * self.weights
-        sizes = np.sqrt(np.mean(np.square(scaled), axis=1))
+        with np.errstate(over="ignore"):  # infinite then
+            sizes = np.sqrt(np.mean(np.square(scaled), axis=1))
         worst = int(np.argmax(sizes)) if np.isfinite(sizes).all() else 0
         self.numbers[WORST] = int(np.argmax(np.abs(scaled[worst])))
         return float(sizes.max())
