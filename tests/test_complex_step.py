@@ -242,7 +242,7 @@ def test_columns_are_found_by_colours() -> None:
     assert sparse.issparse(matrix) and matrix.nnz == 36
     for found in (matrix.toarray(), jacobian(full, u, du)):
         np.testing.assert_allclose(found, P.exact(u, du, 0.3), rtol=1e-13, atol=1e-14)
-    assert len(P._workspace().groups) == 3, "columns j and j + 3 share no row, and 12 is a multiple of 3"
+    assert P._workspace().n_groups == 3, "columns j and j + 3 share no row, and 12 is a multiple of 3"
 
 
 def test_a_pattern_that_lacks_an_entry_is_refused() -> None:

@@ -285,7 +285,7 @@ def test_ranks_do_not_change_the_starts(mpirun: Launcher, tmp_path: Path) -> Non
 
 
 def test_andrews_mechanism_has_its_published_start_among_others() -> None:
-    start = ds.initial("andrews", every=True)
+    start = ds.initial("seven-body", every=True)
     assert start.changed == ()
     assert start.violated == ()
     # Two loops can each be closed in a second way, beside the published one, with the first as it is.

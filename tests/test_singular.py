@@ -283,7 +283,7 @@ def test_steep_determinants_poles_and_jumps_are_no_singular_points(make: Any, sw
     assert done.success and done.message == ""
 
 
-WITHOUT_START = ["fekete", "pendula", "pendulum-chain", "robot-arm", "slider-crank-4"]
+WITHOUT_START = ["charges-on-sphere", "pendula", "pendulum-chain", "robot-arm", "slider-crank-4"]
 REGULAR = [*WITHOUT_START, "car-axis", "pendulum", "shuttle-final", "torus-particle"]
 REGULAR += ["transistor-amplifier"]
 

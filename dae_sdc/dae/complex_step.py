@@ -399,6 +399,11 @@ def jacobian_function() -> Any:
     return c_function(_jacobian, machine.SIGNATURES["jacobian"])
 
 
+def _place(array: npt.NDArray[Any]) -> int:
+    """The address of an array, without the objects of ctypes."""
+    return int(array.__array_interface__["data"][0])
+
+
 def _forgotten() -> None:
     """What a copy of a workspace is: its addresses would be those of the original."""
 
@@ -422,32 +427,45 @@ class Workspace:
     ------
     InputError
         If the pattern is of another form.
+
+    Attributes
+    ----------
+    address : int
+        Where its places are.
+    n_groups : int
+        Number of groups of columns that are perturbed together.
     """
 
     def __init__(self, residual: int, n: int, pattern: Any, owner: str) -> None:
         self.pattern = pattern
-        self.groups = [np.array([j]) for j in range(n)]
         self._work = np.zeros((4, n), dtype=np.complex128)
-        self._first = self._rows = np.zeros(0, dtype=np.int64)
-        if pattern is not None:
+        first = rows = 0
+        if pattern is None:
+            self._starts = np.arange(n + 1, dtype=np.int64)
+            self._columns = self._starts
+        else:
             self._first, self._rows = _checked_pattern(pattern, n, owner)
-            self.groups = column_groups(pattern)
-        self._columns = np.concatenate(self.groups).astype(np.int64)
-        self._starts = np.cumsum([0, *map(len, self.groups)], dtype=np.int64)
-        self._places = np.zeros(len(Place), dtype=np.int64)
-        self._places[RESIDUAL], self._places[N], self._places[GROUPS] = residual, n, len(self.groups)
-        self._places[WORK], self._places[OUTSIDE] = self._work.ctypes.data, -1
-        self._places[STARTS], self._places[COLUMNS] = self._starts.ctypes.data, self._columns.ctypes.data
-        if pattern is not None:
-            self._places[FIRST], self._places[ROWS] = self._first.ctypes.data, self._rows.ctypes.data
+            first, rows = _place(self._first), _place(self._rows)
+            groups = column_groups(pattern)
+            self._columns = np.concatenate(groups).astype(np.int64)
+            self._starts = np.cumsum([0, *map(len, groups)], dtype=np.int64)
+        self.n_groups = len(self._starts) - 1
+        places: dict[Place, int] = {
+            Place.RESIDUAL: residual,
+            Place.N: n,
+            Place.WORK: _place(self._work),
+            Place.GROUPS: self.n_groups,
+            Place.STARTS: _place(self._starts),
+            Place.COLUMNS: _place(self._columns),
+            Place.FIRST: first,
+            Place.ROWS: rows,
+            Place.OUTSIDE: -1,
+        }
+        self._places = np.array([places[place] for place in Place], dtype=np.int64)
+        self.address = _place(self._places)
 
     def __reduce__(self) -> Any:
         return _forgotten, ()
-
-    @property
-    def address(self) -> int:
-        """Where its places are."""
-        return int(self._places.ctypes.data)
 
     def serves(self, pattern: Any) -> bool:
         """Whether it is one for that pattern."""

@@ -744,6 +744,7 @@ class _Elimination:
             if nodes[j] == graph.variable(j):
                 low, high = moved.bounds(j)
                 made.variable(variable.name, unit=variable.unit, minimum=low, maximum=high)
+                made.variables_by_name[variable.name].nominal.update(variable.nominal)
                 for order, start in sorted(moved.found.get(j, {}).items()):
                     made.start(Unknown(variable.name, order), start.value, fixed=start.fixed)
         if not self.fold:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -43,6 +43,8 @@ class Variable:
         Orders whose start value must not be changed.
     minimum, maximum : float or None
         Bounds.
+    nominal : dict of int to float
+        Sizes of the unknown and of its derivatives, by their orders, below which an absolute error counts.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Variable:
     fixed: set[int]
     minimum: float | None = None
     maximum: float | None = None
+    nominal: dict[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -290,6 +290,9 @@ class ModelProblem(ProblemDAE):
         self.dt = (self.interval[1] - self.interval[0]) / 100.0 if model.dt is None else model.dt
         self.sparsity = form.pattern
         self.start_values = np.array([_start(model, j, k) for j, k in form.states])
+        sizes = [model.variables_by_name[model.names[j]].nominal.get(k) for j, k in form.states]
+        if None not in sizes:
+            self.nominal = np.array(sizes)
         self.__dict__.update(title=model.title, reference=model.reference)
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:

@@ -2,17 +2,107 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+import numpy as np
+
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count
+from dae_sdc.expressions.names import name_and_order
 from dae_sdc.registry import Registry
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
 MODELS: Registry[Callable[..., Model]] = Registry("model", "dae_sdc.problems")
-"""Functions that return a new model, by name; their arguments are numbers of equations or constants."""
+"""Functions that return a new model, by name; their arguments are numbers of equations or constants.
+
+A name that :data:`~dae_sdc.dae.problem.PROBLEMS` has too stands for the same equations, see
+:func:`equations_of`.
+"""
+
+Symbols: TypeAlias = Sequence[Any]
+Expressions: TypeAlias = Mapping[str, Any]
+
+
+class ModelOfProblem:
+    """The model of a problem with compiled equations: the same unknowns in the same order, and the same F.
+
+    Unknowns, parameters, interval, step size and start are those of the problem. What it calls "der(x)" is no
+    unknown of the model but the derivative of x, of which the model writes no definition.
+
+    Parameters
+    ----------
+    name : str
+        Name of both.
+    problem_class : type
+        Its class.
+    equations : callable
+        Function of a model, its unknowns and its parameters, the last two as symbols in the order of the
+        problem, that returns what vanishes by the names of the equations, in the order of the problem.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        problem_class: Callable[..., ProblemDAE],
+        equations: Callable[[Model, Symbols, Symbols], Expressions],
+    ) -> None:
+        self.name, self.problem_class, self.equations = name, problem_class, equations
+        self.__doc__ = (problem_class.__doc__ or "").partition("\n")[0]
+        given = inspect.signature(problem_class).parameters
+        units: Mapping[str, str] = getattr(problem_class, "parameter_units", {})
+        self.parameters = [parameter for parameter, unit in units.items() if unit != "none"]
+        self.__signature__ = inspect.Signature([given[parameter] for parameter in self.parameters])
+
+    def __call__(self, **parameters: float) -> Model:
+        """The model, with values of parameters by their names."""
+        from dae_sdc.model.model import Model
+
+        problem = self.problem_class(**parameters)
+        model = Model(
+            self.name,
+            title=problem.title,
+            interval=problem.interval,
+            dt=problem.dt,
+            reference=problem.reference,
+        )
+        units = dict(zip(problem.names, problem.units, strict=True))
+        own = [name for name in problem.names if name_and_order(name)[1] == 0]
+        unknowns = model.variables(own, unit=[_plain(units[name]) for name in own])
+        values = [getattr(problem, name) for name in self.parameters]
+        symbols = model.parameters(
+            self.parameters, values, unit=[_plain(problem.parameter_units[name]) for name in self.parameters]
+        )
+        for name, expression in self.equations(model, unknowns, symbols).items():
+            model.equation(expression, name=name)
+        start_at(model, problem.names, np.asarray(problem.u_exact(problem.interval[0])).tolist())
+        if problem.given_nominal is not None:
+            sizes = np.broadcast_to(np.asarray(problem.given_nominal, dtype=np.float64), (problem.n,))
+            for state, size in zip(problem.names, sizes.tolist(), strict=True):
+                unknown, order = name_and_order(state)
+                model.variables_by_name[unknown].nominal[order] = size
+        return model
+
+
+def equations_of(
+    name: str, problem_class: Callable[..., ProblemDAE]
+) -> Callable[[Callable[[Model, Symbols, Symbols], Expressions]], ModelOfProblem]:
+    """Decorator that registers the equations of a problem as its model, see :class:`ModelOfProblem`."""
+
+    def enter(equations: Callable[[Model, Symbols, Symbols], Expressions]) -> ModelOfProblem:
+        made = ModelOfProblem(name, problem_class, equations)
+        MODELS.add(name, made)
+        return made
+
+    return enter
+
+
+def _plain(unit: str) -> str:
+    """Models leave the unit 1 out."""
+    return "" if unit == "1" else unit
 
 
 def start_at(model: Model, names: Sequence[str], values: Iterable[float], order: int = 0) -> None:
@@ -31,6 +121,17 @@ def require_size(what: str, count: int, least: int = 1) -> int:
     if count < least:
         raise InputError(f"{what} must be at least {least}; got {count}")
     return int(count)
+
+
+def constraint_forces(model: Model, constraints: Expressions, q: Symbols, names: Symbols = ()) -> list[Any]:
+    """G^T lambda, which constraints add to the left-hand sides of the equations of motion of q.
+
+    The multipliers are new unknowns lambda_1, ... unless ``names`` gives their symbols.
+    """
+    new = [f"lambda_{k}" for k in range(1, len(constraints) + 1)]
+    multipliers = names or model.variables(new, start=0.0)
+    pairs = list(zip(constraints.values(), multipliers, strict=True))
+    return [total([expression.diff(x) * factor for expression, factor in pairs]) for x in q]
 
 
 def total(terms: Sequence[Any]) -> Any:

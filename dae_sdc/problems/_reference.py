@@ -6,8 +6,9 @@ import functools
 import inspect
 import io
 import math
+from collections.abc import Mapping
 from importlib import resources
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.polynomial import chebyshev
@@ -31,6 +32,41 @@ def require_finite(problem: ProblemDAE, *names: str) -> None:
         value = getattr(problem, name)
         if not isinstance(value, (int, float, complex, np.number)) or not np.isfinite(value):
             raise InputError(f"{name} of {type(problem).__name__} must be finite; got {value!r}")
+
+
+class ManyParameters(ProblemDAE):
+    """A problem whose parameters are a table: the constructor takes all of them by name.
+
+    Parameters
+    ----------
+    n_diff, n_alg : int
+        Numbers of unknowns.
+    **settings
+        Values of parameters, and the settings of :class:`ProblemDAE`.
+
+    Attributes
+    ----------
+    defaults : mapping of str to number
+        Default value of every parameter, in their order.
+    """
+
+    defaults: ClassVar[Mapping[str, complex]] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "defaults" in cls.__dict__:
+            kind = inspect.Parameter.KEYWORD_ONLY
+            given = [inspect.Parameter(name, kind, default=value) for name, value in cls.defaults.items()]
+            rest = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
+            cls.__signature__ = inspect.Signature([*given, rest])
+        elif "__init__" in cls.__dict__:
+            own = inspect.signature(cls.__dict__["__init__"]).parameters
+            cls.__signature__ = inspect.Signature(list(own.values())[1:])
+
+    def __init__(self, n_diff: int, n_alg: int, **settings: Any) -> None:
+        values = {name: settings.pop(name, default) for name, default in self.defaults.items()}
+        super().__init__(n_diff, n_alg, **settings)
+        self._makeAttributeAndRegister(*values, localVars=values)
 
 
 class Pieces(NamedTuple):

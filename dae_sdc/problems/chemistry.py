@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 
+from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
+from dae_sdc.problems._models import Expressions, Symbols, equations_of
 from dae_sdc.problems._reference import require_finite, require_positive
 from dae_sdc.problems._testset import TestSetProblem
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
 
 
 def akzo_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -144,6 +149,20 @@ class ChemicalAkzoNobel(TestSetProblem):
         return [0.444, 0.00123, 0.0, 0.007, 0.0, self.Ks * 0.444 * 0.007]
 
 
+@equations_of("chemical-akzo-nobel", ChemicalAkzoNobel)
+def akzo_equations(model: Model, y: Symbols, p: Symbols) -> Expressions:
+    """The balances of the five substances, and the equilibrium."""
+    from sympy import sqrt
+
+    k1, k2, k3, k4, K, klA, Ks, pressure, H = p
+    r1, r2, r3 = k1 * y[0] ** 4 * sqrt(y[1]), k2 * y[2] * y[3], k2 / K * y[0] * y[4]
+    r4, r5 = k3 * y[0] * y[3] ** 2, k4 * y[5] ** 2 * sqrt(y[1])
+    inflow = klA * (pressure / H - y[1])
+    rates = [-2 * r1 + r2 - r3 - r4, -r1 / 2 - r4 - r5 / 2 + inflow, r1 - r2 + r3, -r2 + r3 - 2 * r4]
+    rows = [model.der(unknown) - rate for unknown, rate in zip(y[:5], [*rates, r2 - r3 + r5], strict=True)]
+    return dict(zip(ChemicalAkzoNobel.equation_names, [*rows, Ks * y[0] * y[3] - y[5]], strict=True))
+
+
 def hires_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
     """F of :class:`Hires`."""
     product = 280.0 * u[5] * u[7]
@@ -155,21 +174,6 @@ def hires_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
     out[5] = du[5] + product - 0.69 * u[3] - 1.71 * u[4] + 0.43 * u[5] - 0.69 * u[6]
     out[6] = du[6] - product + 1.81 * u[6]
     out[7] = du[7] + product - 1.81 * u[6]
-
-
-def hires_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`Hires`."""
-    for i in range(64):
-        out[i] = 0.0
-    six, eight = c * 280.0 * u[7], c * 280.0 * u[5]
-    out[0], out[1], out[2] = 1.0 + c * 1.71, -c * 0.43, -c * 8.32
-    out[8], out[9] = -c * 1.71, 1.0 + c * 8.75
-    out[18], out[19], out[20] = 1.0 + c * 10.03, -c * 0.43, -c * 0.035
-    out[25], out[26], out[27] = -c * 8.32, -c * 1.71, 1.0 + c * 1.12
-    out[36], out[37], out[38] = 1.0 + c * 1.745, -c * 0.43, -c * 0.43
-    out[43], out[44], out[45], out[46], out[47] = -c * 0.69, -c * 1.71, 1.0 + c * 0.43 + six, -c * 0.69, eight
-    out[53], out[54], out[55] = -six, 1.0 + c * 1.81, -eight
-    out[61], out[62], out[63] = six, -c * 1.81, 1.0 + eight
 
 
 @PROBLEMS.register("hires")
@@ -208,7 +212,7 @@ class Hires(TestSetProblem):
     time_unit = "1"
     record = "hires"
     residual_kernel = hires_residual
-    jacobian_kernel = hires_jacobian
+    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(8, 0, **settings)
@@ -285,3 +289,14 @@ class Robertson(TestSetProblem):
 
     def _start(self) -> npt.ArrayLike:
         return [1.0, 0.0, 0.0]
+
+
+@equations_of("robertson", Robertson)
+def robertson_equations(model: Model, y: Symbols, p: Symbols) -> Expressions:
+    """Two balances and the conservation of mass."""
+    (y1, y2, y3), (k1, k2, k3) = y, p
+    return {
+        "balance of y_1": model.der(y1) + k1 * y1 - k3 * y2 * y3,
+        "balance of y_2": model.der(y2) - k1 * y1 + k3 * y2 * y3 + k2 * y2**2,
+        "conservation of mass": y1 + y2 + y3 - 1,
+    }

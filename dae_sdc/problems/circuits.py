@@ -9,10 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
-from dae_sdc.problems._reference import StoredReference, require_finite, require_positive
+from dae_sdc.problems._reference import ManyParameters, StoredReference, require_finite, require_positive
 from dae_sdc.problems._testset import ReferenceEnd, load_record, require_defaults
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
@@ -57,35 +58,6 @@ def circuit_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
         at += 3
 
 
-def circuit_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of an :class:`Amplifier`."""
-    n, U_F, alpha, beta = int(p[0]), p[5], p[6], p[7]
-    for i in range(n * n):
-        out[i] = 0.0
-    at = _HEAD
-    resistors = int(p[1])
-    for k in range(resistors + int(p[2])):
-        i, j, weight = int(p[at]), int(p[at + 1]), p[at + 2]
-        if k < resistors:
-            weight *= c
-        out[i * n + i] -= weight
-        if j >= 0:
-            out[i * n + j] += weight
-            out[j * n + i] += weight
-            out[j * n + j] -= weight
-        at += 3
-    for _ in range(int(p[3])):
-        base, emitter, collector = int(p[at]), int(p[at + 1]), int(p[at + 2])
-        g = c * (beta / U_F * math.exp((u[base] - u[emitter]) / U_F))
-        out[base * n + base] -= (1.0 - alpha) * g
-        out[base * n + emitter] += (1.0 - alpha) * g
-        out[emitter * n + base] += g
-        out[emitter * n + emitter] -= g
-        out[collector * n + base] -= alpha * g
-        out[collector * n + emitter] += alpha * g
-        at += 3
-
-
 class Components(NamedTuple):
     """A circuit of resistors, capacitors and transistors.
 
@@ -102,8 +74,8 @@ class Components(NamedTuple):
     transistors: Sequence[tuple[int, int, int]]
 
 
-class Amplifier(ProblemDAE):
-    """What the transistor amplifiers share: equations, Jacobian and start from a list of components.
+class Amplifier(ManyParameters):
+    """What the transistor amplifiers share: equations and start from a list of components.
 
     Every equation sums the currents into its node. A transistor with
     g = beta (exp((u_base - u_emitter) / U_F) - 1) sends -(1 - alpha) g into its base, g into its emitter and
@@ -119,7 +91,7 @@ class Amplifier(ProblemDAE):
     frequency: float
     stored: StoredReference
     residual_kernel = circuit_residual
-    jacobian_kernel = circuit_jacobian
+    jacobian_kernel = COMPLEX_STEP
 
     def components(self) -> Components:
         """The circuit with the present values of the parameters."""
@@ -246,32 +218,19 @@ class OneTransistorAmplifier(Amplifier):
         **{f"C_{i}": "F" for i in range(1, 4)},
         **{"amplitude": "V", "frequency": "Hz"},
     }
+    defaults = {
+        **{"U_b": 6.0, "U_F": 0.026, "alpha": 0.99, "beta": 1e-6},
+        **{"R_0": 1000.0, **dict.fromkeys((f"R_{i}" for i in range(1, 6)), 9000.0)},
+        **{"C_1": 1e-6, "C_2": 2e-6, "C_3": 3e-6},
+        **{"amplitude": 0.4, "frequency": 100.0},
+    }
     reference = "Hairer, Wanner 1996, page 377"
     interval = (0.0, 0.1)
     dt = 1e-4
     stored = StoredReference("one-transistor")
 
-    def __init__(
-        self,
-        U_b: float = 6.0,
-        U_F: float = 0.026,
-        alpha: float = 0.99,
-        beta: float = 1e-6,
-        R_0: float = 1000.0,
-        R_1: float = 9000.0,
-        R_2: float = 9000.0,
-        R_3: float = 9000.0,
-        R_4: float = 9000.0,
-        R_5: float = 9000.0,
-        C_1: float = 1e-6,
-        C_2: float = 2e-6,
-        C_3: float = 3e-6,
-        amplitude: float = 0.4,
-        frequency: float = 100.0,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(5, 0, **settings)
-        self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
         self._check_parameters(*(name for name in self.parameter_units if name[:2] in ("R_", "C_")))
 
     def components(self) -> Components:
@@ -327,7 +286,7 @@ class TwoTransistorAmplifier(Amplifier):
     R_1, R_2, R_3, R_4 : float
         Resistances at the first transistor: base to ground, base to supply, emitter, collector; unit Ohm.
     R_5, R_6, R_7, R_8 : float
-        The same at the second transistor; unit Ohm.
+        Resistances at the second transistor, in that order; unit Ohm.
     R_9 : float
         Resistance of the output; unit Ohm.
     C_1, C_2, C_3, C_4, C_5 : float
@@ -357,38 +316,19 @@ class TwoTransistorAmplifier(Amplifier):
         **{f"C_{i}": "F" for i in range(1, 6)},
         **{"amplitude": "V", "frequency": "Hz"},
     }
+    defaults = {
+        **{"U_b": 6.0, "U_F": 0.026, "alpha": 0.99, "beta": 1e-6},
+        **{"R_0": 1000.0, **dict.fromkeys((f"R_{i}" for i in range(1, 10)), 9000.0)},
+        **{"C_1": 1e-6, "C_2": 2e-6, "C_3": 3e-6, "C_4": 4e-6, "C_5": 5e-6},
+        **{"amplitude": 0.1, "frequency": 100.0},
+    }
     reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 108"
     interval = (0.0, 0.2)
     dt = 1e-4
     stored = StoredReference("two-transistor")
 
-    def __init__(
-        self,
-        U_b: float = 6.0,
-        U_F: float = 0.026,
-        alpha: float = 0.99,
-        beta: float = 1e-6,
-        R_0: float = 1000.0,
-        R_1: float = 9000.0,
-        R_2: float = 9000.0,
-        R_3: float = 9000.0,
-        R_4: float = 9000.0,
-        R_5: float = 9000.0,
-        R_6: float = 9000.0,
-        R_7: float = 9000.0,
-        R_8: float = 9000.0,
-        R_9: float = 9000.0,
-        C_1: float = 1e-6,
-        C_2: float = 2e-6,
-        C_3: float = 3e-6,
-        C_4: float = 4e-6,
-        C_5: float = 5e-6,
-        amplitude: float = 0.1,
-        frequency: float = 100.0,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(8, 0, **settings)
-        self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
         self._check_parameters(*(name for name in self.parameter_units if name[:2] in ("R_", "C_")))
 
     def components(self) -> Components:

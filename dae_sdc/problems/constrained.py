@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,7 @@ from dae_sdc.constrained.quasilinear import QuasiLagrangeProblem, QuasiSecondOrd
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
+from dae_sdc.problems._models import Expressions, Symbols, constraint_forces, equations_of, total
 from dae_sdc.problems._reference import require_finite, require_positive
 from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.mechanics import Pendulum2D
@@ -23,6 +24,9 @@ from dae_sdc.problems.mechanisms import (
     squeezer_moments,
     squeezer_sines,
 )
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
 
 _SLACK = 1e-9
 """How far from a time of stored data, relative to their interval, times count as that one."""
@@ -200,7 +204,8 @@ def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 class TorusParticle(QuasiSecondOrderProblem):
     r"""Particle that is held on a torus and driven along a curve on it, index 3.
 
-    With the velocities :math:`u = x'` and :math:`c = 1 - r/\sqrt{x_1^2 + x_2^2}` the equations are
+    With the velocities :math:`u = x'`, which are unknowns named "der(x1)" to "der(x3)", and
+    :math:`c = 1 - r/\sqrt{x_1^2 + x_2^2}` the equations are
 
     .. math::
         u_1' &= u_3 \cos t - x_3 \sin t - u_2 + 2 c x_1 \lambda, \\
@@ -236,7 +241,7 @@ class TorusParticle(QuasiSecondOrderProblem):
 
     title = "particle on a torus"
     index = 3
-    names = ("x1", "x2", "x3", "u1", "u2", "u3", "lambda")
+    names = ("x1", "x2", "x3", "der(x1)", "der(x2)", "der(x3)", "lambda")
     units = ("1",) * 7
     constraint_names = ("radius of the tube",)
     parameter_units: ClassVar[dict[str, str]] = {"rho": "1", "r": "1", "formulation": "none"}
@@ -281,6 +286,24 @@ class TorusParticle(QuasiSecondOrderProblem):
         v = [-rho * double - r * s, rho * twice + r * c, -rho * c]
         a = [-2.0 * rho * twice - r * c, -2.0 * rho * double - r * s, rho * s]
         return self.packed(v, a, [0.0])
+
+
+@equations_of("torus-particle", TorusParticle)
+def torus_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
+    """Three equations of motion, and the torus."""
+    from sympy import cos, sin, sqrt
+
+    (x1, x2, x3, tension), (rho, r) = u, p
+    v1, v2, v3 = (model.der(x) for x in (x1, x2, x3))
+    s, c = sin(model.t), cos(model.t)
+    distance = sqrt(x1**2 + x2**2)
+    shape = 2 * (1 - r / distance)
+    return {
+        "force x1": model.der(x1, 2) - (v3 * c - x3 * s - v2 + shape * x1 * tension),
+        "force x2": model.der(x2, 2) - (v3 * s + x3 * c + v1 + shape * x2 * tension),
+        "force x3": model.der(x3, 2) - (-x3 + 2 * x3 * tension),
+        "radius of the tube": (distance - r) ** 2 + x3**2 - rho**2,
+    }
 
 
 # --- seven-body mechanism -------------------------------------------------------------------------
@@ -370,7 +393,7 @@ class SevenBody(QuasiLagrangeProblem):
     index = 3
     names = (
         *("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon"),
-        *("v_beta", "v_Theta", "v_gamma", "v_Phi", "v_delta", "v_Omega", "v_epsilon"),
+        *("der(beta)", "der(Theta)", "der(gamma)", "der(Phi)", "der(delta)", "der(Omega)", "der(epsilon)"),
         *(f"lambda_{i}" for i in range(1, 7)),
     )
     units = (*("rad",) * 7, *("rad/s",) * 7, *("N",) * 6)
@@ -421,6 +444,38 @@ class SevenBody(QuasiLagrangeProblem):
                 f"the derivative of SevenBody is stored at t={stored.t0:g} only; got t={t:g}"
             )
         return self.packed(stored.u0[7:14], stored.u0[14:21], np.zeros(6))
+
+
+@equations_of("seven-body", SevenBody)
+def seven_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
+    """Lagrange's equations of the mechanism, and the loops."""
+    from sympy import Matrix, cos, sin, sqrt
+
+    q = be, th, ga, ph, de, om, ep = u[:7]
+    speeds = [model.der(angle) for angle in q]
+    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(cos(th), sin(ph), sin(om))
+    masses = Matrix.zeros(7, 7)
+    entries = {(0, 0): m11, (1, 0): m21, (1, 1): m22, (2, 2): m33, (3, 3): m44, (4, 3): m54, (4, 4): m55}
+    for (i, j), value in {**entries, (5, 5): m66, (6, 5): m76, (6, 6): m77}.items():
+        masses[i, j] = masses[j, i] = value
+    # The motor turns beta with a constant moment; the spring reaches from a point of the third body.
+    kinetic = (Matrix(speeds).T * masses * Matrix(speeds))[0] / 2
+    xd = 0.02 * cos(ga) + 0.018 * sin(ga) - 0.03635
+    yd = 0.02 * sin(ga) - 0.018 * cos(ga) + 0.03273
+    stretch = sqrt((xd - 0.014) ** 2 + (yd - 0.072) ** 2) - 0.07785
+    potential = 4530 * stretch**2 / 2 - 0.033 * be
+    angles = (be, be + th, ga, ph + de, de, om + ep, ep)
+    sines = [function(angle) for angle in angles for function in (sin, cos)]
+    loops = {f"loop {k}": loop for k, loop in enumerate(squeezer_loops(tuple(sines)), start=1)}
+    pulls = constraint_forces(model, loops, q, u[7:])
+    moments = {}
+    for i, angle in enumerate(q):
+        # The derivative of the momentum comes from the product rule.
+        momentum = total([masses[i, j] * speeds[j] for j in range(7)])
+        force = model.der(momentum) - kinetic.diff(angle) + potential.diff(angle)
+        moments[f"moment {angle}"] = force + pulls[i]
+        model.start(model.der(angle, 2), load_record("andrews").u0[14 + i])
+    return {**moments, **loops}
 
 
 # --- slider crank of rigid bodies -----------------------------------------------------------------

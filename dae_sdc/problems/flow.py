@@ -226,18 +226,10 @@ def flow_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vec
                 at += 1
     for k in range(m * m - 1):
         i, j = k // m, k % m
-        if i > 0:
-            out[at] = slope
-            at += 1
-        if i < m - 1:
-            out[at] = -slope
-            at += 1
-        if j > 0:
-            out[at] = slope
-            at += 1
-        if j < m - 1:
-            out[at] = -slope
-            at += 1
+        for sign, inside in ((1.0, i > 0), (-1.0, i < m - 1), (1.0, j > 0), (-1.0, j < m - 1)):
+            if inside:
+                out[at] = sign * slope
+                at += 1
 
 
 @PROBLEMS.register("navier-stokes")

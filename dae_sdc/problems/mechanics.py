@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy.typing as npt
 from scipy.special import ellipj, ellipk
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.problems._models import Expressions, Symbols, equations_of
 from dae_sdc.problems._reference import require_positive
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
 
 _PERIOD = 4.0 * float(ellipk(0.5))
 """Period of sn and cn for the parameter 1/2."""
@@ -40,25 +44,25 @@ def pendulum_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out:
 class Pendulum2D(ProblemDAE):
     r"""Pendulum in Cartesian coordinates, index 3.
 
-    The residual is
+    With the velocities u = x' and v = y', which are unknowns named "der(x)" and "der(y)", the residual is
 
     .. math::
-        F_1 &= p' - u, & F_2 &= q' - v, \\
-        F_3 &= m u' + \lambda p, & F_4 &= m v' + \lambda q + m g, \\
-        F_5 &= p^2 + q^2 - l^2.
+        F_1 &= x' - u, & F_2 &= y' - v, \\
+        F_3 &= m u' + \lambda x, & F_4 &= m v' + \lambda y + m g, \\
+        F_5 &= x^2 + y^2 - l^2.
 
-    The force of the rod on the mass is :math:`-\lambda (p, q)`, so :math:`\lambda l` is its tension.
+    The force of the rod on the mass is :math:`-\lambda (x, y)`, so :math:`\lambda l` is its tension.
     Solutions also satisfy the hidden constraints
 
     .. math::
-        p u + q v = 0, \qquad m (u^2 + v^2) - \lambda (p^2 + q^2) - m g q = 0 .
+        x u + y v = 0, \qquad m (u^2 + v^2) - \lambda (x^2 + y^2) - m g y = 0 .
 
     The mass is let go from rest at (-l, 0). With :math:`\omega^2 = g/l`, the Jacobian elliptic functions sn,
     cn, dn of :math:`\omega t` for the parameter 1/2 and :math:`s = \mathrm{sn}/\mathrm{dn}`, the solution is
 
     .. math::
-        p = -l\,\mathrm{cn}/\mathrm{dn}^2, \quad q = -\tfrac12 l s^2, \quad
-        u = -\omega s q, \quad v = \omega s p, \quad \lambda = \tfrac32 m \omega^2 s^2 .
+        x = -l\,\mathrm{cn}/\mathrm{dn}^2, \quad y = -\tfrac12 l s^2, \quad
+        u = -\omega s y, \quad v = \omega s x, \quad \lambda = \tfrac32 m \omega^2 s^2 .
 
     Parameters
     ----------
@@ -81,9 +85,9 @@ class Pendulum2D(ProblemDAE):
     title = "pendulum in Cartesian coordinates"
     index = 3
     variable_index = (1, 1, 2, 2, 3)
-    names = ("p", "q", "u", "v", "lambda")
+    names = ("x", "y", "der(x)", "der(y)", "lambda")
     units = ("m", "m", "m/s", "m/s", "N/m")
-    equation_names = ("velocity p", "velocity q", "force p", "force q", "length of the rod")
+    equation_names = ("velocity x", "velocity y", "force x", "force y", "length")
     parameter_units = {"m": "kg", "l": "m", "g": "m/s^2"}
     reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 8"
     interval = (0.0, 2.0)
@@ -112,12 +116,23 @@ class Pendulum2D(ProblemDAE):
         phase = omega * t - _PERIOD * round(omega * t / _PERIOD)
         sn, cn, dn, _ = (float(value) for value in ellipj(phase, 0.5))
         s = sn / dn
-        p, q = -self.l * cn / dn**2, -0.5 * self.l * s * s
-        return self.state([p, q, -omega * s * q, omega * s * p, 1.5 * self.m * (omega * s) ** 2])
+        x, y = -self.l * cn / dn**2, -0.5 * self.l * s * s
+        return self.state([x, y, -omega * s * y, omega * s * x, 1.5 * self.m * (omega * s) ** 2])
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative of the solution at any time."""
-        p, q, vp, vq, lam = self.u_exact(t).tolist()
+        x, y, vx, vy, lam = self.u_exact(t).tolist()
         m, g = self.m, self.g
         # The rate of the multiplier is that of its hidden constraint.
-        return self.state([vp, vq, -lam * p / m, -lam * q / m - g, -3.0 * m * g * vq / self.l**2])
+        return self.state([vx, vy, -lam * x / m, -lam * y / m - g, -3.0 * m * g * vy / self.l**2])
+
+
+@equations_of("pendulum", Pendulum2D)
+def pendulum_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
+    """Newton's law in two directions, and the length of the rod."""
+    (x, y, tension), (m, l, g) = u, p  # noqa: E741
+    return {
+        "force x": m * model.der(x, 2) + tension * x,
+        "force y": m * model.der(y, 2) + tension * y + m * g,
+        "length": x**2 + y**2 - l**2,
+    }

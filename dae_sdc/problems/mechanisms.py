@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,12 @@ from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.problems._models import Expressions, Symbols, equations_of
 from dae_sdc.problems._reference import require_finite, require_positive
 from dae_sdc.problems._testset import TestSetProblem
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
 
 
 def unit_pendulum_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -206,7 +210,10 @@ class CarAxis(TestSetProblem):
 
     title = "axis of a car on a bumpy road"
     index = 3
-    names = ("x_l", "y_l", "x_r", "y_r", "vx_l", "vy_l", "vx_r", "vy_r", "lambda_1", "lambda_2")
+    names = (
+        *("x_l", "y_l", "x_r", "y_r", "der(x_l)", "der(y_l)", "der(x_r)", "der(y_r)"),
+        *("lambda_1", "lambda_2"),
+    )
     units = ("1",) * 10
     equation_names = (
         *(f"velocity {x}" for x in names[:4]),
@@ -253,6 +260,31 @@ class CarAxis(TestSetProblem):
         # The springs are not stretched, and the bar turns with the wheel.
         speed = -self.L0 * self.r * self.w / self.L
         return [0.0, self.L0, self.L, self.L0, speed, 0.0, speed, 0.0, 0.0, 0.0]
+
+
+@equations_of("car-axis", CarAxis)
+def car_axis_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
+    """Newton's law for the ends of the bar, and the constraints."""
+    from sympy import sin, sqrt
+
+    xl, yl, xr, yr, first, second = u
+    eps, M, L, L0, r, w, g = p
+    height = r * sin(w * model.t)
+    across = sqrt(L**2 - height**2)
+    left = L0 / sqrt(xl**2 + yl**2) - 1
+    right = L0 / sqrt((xr - across) ** 2 + (yr - height) ** 2) - 1
+    mass = M * eps**2 / 2
+    forces = {
+        xl: left * xl + first * across + 2 * second * (xl - xr),
+        yl: left * yl + first * height + 2 * second * (yl - yr) - mass * g,
+        xr: right * (xr - across) - 2 * second * (xl - xr),
+        yr: right * (yr - height) - 2 * second * (yl - yr) - mass * g,
+    }
+    return {
+        **{f"force {x}": mass * model.der(x, 2) - force for x, force in forces.items()},
+        "position of the left wheel": xl * across + yl * height,
+        "length of the bar": (xl - xr) ** 2 + (yl - yr) ** 2 - L**2,
+    }
 
 
 # Masses and moments of inertia of the bodies of the squeezing mechanism, its lengths, points and spring.

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
-from dae_sdc.errors import InputError, require_number
 from dae_sdc.problems._models import MODELS, require_size, start_at, total
 
 if TYPE_CHECKING:
@@ -58,69 +56,6 @@ def transistor_amplifier() -> Model:
     ]
     for i, expression in enumerate(currents, start=1):
         model.equation(expression, name=f"current into node {i}")
-    return model
-
-
-@MODELS.register("ring-modulator")
-def ring_modulator(cs: float = 0.0) -> Model:
-    """Ring modulator: index 2, structural index 1, without the parasitic capacitances C_s; an ODE with them.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, ring modulator, which has
-    C_s = 2e-12 F.
-    """
-    from sympy import exp, pi, sin
-
-    from dae_sdc.model.model import Model
-
-    cs = require_number("cs", cs)
-    if not 0.0 <= cs < math.inf:
-        raise InputError(f"cs of the ring modulator must be finite and not negative; got {cs}")
-    model = Model(
-        "ring-modulator",
-        title=f"ring modulator with{'' if cs else 'out'} parasitic capacitances",
-        interval=(0.0, 1e-3),
-        dt=2e-8,
-        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, ring modulator",
-    )
-    u = (None, *model.variables([f"U_{i}" for i in range(1, 8)], start=0.0, unit="V"))
-    i = (None, *model.variables([f"I_{k}" for k in range(1, 9)], start=0.0, unit="A"))
-    c, cp = model.parameter("C", 1.6e-8, unit="F"), model.parameter("C_p", 1e-8, unit="F")
-    lh, ls1, ls = model.parameters("L_h L_s1 L_s", [4.45, 0.002, 5e-4], unit="H")
-    r, rp, ri, rc = model.parameters("R R_p R_i R_c", [25e3, 50.0, 50.0, 600.0], unit="Ohm")
-    rg1, rg = model.parameters("R_g1 R_g", [36.3, 17.3], unit="Ohm")
-    gamma, delta = model.parameter("gamma", 40.67286402e-9, unit="A"), model.parameter("delta", 17.7493332)
-    signal, carrier = sin(2000 * pi * model.t) / 2, 2 * sin(20000 * pi * model.t)
-    voltages = (
-        u[3] - u[5] - u[7] - carrier,
-        -u[4] + u[6] - u[7] - carrier,
-        u[4] + u[5] + u[7] + carrier,
-        -u[3] - u[6] + u[7] + carrier,
-    )
-    q1, q2, q3, q4 = (gamma * (exp(delta * voltage) - 1) for voltage in voltages)
-    # Without capacitances these currents are none at all, and not the derivatives times zero.
-    capacitance = model.parameter("C_s", cs, unit="F") if cs else 0
-    stray = [capacitance * model.der(voltage) for voltage in u[3:7]]
-    balances = {
-        "U_1": c * model.der(u[1]) - (i[1] - i[3] / 2 + i[4] / 2 + i[7] - u[1] / r),
-        "U_2": c * model.der(u[2]) - (i[2] - i[5] / 2 + i[6] / 2 + i[8] - u[2] / r),
-        "U_3": -i[3] + q1 - q4 + stray[0],
-        "U_4": i[4] - q2 + q3 + stray[1],
-        "U_5": -i[5] - q1 + q3 + stray[2],
-        "U_6": i[6] + q2 - q4 + stray[3],
-        "U_7": cp * model.der(u[7]) - (-u[7] / rp + q1 + q2 - q3 - q4),
-        "I_1": lh * model.der(i[1]) + u[1],
-        "I_2": lh * model.der(i[2]) + u[2],
-        "I_3": ls * model.der(i[3]) - (u[1] / 2 - u[3] - rg * i[3]),
-        "I_4": ls * model.der(i[4]) - (-u[1] / 2 + u[4] - rg * i[4]),
-        "I_5": ls * model.der(i[5]) - (u[2] / 2 - u[5] - rg * i[5]),
-        "I_6": ls * model.der(i[6]) - (-u[2] / 2 + u[6] - rg * i[6]),
-        "I_7": ls1 * model.der(i[7]) - (-u[1] + signal - (ri + rg1) * i[7]),
-        "I_8": ls1 * model.der(i[8]) - (-u[2] - (rc + rg1) * i[8]),
-    }
-    for name, expression in balances.items():
-        model.equation(expression, name=f"balance of {'currents' if name[0] == 'U' else 'voltages'} {name}")
     return model
 
 

@@ -3,121 +3,44 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from dae_sdc.problems._models import MODELS, require_size, start_at, total
+from dae_sdc.problems._models import MODELS, constraint_forces, require_size, start_at, total
 from dae_sdc.problems._testset import load_record
-from dae_sdc.problems.mechanisms import squeezer_loops, squeezer_masses
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
 
-def _pulls(model: Model, constraints: Mapping[str, Any], q: Sequence[Any]) -> list[Any]:
-    """G^T lambda with new multipliers lambda_1, ...: what constraints add to the left-hand sides."""
-    names = [f"lambda_{k}" for k in range(1, len(constraints) + 1)]
-    pairs = list(zip(constraints.values(), model.variables(names, start=0.0), strict=True))
-    return [total([expression.diff(x) * factor for expression, factor in pairs]) for x in q]
+def _elastic_rod(length: Any, width: Any, height: Any, density: Any, elasticity: Any) -> tuple[Any, ...]:
+    """Matrices of mass, stiffness and turning of four modes of a rod, and its vectors c1, c2, c12, c21."""
+    from sympy import Matrix, Rational, diag
 
-
-@MODELS.register("car-axis")
-def car_axis() -> Model:
-    """Axis of a car on a bumpy road, index 3.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, car axis problem.
-    """
-    from sympy import sin, sqrt
-
-    from dae_sdc.model.model import Model
-
-    model = Model(
-        "car-axis",
-        title="axis of a car on a bumpy road",
-        interval=(0.0, 3.0),
-        dt=0.005,
-        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, car axis problem",
+    pi = Rational(31415927, 10000000)  # the number of the test set, which its values contain
+    half, third = Rational(1, 2), Rational(1, 3)
+    area = width * height
+    volume, ratio = area * length, (height / length) ** 2
+    coupled = Matrix([[Rational(16, 3), -Rational(8, 3)], [-Rational(8, 3), Rational(7, 3)]])
+    mass = density * volume * diag(half, half, Matrix([[8, 1], [1, 2]]))
+    stiffness = elasticity * area / length * diag(pi**4 / 24 * ratio, 2 * pi**4 / 3 * ratio, coupled)
+    turn = volume * Matrix(
+        [
+            [0, 0, -16 / pi**3, 8 / pi**3 - 1 / pi],
+            [0, 0, 0, 1 / (2 * pi)],
+            [16 / pi**3, 0, 0, 0],
+            [1 / pi - 8 / pi**3, -1 / (2 * pi), 0, 0],
+        ]
     )
-    names = ["x_l", "y_l", "x_r", "y_r"]
-    xl, yl, xr, yr = model.variables(names, unit="m")
-    first, second = model.variables("lambda_1 lambda_2")
-    eps, M, L, L0, r, w, g = model.parameters("eps M L L0 r w g", [0.01, 10.0, 1.0, 0.5, 0.1, 10.0, 1.0])
-    height = r * sin(w * model.t)
-    across = sqrt(L**2 - height**2)
-    left = L0 / sqrt(xl**2 + yl**2) - 1
-    right = L0 / sqrt((xr - across) ** 2 + (yr - height) ** 2) - 1
-    mass = M * eps**2 / 2
-    forces = {
-        "force x_l": (xl, left * xl + first * across + 2 * second * (xl - xr)),
-        "force y_l": (yl, left * yl + first * height + 2 * second * (yl - yr) - mass * g),
-        "force x_r": (xr, right * (xr - across) - 2 * second * (xl - xr)),
-        "force y_r": (yr, right * (yr - height) - 2 * second * (yl - yr) - mass * g),
-    }
-    for name, (x, force) in forces.items():
-        model.equation(mass * model.der(x, 2) - force, name=name)
-    model.equation(xl * across + yl * height, name="position of the left wheel")
-    model.equation((xl - xr) ** 2 + (yl - yr) ** 2 - L**2, name="length of the bar")
-    record = load_record("caraxis")
-    start_at(model, names, record.u0[:4])
-    start_at(model, names, record.u0[4:8], 1)
-    start_at(model, ["lambda_1", "lambda_2"], record.u0[8:])
-    return model
-
-
-@MODELS.register("andrews")
-def andrews() -> Model:
-    """Andrews' squeezing mechanism: seven bodies in a plane, three loops, index 3.
-
-    References
-    ----------
-    F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, Andrews' squeezing mechanism.
-    """
-    from sympy import Matrix, cos, sin, sqrt
-
-    from dae_sdc.model.model import Model
-
-    model = Model(
-        "andrews",
-        title="squeezing mechanism of Andrews",
-        interval=(0.0, 0.03),
-        dt=1e-4,
-        reference="Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Andrews' squeezing mechanism",
+    vectors = (
+        volume * Matrix([0, 0, 2 * third, half * third]),
+        volume * Matrix([2 / pi, 0, 0, 0]),
+        volume * length * Matrix([0, 0, third, half * third]),
+        volume * length * Matrix([1 / pi, -1 / (2 * pi), 0, 0]),
     )
-    names = ["beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon"]
-    q = model.variables(names, unit="rad")
-    be, th, ga, ph, de, om, ep = q
-    speeds = [model.der(angle) for angle in q]
-    m11, m21, m22, m33, m44, m54, m55, m66, m76, m77 = squeezer_masses(cos(th), sin(ph), sin(om))
-    masses = Matrix.zeros(7, 7)
-    entries = {(0, 0): m11, (1, 0): m21, (1, 1): m22, (2, 2): m33, (3, 3): m44, (4, 3): m54, (4, 4): m55}
-    for (i, j), value in {**entries, (5, 5): m66, (6, 5): m76, (6, 6): m77}.items():
-        masses[i, j] = masses[j, i] = value
-    # The motor turns beta with a constant moment; the spring reaches from a point of the third body.
-    kinetic = (Matrix(speeds).T * masses * Matrix(speeds))[0] / 2
-    xd = 0.02 * cos(ga) + 0.018 * sin(ga) - 0.03635
-    yd = 0.02 * sin(ga) - 0.018 * cos(ga) + 0.03273
-    stretch = sqrt((xd - 0.014) ** 2 + (yd - 0.072) ** 2) - 0.07785
-    potential = 4530 * stretch**2 / 2 - 0.033 * be
-    angles = (be, be + th, ga, ph + de, de, om + ep, ep)
-    sines = [function(angle) for angle in angles for function in (sin, cos)]
-    loops = {f"loop {k}": loop for k, loop in enumerate(squeezer_loops(tuple(sines)), start=1)}
-    pulls = _pulls(model, loops, q)
-    for i, name in enumerate(names):
-        # Lagrange's equation, with the derivative of the momentum by the product rule.
-        momentum = total([masses[i, j] * speeds[j] for j in range(7)])
-        force = model.der(momentum) - kinetic.diff(q[i]) + potential.diff(q[i])
-        model.equation(force + pulls[i], name=f"moment {name}")
-    model.equations(**loops)
-    record = load_record("andrews")
-    start_at(model, names, record.u0[:7])
-    start_at(model, names, record.u0[7:14], 1)
-    start_at(model, names, record.u0[14:21], 2)
-    start_at(model, [f"lambda_{k}" for k in range(1, 7)], record.u0[21:])
-    return model
+    return mass, stiffness, turn, vectors
 
 
 @MODELS.register("flexible-slider-crank")
@@ -129,7 +52,7 @@ def flexible_slider_crank() -> Model:
     B. Simeon: Modelling a flexible slider crank mechanism by a mixed system of DAEs and PDEs, Mathematical
     Modelling of Systems 2 (1996). F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008.
     """
-    from sympy import Matrix, Rational, cos, sin
+    from sympy import Matrix, cos, sin
 
     from dae_sdc.model.model import Model
 
@@ -152,43 +75,7 @@ def flexible_slider_crank() -> Model:
     h, d = model.parameters("height width", [0.008, 0.008], unit="m")
     rho, young = model.parameter("rho", 7870.0, unit="kg/m^3"), model.parameter("E", 2e11, unit="N/m^2")
     omega = model.parameter("Omega", 150.0, unit="rad/s")
-    pi = Rational(31415927, 10000000)  # the number of the test set, which its values contain
-    half = Rational(1, 2)
-    mass = rho * d * h * l2 * Matrix([[half, 0, 0, 0], [0, half, 0, 0], [0, 0, 8, 1], [0, 0, 1, 2]])
-    ratio = (h / l2) ** 2
-    stiffness = (
-        young
-        * d
-        * h
-        / l2
-        * Matrix(
-            [
-                [pi**4 / 24 * ratio, 0, 0, 0],
-                [0, 2 * pi**4 / 3 * ratio, 0, 0],
-                [0, 0, Rational(16, 3), -Rational(8, 3)],
-                [0, 0, -Rational(8, 3), Rational(7, 3)],
-            ]
-        )
-    )
-    turn = (
-        d
-        * h
-        * l2
-        * Matrix(
-            [
-                [0, 0, -16 / pi**3, 8 / pi**3 - 1 / pi],
-                [0, 0, 0, 1 / (2 * pi)],
-                [16 / pi**3, 0, 0, 0],
-                [1 / pi - 8 / pi**3, -1 / (2 * pi), 0, 0],
-            ]
-        )
-    )
-    c1, c2 = (
-        d * h * l2 * Matrix([0, 0, Rational(2, 3), Rational(1, 6)]),
-        d * h * l2 * Matrix([2 / pi, 0, 0, 0]),
-    )
-    c12 = d * h * l2**2 * Matrix([0, 0, Rational(1, 3), Rational(1, 6)])
-    c21 = d * h * l2**2 * Matrix([1 / pi, -1 / (2 * pi), 0, 0])
+    mass, stiffness, turn, (c1, c2, c12, c21) = _elastic_rod(l2, d, h, rho, young)
     s, c = sin(p1 - p2), cos(p1 - p2)
 
     coupling = l1 * l2 * m2 / 2
@@ -224,7 +111,7 @@ def flexible_slider_crank() -> Model:
         "place of the slider": x3 - l1 * cos(p1) - (l2 + modes[3]) * cos(p2),
         "turn of the crank": p1 - omega * model.t,
     }
-    pulls = _pulls(model, constraints, p)
+    pulls = constraint_forces(model, constraints, p)
     accelerations = [model.der(x, 2) for x in p]
     for i, name in enumerate(names):
         inertia = total([matrix[i, j] * accelerations[j] for j in range(7)])
@@ -271,41 +158,6 @@ def slider_crank_four() -> Model:
     return model
 
 
-@MODELS.register("torus-particle")
-def torus_particle() -> Model:
-    """Particle that is held on a torus and driven along a curve on it, index 3.
-
-    References
-    ----------
-    S. L. Campbell, E. Moore: Constraint preserving integrators for general nonlinear higher index DAEs,
-    Numer. Math. 69 (1995).
-    """
-    from sympy import cos, sin, sqrt
-
-    from dae_sdc.model.model import Model
-
-    model = Model(
-        "torus-particle",
-        title="particle on a torus",
-        interval=(0.0, 10.0),
-        dt=0.05,
-        reference="Campbell, Moore, Numer. Math. 69 (1995) 383-399",
-    )
-    x1, x2, x3 = model.variables("x1 x2 x3", start=[15.0, 0.0, 0.0])
-    tension = model.variable("lambda", 0.0)
-    r, rho = model.parameter("r", 10.0), model.parameter("rho", 5.0)
-    v1, v2, v3 = (model.der(x) for x in (x1, x2, x3))
-    s, c = sin(model.t), cos(model.t)
-    distance = sqrt(x1**2 + x2**2)
-    shape = 2 * (1 - r / distance)
-    model.equation(model.der(x1, 2) - (v3 * c - x3 * s - v2 + shape * x1 * tension), name="force x1")
-    model.equation(model.der(x2, 2) - (v3 * s + x3 * c + v1 + shape * x2 * tension), name="force x2")
-    model.equation(model.der(x3, 2) - (-x3 + 2 * x3 * tension), name="force x3")
-    model.equation((distance - r) ** 2 + x3**2 - rho**2, name="radius of the tube")
-    start_at(model, ["x1", "x2", "x3"], [0.0, 15.0, -5.0], 1)
-    return model
-
-
 @MODELS.register("robot-arm")
 def robot_arm() -> Model:
     """Two-link robot arm with a flexible joint whose end is to follow a path: index 5, structural index 3.
@@ -348,9 +200,12 @@ def robot_arm() -> Model:
     return model
 
 
-@MODELS.register("fekete")
-def fekete(count: int = 4) -> Model:
+@MODELS.register("charges-on-sphere")
+def charges_on_sphere(count: int = 4) -> Model:
     """Charges that repel each other on a sphere and come to rest, index 3.
+
+    For 20 charges these are the equations of the Fekete problem before its constraints are stabilised, with
+    its start; :class:`~dae_sdc.problems.fekete.Fekete` has the stabilised ones, of index 2.
 
     References
     ----------
@@ -360,7 +215,7 @@ def fekete(count: int = 4) -> Model:
 
     count = require_size("count", count, 2)
     model = Model(
-        f"fekete-{count}",
+        f"charges-on-sphere-{count}",
         title=f"{count} charges on a sphere",
         interval=(0.0, 1000.0),
         dt=0.5,
@@ -452,7 +307,7 @@ def double_wishbone() -> Model:
         for name, (a, b) in links.items()
     }
     q = [x for joint in joints.values() for x in joint]
-    pulls = dict(zip(q, _pulls(model, constraints, q), strict=True))
+    pulls = dict(zip(q, constraint_forces(model, constraints, q), strict=True))
     lower, top = joints["l"], _CHASSIS["strut"]
     length = sqrt(square(lower, top))
     push = stiffness * (rest - length) - damping * model.der(length)

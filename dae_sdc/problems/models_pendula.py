@@ -1,4 +1,4 @@
-"""Pendula as equations: one, several in a row that drive each other, and a chain."""
+"""Several pendula as equations: in a row that drive each other, and as a chain."""
 
 from __future__ import annotations
 
@@ -12,22 +12,6 @@ if TYPE_CHECKING:
 
 _UNITS = ("m", "m", "1/s^2")
 """Of a position and of the tension by mass and length."""
-
-
-@MODELS.register("pendulum")
-def pendulum() -> Model:
-    """Pendulum in Cartesian coordinates."""
-    from dae_sdc.model.model import Model
-
-    model = Model("pendulum", title="pendulum in Cartesian coordinates", interval=(0.0, 10.0))
-    x, y, tension = model.variables("x y lambda", start=[1.0, 0.0, 0.0], unit=_UNITS)
-    g = model.parameter("g", 9.81, unit="m/s^2")
-    length = model.parameter("L", 1.0, unit="m")
-    model.equation(model.der(x, 2) + tension * x, name="force x")
-    model.equation(model.der(y, 2) + tension * y + g, name="force y")
-    model.equation(x**2 + y**2 - length**2, name="length")
-    start_at(model, ["x", "y"], [0.0, 0.0], 1)
-    return model
 
 
 @MODELS.register("pendula")

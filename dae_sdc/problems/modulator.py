@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,8 +12,12 @@ from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
+from dae_sdc.problems._models import Expressions, Symbols, equations_of
 from dae_sdc.problems._reference import require_finite
 from dae_sdc.problems._testset import ReferenceEnd, TestSetProblem, load_record
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
 
 _C, _CP = 1.6e-8, 1e-8
 _R, _RP, _RI, _RC = 25e3, 50.0, 50.0, 600.0
@@ -181,3 +185,46 @@ class RingModulator(TestSetProblem):
             # From the derivatives of the constraints, in which all diodes are alike.
             slope[11:] = np.array([1.0, -1.0, -1.0, 1.0]) * _HIGH
         return self.state(slope)
+
+
+@equations_of("ring-modulator", RingModulator)
+def modulator_equations(model: Model, unknowns: Symbols, p: Symbols) -> Expressions:
+    """Currents at the nodes of the voltages, and voltages along the loops of the currents."""
+    from sympy import exp, pi, sin
+
+    symbols = {str(symbol): symbol for symbol in unknowns}
+    u = (None, *(symbols[name] for name in _VOLTAGES))
+    i = (None, *(symbols[name] for name in _CURRENTS))
+    der = model.der
+    signal, carrier = sin(2000 * pi * model.t) / 2, 2 * sin(20000 * pi * model.t)
+    voltages = (
+        u[3] - u[5] - u[7] - carrier,
+        -u[4] + u[6] - u[7] - carrier,
+        u[4] + u[5] + u[7] + carrier,
+        -u[3] - u[6] + u[7] + carrier,
+    )
+    q1, q2, q3, q4 = (_SATURATION * (exp(_STEEPNESS * voltage) - 1) for voltage in voltages)
+    # Without capacitances these currents are none at all, and not the derivatives times zero.
+    held = model.parameters_by_name["cs"].value == 0.0
+    stray = [0 if held else p[0] * der(voltage) for voltage in u[3:7]]
+    rows = {
+        "U_1": _C * der(u[1]) - (i[1] - i[3] / 2 + i[4] / 2 + i[7] - u[1] / _R),
+        "U_2": _C * der(u[2]) - (i[2] - i[5] / 2 + i[6] / 2 + i[8] - u[2] / _R),
+        "U_3": -i[3] + q1 - q4 + stray[0],
+        "U_4": i[4] - q2 + q3 + stray[1],
+        "U_5": -i[5] - q1 + q3 + stray[2],
+        "U_6": i[6] + q2 - q4 + stray[3],
+        "U_7": _CP * der(u[7]) - (-u[7] / _RP + q1 + q2 - q3 - q4),
+        "I_1": _LH * der(i[1]) + u[1],
+        "I_2": _LH * der(i[2]) + u[2],
+        "I_3": _LS * der(i[3]) - (u[1] / 2 - u[3] - _RG * i[3]),
+        "I_4": _LS * der(i[4]) - (-u[1] / 2 + u[4] - _RG * i[4]),
+        "I_5": _LS * der(i[5]) - (u[2] / 2 - u[5] - _RG * i[5]),
+        "I_6": _LS * der(i[6]) - (-u[2] / 2 + u[6] - _RG * i[6]),
+        "I_7": _LS1 * der(i[7]) - (-u[1] + signal - (_RI + _RG1) * i[7]),
+        "I_8": _LS1 * der(i[8]) - (-u[2] - (_RC + _RG1) * i[8]),
+    }
+    return {
+        f"balance of {'currents' if name[0] == 'U' else 'voltages'} for {name}": rows[name]
+        for name in map(str, unknowns)
+    }

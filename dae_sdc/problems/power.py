@@ -9,10 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
+from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
-from dae_sdc.problems._reference import StoredReference, require_finite, require_positive
+from dae_sdc.problems._reference import ManyParameters, StoredReference, require_finite, require_positive
 
 Phasors = npt.NDArray[np.complex128]
 
@@ -54,36 +55,8 @@ def machine_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
     out[13] = l_2 * i_2 + l_mq * (i_q + i_1) - p2
 
 
-def machine_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`SynchronousMachineInfiniteBus`; row i begins at 14 i."""
-    l_md, l_mq, w, damping, e_b = p[6], p[7], p[13], p[15], p[16]
-    r, x = p[22] - p[8], p[23]
-    per_h = 0.5 / p[14]
-    pd, pq, delta, om, i_d, i_q = u[0], u[1], u[6], u[7], u[8], u[9]
-    for i in range(196):
-        out[i] = 0.0
-    out[1], out[6], out[7] = c * w * om, c * w * e_b * math.cos(delta), c * w * pq
-    out[8], out[9] = c * w * r, -c * w * x
-    out[14], out[20], out[21] = -c * w * om, -c * w * e_b * math.sin(delta), -c * w * pd
-    out[22], out[23] = c * w * x, c * w * r
-    for i in range(2, 6):
-        out[14 * i + 8 + i] = -c * w * p[7 + i]
-    out[91] = c * w
-    out[98], out[99], out[105] = c * per_h * i_q, -c * per_h * i_d, -c * per_h * damping * w
-    out[106], out[107] = -c * per_h * pq, c * per_h * pd
-    for i in range(8):
-        out[15 * i] -= 1.0
-    # The flux equations, in the order d, q, F, D, Q1, Q2: windings of one axis share its mutual inductance.
-    for i in range(6):
-        row, in_d = 14 * (8 + i), i == 0 or i == 2 or i == 3
-        out[row + i] = -c
-        for j in range(6):
-            if in_d == (j == 0 or j == 2 or j == 3):
-                out[row + 8 + j] = c * (p[i] if i == j else l_md if in_d else l_mq)
-
-
 @PROBLEMS.register("synchronous-machine")
-class SynchronousMachineInfiniteBus(ProblemDAE):
+class SynchronousMachineInfiniteBus(ManyParameters):
     r"""Synchronous machine behind a transmission line at an infinite bus, index 1.
 
     The residual is
@@ -176,46 +149,32 @@ class SynchronousMachineInfiniteBus(ProblemDAE):
         **{"omega_b": "rad/s", "H": "s", "K_D": "s/rad", "Z_line": "pu", "E_B": "pu", "v_F": "pu"},
         **{"T_m": "pu", "T_m_after": "pu", "t_disturbance": "s"},
     }
+    defaults = {
+        **{"L_d": 1.8099, "L_q": 1.76, "L_F": 1.8247, "L_D": 1.8312, "L_Q1": 2.3352, "L_Q2": 1.735},
+        **{"L_md": 1.6599, "L_mq": 1.61},
+        **{"R_s": 0.003, "R_F": 0.0006, "R_D": 0.0284, "R_Q1": 0.0062, "R_Q2": 0.0237},
+        **{"omega_b": 376.9911184307752, "H": 3.525, "K_D": 0.0},
+        **{"Z_line": -0.2688022164909709 - 0.15007173591230372j, "E_B": 0.7, "v_F": 8.736809687330562e-4},
+        **{"T_m": 0.854, "T_m_after": 0.354, "t_disturbance": 0.05},
+    }
     reference = "Kundur, Balu, Lauby 1994, figure 3.18"
     interval = (0.0, 1.0)
     dt = 0.01
     residual_kernel = machine_residual
-    jacobian_kernel = machine_jacobian
+    jacobian_kernel = COMPLEX_STEP
     stored = StoredReference("synchronous-machine")
 
-    def __init__(
-        self,
-        L_d: float = 1.8099,
-        L_q: float = 1.76,
-        L_F: float = 1.8247,
-        L_D: float = 1.8312,
-        L_Q1: float = 2.3352,
-        L_Q2: float = 1.735,
-        L_md: float = 1.6599,
-        L_mq: float = 1.61,
-        R_s: float = 0.003,
-        R_F: float = 0.0006,
-        R_D: float = 0.0284,
-        R_Q1: float = 0.0062,
-        R_Q2: float = 0.0237,
-        omega_b: float = 376.9911184307752,
-        H: float = 3.525,
-        K_D: float = 0.0,
-        Z_line: complex = -0.2688022164909709 - 0.15007173591230372j,
-        E_B: float = 0.7,
-        v_F: float = 8.736809687330562e-4,
-        T_m: float = 0.854,
-        T_m_after: float = 0.354,
-        t_disturbance: float = 0.05,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, **settings: Any) -> None:
         super().__init__(8, 6, **settings)
-        self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
         require_positive(self, "L_d", "L_q", "L_F", "L_D", "L_Q1", "L_Q2", "L_md", "L_mq", "omega_b", "H")
         require_finite(self, *self.parameter_units)
         inductance = np.zeros((6, 6))
-        inductance[np.ix_((0, 2, 3), (0, 2, 3))] = [[L_d, L_md, L_md], [L_md, L_F, L_md], [L_md, L_md, L_D]]
-        inductance[np.ix_((1, 4, 5), (1, 4, 5))] = [[L_q, L_mq, L_mq], [L_mq, L_Q1, L_mq], [L_mq, L_mq, L_Q2]]
+        for axis, windings, mutual in (
+            ("dFD", (0, 2, 3), self.L_md),
+            (("q", "Q1", "Q2"), (1, 4, 5), self.L_mq),
+        ):
+            inductance[np.ix_(windings, windings)] = mutual
+            inductance[windings, windings] = [getattr(self, f"L_{winding}") for winding in axis]
         if not np.linalg.cond(inductance) < 1e12:
             raise InputError(
                 "the inductances of SynchronousMachineInfiniteBus do not determine the currents: their "
@@ -431,10 +390,9 @@ def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
         out[30] = -du[30]
 
 
-def wscc9_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`WSCC9BusSystem` on the branch of the current step; row i begins at 57 i."""
-    for i in range(57 * 57):
-        out[i] = 0.0
+@inlined
+def _network_slopes(t: float, u: Vector, c: float, p: Vector, out: Vector) -> None:
+    """Derivatives of the powers that leave the buses into the network; row i begins at 57 i."""
     # The first row serves first for the directions of the voltages and the currents into the buses.
     for i in range(9):
         out[i], out[9 + i] = math.cos(u[48 + i]), math.sin(u[48 + i])
@@ -467,6 +425,11 @@ def wscc9_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Ve
         out[row + 48 + i] -= u[39 + i] * active
     for i in range(36):
         out[i] = 0.0
+
+
+@inlined
+def _machine_slopes(u: Vector, c: float, p: Vector, out: Vector) -> None:
+    """Derivatives of the equations of the machines, and of what they send into their buses."""
     total = p[_HEAD + 16] + p[_HEAD + _EACH + 16] + p[_HEAD + 2 * _EACH + 16]
     for m in range(3):
         k = _HEAD + m * _EACH
@@ -538,6 +501,14 @@ def wscc9_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Ve
         out[row + 12 + m] = -v * active
         out[row + 39 + m] += reactive
         out[row + 48 + m] += v * active
+
+
+def wscc9_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
+    """dF/du' + c dF/du of :class:`WSCC9BusSystem` on the branch of the current step; row i begins at 57 i."""
+    for i in range(57 * 57):
+        out[i] = 0.0
+    _network_slopes(t, u, c, p, out)
+    _machine_slopes(u, c, p, out)
     for i in range(33):
         out[58 * i] -= 1.0
 

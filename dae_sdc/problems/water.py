@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.problems._testset import TestSetProblem
@@ -67,32 +68,6 @@ def water_tube_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector)
         root = math.sqrt(lam)
         inside = 2.0 * ROUGHNESS / DIAMETER + 18.7 / (reynolds * root)
         out[20 + k] = 1.0 / root - 1.74 + 2.0 * math.log10(inside)
-
-
-def water_tube_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`WaterTube` with the kinds of flow of the current step."""
-    for k in range(49 * 49):
-        out[k] = 0.0
-    for k in range(18, 20):
-        out[50 * k] = -_CAPACITY
-    for k in range(18):
-        start, end, flow, lam = _PLACES[k, 0], _PLACES[k, 1], u[k], u[20 + k]
-        out[49 * start + k] = -c
-        out[49 * end + k] = c
-        row = 49 * k
-        out[row + start], out[row + end] = -c, c
-        root, reynolds = math.sqrt(lam), CRITICAL
-        if p[k] != 0.0:
-            reynolds = _REYNOLDS * abs(flow)
-            out[row + k] = _INERTIA + 2.0 * c * _TURBULENT * lam * abs(flow)
-            out[row + 20 + k] = c * _TURBULENT * flow * abs(flow)
-        else:
-            out[row + k] = _INERTIA + c * _LAMINAR
-        rough = 18.7 / (reynolds * root)
-        slope = 2.0 / math.log(10.0) / (2.0 * ROUGHNESS / DIAMETER + rough) * rough
-        out[49 * (20 + k) + 20 + k] = -0.5 * c * (1.0 / root + slope) / lam
-        if p[k] != 0.0:
-            out[49 * (20 + k) + k] = -c * slope / flow
 
 
 @PROBLEMS.register("water-tube")
@@ -167,7 +142,7 @@ class WaterTube(TestSetProblem):
     dt = 30.0
     switch_names = tuple(f"kind of flow in pipe {i}-{j}" for i, j in PIPES)
     residual_kernel = water_tube_residual
-    jacobian_kernel = water_tube_jacobian
+    jacobian_kernel = COMPLEX_STEP
 
     def __init__(self, **settings: Any) -> None:
         # Pressures are of size 1e5, and one tolerance serves them and the resistances, of size 0.05.

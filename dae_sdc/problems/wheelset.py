@@ -76,25 +76,20 @@ def _creep(
     side: float,
     speed: float,
     mu: float,
-    vx: float,
-    vy: float,
-    vz: float,
-    vth: float,
-    vph: float,
-    spin: float,
-    theta: float,
-    sph: float,
-    cph: float,
-    psi: float,
-    xi: float,
-    radius: float,
-    slope: float,
-    bend: float,
-    sd: float,
-    cd: float,
+    rates: tuple[float, ...],
+    turned: tuple[float, ...],
+    contact: tuple[float, ...],
     normal: float,
 ) -> tuple[float, ...]:
-    """Creep force in one contact: across, upwards and along the track."""
+    """Creep force in one contact: across, upwards and along the track.
+
+    The rates are the velocities of centre and angles and the spin. The wheelset is turned by theta, and by
+    the angle phi of which sine and cosine are given. The contact has psi, xi and the first seven values of
+    :func:`_contact` but for those of Q.
+    """
+    vx, vy, vz, vth, vph, spin = rates
+    theta, sph, cph = turned
+    psi, xi, radius, slope, bend, sd, cd = contact
     spsi, cpsi = np.sin(psi), np.cos(psi)
     st, ct = np.sin(theta / cd), np.cos(theta / cd)
     # The velocity of the contact point on the wheel, first without that of the centre of the axle.
@@ -164,12 +159,9 @@ def wheelset_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
     w1, w2 = sl * e1 + sr * e2, -e1 - e2
     crossed = -sdl * cdr - sdr * cdl
     nl, nr = (cdr * w1 - sdr * w2) / crossed, (-cdl * w1 - sdl * w2) / crossed
-    fl1, fl2, fl3 = _creep(
-        1.0, speed, mu, vx, vy, vz, vth, vph, spin, theta, sph, cph, psil, xil, rl, sl, bl, sdl, cdl, nl
-    )
-    fr1, fr2, fr3 = _creep(
-        -1.0, speed, mu, vx, vy, vz, vth, vph, spin, theta, sph, cph, psir, xir, rr, sr, br, sdr, cdr, nr
-    )
+    rates, turned = (vx, vy, vz, vth, vph, spin), (theta, sph, cph)
+    fl1, fl2, fl3 = _creep(1.0, speed, mu, rates, turned, (psil, xil, rl, sl, bl, sdl, cdl), nl)
+    fr1, fr2, fr3 = _creep(-1.0, speed, mu, rates, turned, (psir, xir, rr, sr, br, sdr, cdr), nr)
     yawl, rolll, turnl = _torque(sth, cth, sph, cph, psil, xil, rl, fl1, fl2, fl3)
     yawr, rollr, turnr = _torque(sth, cth, sph, cph, psir, xir, rr, fr1, fr2, fr3)
     yaw = yawl + yawr + ql4 * e1 + qr4 * e2 - 2.0 * ARM * ARM * SPRING_Z * theta * cph

@@ -287,6 +287,7 @@ class Reduction:
             made.variable(name, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
             made.variables_by_name[name].start.update(variable.start)
             made.variables_by_name[name].fixed.update(variable.fixed)
+            made.variables_by_name[name].nominal.update(variable.nominal)
         for parameter in self.source.parameters_by_name.values():
             made.parameter(parameter.name, parameter.value, unit=parameter.unit)
         for symbol, expression in table:

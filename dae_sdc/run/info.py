@@ -1,4 +1,4 @@
-"""Show a problem, a method or this installation.
+"""Show a problem, a model, a method or this installation.
 
 Example: dae-sdc info pendulum
 """
@@ -7,67 +7,166 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from typing import Any
+import re
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from qmat.qdelta import QDELTA_GENERATORS
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
+from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import make_problem
+from dae_sdc.run.models import make_model
 from dae_sdc.run.results import provenance
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
+
 
 @checked()
 def info(name: str | None = None) -> str:
-    """What there is to know about a problem or a sweeper; versions and machine without a name.
+    """What there is to know about a name that ``dae-sdc list`` shows; versions and machine without one.
 
     Parameters
     ----------
     name : str, optional
-        Name of a problem or sweeper.
+        Name of a problem, model, sweeper or preconditioner.
 
     Raises
     ------
     InputError
-        For a name that is neither.
+        For a name that is none of these.
     """
     if name is None:
         return "\n".join(f"{key:<12} {value}" for key, value in provenance().items())
     if name in PROBLEMS:
         return _problem(name, make_problem(name))
+    if name in MODELS:
+        return _model(name, make_model(name))
     if name in SWEEPERS:
         return _sweeper(name, SWEEPERS[name])
-    raise InputError(unknown("problem or sweeper", name, [*PROBLEMS, *SWEEPERS]))
+    if name in QDELTA_GENERATORS:
+        return _qdelta(name)
+    known = [*PROBLEMS, *MODELS, *SWEEPERS, *QDELTA_GENERATORS]
+    raise InputError(unknown("problem, model, sweeper or preconditioner", name, known))
 
 
 def _problem(name: str, problem: ProblemDAE) -> str:
-    start, end = problem.interval
+    known = f"class {type(problem).__name__}, index {problem.index}, "
     lines = [
         f"{name}: {problem.title}",
-        f"class {type(problem).__name__}, index {problem.index}, "
-        f"{problem.n_diff} differential and {problem.n_alg} algebraic unknowns, "
-        f"t from {start:g} to {end:g} {problem.time_unit}",
+        known + f"{problem.n_diff} differential and {problem.n_alg} algebraic unknowns, "
+        f"{_interval(problem.interval, problem.time_unit)}",
         "unknowns: " + ", ".join(f"{n} [{u}]" for n, u in zip(problem.names, problem.units, strict=True)),
     ]
-    if problem.parameter_units:
-        values = problem.params
-        lines.append("parameters:")
-        lines += [f"  {key} = {values.get(key)} {unit}" for key, unit in problem.parameter_units.items()]
-    return "\n".join([*lines, "", inspect.getdoc(type(problem)) or ""])
+    values = problem.params
+    lines += _parameters([(key, values.get(key), unit) for key, unit in problem.parameter_units.items()])
+    if name in MODELS:
+        lines.append("also given by its equations: structure, reduce, simplify and initial read them")
+    return "\n".join([*lines, "", _plain(inspect.getdoc(type(problem)) or "")])
+
+
+def _model(name: str, model: Model) -> str:
+    lines = [
+        f"{name}: {model.title}",
+        f"model of {len(model.roots)} equations, {_interval(model.interval, 's')}",
+        "unknowns: " + ", ".join(f"{v.name} [{v.unit or 1}]" for v in model.variables_by_name.values()),
+        *_parameters([(p.name, p.value, p.unit) for p in model.parameters_by_name.values()]),
+    ]
+    return "\n".join([*lines, "", _plain(inspect.getdoc(MODELS[name]) or "")])
+
+
+def _interval(interval: tuple[float, float], unit: str) -> str:
+    return f"t from {interval[0]:g} to {interval[1]:g} {'' if unit == '1' else unit}".rstrip()
+
+
+def _parameters(rows: Sequence[tuple[str, Any, str]]) -> list[str]:
+    return (
+        ["parameters:", *(f"  {key} = {value} {unit}".rstrip() for key, value, unit in rows)] if rows else []
+    )
+
+
+def _qdelta(name: str) -> str:
+    generator = QDELTA_GENERATORS[name]
+    aliases = [other for other, made in QDELTA_GENERATORS.items() if made is generator and other != name]
+    lines = [f"{name}: preconditioner {generator.__name__} of qmat"]
+    if aliases:
+        lines.append(f"other names: {', '.join(aliases)}")
+    return "\n".join([*lines, "", _plain(inspect.getdoc(generator) or "")])
+
+
+_ROLES: Final = re.compile(r":(\w+):`~?([^`]*)`")
+_LINKS: Final = re.compile(r"`\[?([^`<\]]*)\]?\s*(?:<[^`>]*>)?`_+")
+_TEX: Final = (
+    (r"\\(?:left|right|[Bb]igg?|displaystyle|textstyle|limits)(?![a-z])", ""),
+    (r"\\t?frac\s*(\w)\s*(\w)", r"\1/\2"),
+    (r"\\d?frac\{((?:[^{}]|\{[^{}]*\})*)\}\{((?:[^{}]|\{[^{}]*\})*)\}", r"(\1)/(\2)"),
+    (r"\\sqrt\{((?:[^{}]|\{[^{}]*\})*)\}", r"sqrt(\1)"),
+    (r"\\(?:math\w+|text\w*|overline)\s*\{([^{}]*)\}", r"\1"),
+    (r"\\(?:begin|end)\{[^{}]*\}", ""),
+    (r"\\ne(?![a-z])|\\neq(?![a-z])", "!="),
+    (r"\\leq?(?![a-z])", "<="),
+    (r"\\geq?(?![a-z])", ">="),
+    (r"\\l?dots(?![a-z])", "..."),
+    (r"\\cdot(?![a-z])|\\times(?![a-z])", "*"),
+    (r"\\qquad|\\quad", "  "),
+    (r"\\[,;:! ]", " "),
+    (r"\\\\|(?<!\\)&", " "),
+    (r"\\([A-Za-z]+)", r"\1"),
+    (r"\\([{}|])", r"\1"),
+    (r"\^\{(\w)\}|\^\{(\\prime)\}", r"^\1"),
+)
+"""Patterns of TeX and what stands for them in plain text, in the order in which they are replaced."""
+
+
+def _plain(text: str) -> str:
+    """A docstring without directives, roles and commands of TeX."""
+    lines = []
+    formula: int | None = None
+    for line in text.splitlines():
+        indent = len(line) - len(line.lstrip())
+        if line.lstrip().startswith(".. math::"):
+            formula = indent
+            line = line.replace(".. math::", "")
+        elif formula is not None and line.strip() and indent <= formula:
+            formula = None
+        if formula is not None:
+            line = line[:indent] + _without_tex(line[indent:])
+        lines.append(line.rstrip())
+    joined = _LINKS.sub(lambda link: link[1].strip(), "\n".join(lines))
+    return re.sub(r"\n{3,}", "\n\n", _ROLES.sub(_role, joined)).replace("``", "")
+
+
+def _role(found: re.Match[str]) -> str:
+    kind, text = found[1], found[2]
+    return _without_tex(text) if kind == "math" else text.rpartition(".")[2] if "~" in found[0] else text
+
+
+def _without_tex(formula: str) -> str:
+    for pattern, instead in _TEX:
+        before = ""
+        while before != formula:  # from the inside out
+            before, formula = formula, re.sub(pattern, instead, formula)
+    return re.sub(r"(?<=\S) +(?==)", " ", re.sub(r"(?<=\S)  +", "  ", formula))
 
 
 def _sweeper(name: str, sweeper: type[Any]) -> str:
     lines = [f"{name}: class {sweeper.__name__}"]
     if issubclass(sweeper, DirectMethod):
         lines += sweeper.summary()
-    return "\n".join([*lines, "", inspect.getdoc(sweeper) or ""])
+    return "\n".join([*lines, "", _plain(inspect.getdoc(sweeper) or "")])
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc info``."""
-    parser.add_argument("name", nargs="?", help="problem or sweeper; without it, versions and machine")
+    parser.add_argument(
+        "name", nargs="?", help="problem, model, sweeper or preconditioner; without it, versions and machine"
+    )
 
 
 def main(args: argparse.Namespace) -> int:

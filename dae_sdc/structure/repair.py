@@ -543,6 +543,7 @@ def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], flo
     for variable in model.variables_by_name.values():
         bounds: dict[str, Any] = {"minimum": variable.minimum, "maximum": variable.maximum}
         symbol = made.variable(variable.name, unit=variable.unit, **bounds)
+        made.variables_by_name[variable.name].nominal.update(variable.nominal)
         for order, value in variable.start.items():
             made.start(made.der(symbol, order) if order else symbol, value, fixed=order in variable.fixed)
     for j in range(len(model.names), len(system.names)):
