@@ -16,6 +16,7 @@ BOTH = sorted(set(ds.PROBLEMS) & set(ds.MODELS))
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     *((name, {}) for name in BOTH),
     ("ring-modulator", {"cs": 0.0}),
+    ("ring-modulator", {"R": 2e4, "gamma": 3e-8, "L_s1": 1e-3}),
     ("pendulum", {"m": 2.0, "l": 0.5, "g": 3.7}),
     ("car-axis", {"L": 1.3, "r": 0.2, "w": 5.0}),
     ("torus-particle", {"rho": 3.0, "r": 8.0}),

@@ -89,7 +89,7 @@ def test_a_circuit_with_capacitances_is_an_ode() -> None:
     found = ds.structure("ring-modulator", params={"cs": 2e-12})
     assert (found.index, found.differentiation_index, found.dof) == (0, 0, 15)
     for cs in (-1.0, math.inf):
-        with pytest.raises(InputError, match="cs of the ring modulator must be finite and not negative"):
+        with pytest.raises(InputError, match="cs of RingModulator must "):
             make_model("ring-modulator", {"cs": cs})
 
 

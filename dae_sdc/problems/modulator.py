@@ -13,49 +13,45 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._models import Expressions, Symbols, equations_of
-from dae_sdc.problems._reference import require_finite
-from dae_sdc.problems._testset import ReferenceEnd, TestSetProblem, load_record
+from dae_sdc.problems._reference import ManyParameters, require_finite, require_positive
+from dae_sdc.problems._testset import ReferenceEnd, TestSetProblem, load_record, require_defaults
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
-_C, _CP = 1.6e-8, 1e-8
-_R, _RP, _RI, _RC = 25e3, 50.0, 50.0, 600.0
-_LH, _LS1, _LS = 4.45, 2e-3, 5e-4
-_RG1, _RG = 36.3, 17.3
-_SATURATION, _STEEPNESS = 40.67286402e-9, 17.7493332
 _LOW, _HIGH = 2000.0 * math.pi, 20000.0 * math.pi
 """Angular frequencies of the signal and of the carrier in 1/s."""
 
 
 def modulator_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
-    """F of :class:`RingModulator`; p gives where U_3, U_7 and I_1 are."""
-    cs = p[0]
-    ring, carrier, coils = int(p[1]), int(p[2]), int(p[3])
+    """F of :class:`RingModulator`; p ends with the places of U_3, U_7 and I_1."""
+    cs, C, C_p, L_h, L_s1, L_s = p[0], p[1], p[2], p[3], p[4], p[5]
+    R, R_p, R_i, R_c, R_g1, R_g, gamma, delta = p[6], p[7], p[8], p[9], p[10], p[11], p[12], p[13]
+    ring, carrier, coils = int(p[14]), int(p[15]), int(p[16])
     signal, high = 0.5 * math.sin(_LOW * t), 2.0 * math.sin(_HIGH * t)
     u1, u2, u7 = u[0], u[1], u[carrier]
     u3, u4, u5, u6 = u[ring], u[ring + 1], u[ring + 2], u[ring + 3]
     i1, i2, i3, i4 = u[coils], u[coils + 1], u[coils + 2], u[coils + 3]
     i5, i6, i7, i8 = u[coils + 4], u[coils + 5], u[coils + 6], u[coils + 7]
-    d1 = _SATURATION * (math.exp(_STEEPNESS * (u3 - u5 - u7 - high)) - 1.0)
-    d2 = _SATURATION * (math.exp(_STEEPNESS * (u6 - u4 - u7 - high)) - 1.0)
-    d3 = _SATURATION * (math.exp(_STEEPNESS * (u4 + u5 + u7 + high)) - 1.0)
-    d4 = _SATURATION * (math.exp(_STEEPNESS * (u7 + high - u3 - u6)) - 1.0)
-    out[0] = _C * du[0] - (i1 - 0.5 * i3 + 0.5 * i4 + i7 - u1 / _R)
-    out[1] = _C * du[1] - (i2 - 0.5 * i5 + 0.5 * i6 + i8 - u2 / _R)
+    d1 = gamma * (math.exp(delta * (u3 - u5 - u7 - high)) - 1.0)
+    d2 = gamma * (math.exp(delta * (u6 - u4 - u7 - high)) - 1.0)
+    d3 = gamma * (math.exp(delta * (u4 + u5 + u7 + high)) - 1.0)
+    d4 = gamma * (math.exp(delta * (u7 + high - u3 - u6)) - 1.0)
+    out[0] = C * du[0] - (i1 - 0.5 * i3 + 0.5 * i4 + i7 - u1 / R)
+    out[1] = C * du[1] - (i2 - 0.5 * i5 + 0.5 * i6 + i8 - u2 / R)
     out[ring] = cs * du[ring] - (i3 - d1 + d4)
     out[ring + 1] = cs * du[ring + 1] - (d2 - i4 - d3)
     out[ring + 2] = cs * du[ring + 2] - (i5 + d1 - d3)
     out[ring + 3] = cs * du[ring + 3] - (d4 - i6 - d2)
-    out[carrier] = _CP * du[carrier] - (d1 + d2 - d3 - d4 - u7 / _RP)
-    out[coils] = _LH * du[coils] + u1
-    out[coils + 1] = _LH * du[coils + 1] + u2
-    out[coils + 2] = _LS * du[coils + 2] - (0.5 * u1 - u3 - _RG * i3)
-    out[coils + 3] = _LS * du[coils + 3] - (u4 - 0.5 * u1 - _RG * i4)
-    out[coils + 4] = _LS * du[coils + 4] - (0.5 * u2 - u5 - _RG * i5)
-    out[coils + 5] = _LS * du[coils + 5] - (u6 - 0.5 * u2 - _RG * i6)
-    out[coils + 6] = _LS1 * du[coils + 6] - (signal - u1 - (_RI + _RG1) * i7)
-    out[coils + 7] = _LS1 * du[coils + 7] + u2 + (_RC + _RG1) * i8
+    out[carrier] = C_p * du[carrier] - (d1 + d2 - d3 - d4 - u7 / R_p)
+    out[coils] = L_h * du[coils] + u1
+    out[coils + 1] = L_h * du[coils + 1] + u2
+    out[coils + 2] = L_s * du[coils + 2] - (0.5 * u1 - u3 - R_g * i3)
+    out[coils + 3] = L_s * du[coils + 3] - (u4 - 0.5 * u1 - R_g * i4)
+    out[coils + 4] = L_s * du[coils + 4] - (0.5 * u2 - u5 - R_g * i5)
+    out[coils + 5] = L_s * du[coils + 5] - (u6 - 0.5 * u2 - R_g * i6)
+    out[coils + 6] = L_s1 * du[coils + 6] - (signal - u1 - (R_i + R_g1) * i7)
+    out[coils + 7] = L_s1 * du[coils + 7] + u2 + (R_c + R_g1) * i8
 
 
 _END = (
@@ -73,7 +69,7 @@ _CURRENTS = tuple(f"I_{k}" for k in range(1, 9))
 
 
 @PROBLEMS.register("ring-modulator")
-class RingModulator(TestSetProblem):
+class RingModulator(ManyParameters, TestSetProblem):
     r"""Ring modulator; a stiff ODE with the parasitic capacitances C_s, of index 2 without them.
 
     With the voltages over the four diodes
@@ -113,6 +109,18 @@ class RingModulator(TestSetProblem):
     ----------
     cs : float
         Parasitic capacitance C_s of each half of a coil, not negative; unit F.
+    C, C_p : float
+        Capacitances of the two sides and of the carrier; unit F.
+    L_h, L_s1, L_s : float
+        Inductances of the sides, of their inputs and of the half coils; unit H.
+    R, R_p, R_i, R_c : float
+        Resistances beside the capacitances C and C_p, of the source and of the load; unit Ohm.
+    R_g1, R_g : float
+        Resistances of the coils; unit Ohm.
+    gamma : float
+        Saturation current of the diodes; unit A.
+    delta : float
+        Steepness of their characteristic; unit 1/V.
     **settings
         ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
 
@@ -125,7 +133,17 @@ class RingModulator(TestSetProblem):
     """
 
     title = "ring modulator with four diodes"
-    parameter_units = {"cs": "F"}
+    parameter_units = {
+        **dict.fromkeys(("cs", "C", "C_p"), "F"),
+        **dict.fromkeys(("L_h", "L_s1", "L_s"), "H"),
+        **dict.fromkeys(("R", "R_p", "R_i", "R_c", "R_g1", "R_g"), "Ohm"),
+        **{"gamma": "A", "delta": "1/V"},
+    }
+    defaults = {
+        **{"cs": 2e-12, "C": 1.6e-8, "C_p": 1e-8, "L_h": 4.45, "L_s1": 2e-3, "L_s": 5e-4},
+        **{"R": 25e3, "R_p": 50.0, "R_i": 50.0, "R_c": 600.0, "R_g1": 36.3, "R_g": 17.3},
+        **{"gamma": 40.67286402e-9, "delta": 17.7493332},
+    }
     reference = "Test Set for IVP Solvers 2.4, ring modulator"
     interval = (0.0, 1e-3)
     dt = 2e-8
@@ -135,7 +153,8 @@ class RingModulator(TestSetProblem):
 
     cs: float
 
-    def __init__(self, cs: float = 2e-12, **settings: Any) -> None:
+    def __init__(self, **settings: Any) -> None:
+        cs = settings.get("cs", self.defaults["cs"])
         algebraic = cs == 0.0
         ring, rest = _VOLTAGES[2:6], (*_VOLTAGES[:2], _VOLTAGES[6], *_CURRENTS)
         self.names = (*rest, *ring) if algebraic else (*_VOLTAGES, *_CURRENTS)
@@ -145,8 +164,8 @@ class RingModulator(TestSetProblem):
         )
         self.index = 2 if algebraic else 0
         super().__init__(11 if algebraic else 15, 4 if algebraic else 0, **settings)
-        self._makeAttributeAndRegister("cs", localVars=locals())
         require_finite(self, "cs")
+        require_positive(self, *list(self.defaults)[1:])
         if cs < 0.0:
             raise InputError(f"cs of RingModulator must not be negative; got {cs}")
         if algebraic:
@@ -155,8 +174,9 @@ class RingModulator(TestSetProblem):
             self.nominal = stored[[(*_VOLTAGES, *_CURRENTS).index(name) for name in self.names]]
 
     def kernel_parameters(self) -> npt.ArrayLike:
-        """The capacitance, and the places of U_3, U_7 and I_1."""
-        return [self.cs, *(self.names.index(name) for name in ("U_3", "U_7", "I_1"))]
+        """The parameters in their order, and the places of U_3, U_7 and I_1."""
+        own = [getattr(self, name) for name in self.defaults]
+        return [*own, *(self.names.index(name) for name in ("U_3", "U_7", "I_1"))]
 
     @property
     def reference_end(self) -> ReferenceEnd:
@@ -164,6 +184,7 @@ class RingModulator(TestSetProblem):
         if self.cs != 0.0:
             self._require_defaults()
             return super().reference_end
+        self._require_other_defaults()
         source = "Radau IIA, order 13, tolerance 1e-12, checked with order 9; the Test Set has no value"
         return ReferenceEnd(self.interval[1], np.array(_END), np.full(15, _DIGITS), tuple(range(15)), source)
 
@@ -173,8 +194,12 @@ class RingModulator(TestSetProblem):
         if t == start:
             return self.state(np.zeros(15))
         if self.cs == 0.0 and abs(t - end) <= 1e-9 * (end - start):
+            self._require_other_defaults()
             return self.state(_END)
         return super().u_exact(t)
+
+    def _require_other_defaults(self) -> None:
+        require_defaults(self, ("cs",))
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative at t = 0, where only the carrier changes; raises like :meth:`u_exact` elsewhere."""
@@ -192,6 +217,7 @@ def modulator_equations(model: Model, unknowns: Symbols, p: Symbols) -> Expressi
     """Currents at the nodes of the voltages, and voltages along the loops of the currents."""
     from sympy import exp, pi, sin
 
+    cs, C, C_p, L_h, L_s1, L_s, R, R_p, R_i, R_c, R_g1, R_g, gamma, delta = p
     symbols = {str(symbol): symbol for symbol in unknowns}
     u = (None, *(symbols[name] for name in _VOLTAGES))
     i = (None, *(symbols[name] for name in _CURRENTS))
@@ -203,26 +229,26 @@ def modulator_equations(model: Model, unknowns: Symbols, p: Symbols) -> Expressi
         u[4] + u[5] + u[7] + carrier,
         -u[3] - u[6] + u[7] + carrier,
     )
-    q1, q2, q3, q4 = (_SATURATION * (exp(_STEEPNESS * voltage) - 1) for voltage in voltages)
+    q1, q2, q3, q4 = (gamma * (exp(delta * voltage) - 1) for voltage in voltages)
     # Without capacitances these currents are none at all, and not the derivatives times zero.
     held = model.parameters_by_name["cs"].value == 0.0
-    stray = [0 if held else p[0] * der(voltage) for voltage in u[3:7]]
+    stray = [0 if held else cs * der(voltage) for voltage in u[3:7]]
     rows = {
-        "U_1": _C * der(u[1]) - (i[1] - i[3] / 2 + i[4] / 2 + i[7] - u[1] / _R),
-        "U_2": _C * der(u[2]) - (i[2] - i[5] / 2 + i[6] / 2 + i[8] - u[2] / _R),
+        "U_1": C * der(u[1]) - (i[1] - i[3] / 2 + i[4] / 2 + i[7] - u[1] / R),
+        "U_2": C * der(u[2]) - (i[2] - i[5] / 2 + i[6] / 2 + i[8] - u[2] / R),
         "U_3": -i[3] + q1 - q4 + stray[0],
         "U_4": i[4] - q2 + q3 + stray[1],
         "U_5": -i[5] - q1 + q3 + stray[2],
         "U_6": i[6] + q2 - q4 + stray[3],
-        "U_7": _CP * der(u[7]) - (-u[7] / _RP + q1 + q2 - q3 - q4),
-        "I_1": _LH * der(i[1]) + u[1],
-        "I_2": _LH * der(i[2]) + u[2],
-        "I_3": _LS * der(i[3]) - (u[1] / 2 - u[3] - _RG * i[3]),
-        "I_4": _LS * der(i[4]) - (-u[1] / 2 + u[4] - _RG * i[4]),
-        "I_5": _LS * der(i[5]) - (u[2] / 2 - u[5] - _RG * i[5]),
-        "I_6": _LS * der(i[6]) - (-u[2] / 2 + u[6] - _RG * i[6]),
-        "I_7": _LS1 * der(i[7]) - (-u[1] + signal - (_RI + _RG1) * i[7]),
-        "I_8": _LS1 * der(i[8]) - (-u[2] - (_RC + _RG1) * i[8]),
+        "U_7": C_p * der(u[7]) - (-u[7] / R_p + q1 + q2 - q3 - q4),
+        "I_1": L_h * der(i[1]) + u[1],
+        "I_2": L_h * der(i[2]) + u[2],
+        "I_3": L_s * der(i[3]) - (u[1] / 2 - u[3] - R_g * i[3]),
+        "I_4": L_s * der(i[4]) - (-u[1] / 2 + u[4] - R_g * i[4]),
+        "I_5": L_s * der(i[5]) - (u[2] / 2 - u[5] - R_g * i[5]),
+        "I_6": L_s * der(i[6]) - (-u[2] / 2 + u[6] - R_g * i[6]),
+        "I_7": L_s1 * der(i[7]) - (-u[1] + signal - (R_i + R_g1) * i[7]),
+        "I_8": L_s1 * der(i[8]) - (-u[2] - (R_c + R_g1) * i[8]),
     }
     return {
         f"balance of {'currents' if name[0] == 'U' else 'voltages'} for {name}": rows[name]
