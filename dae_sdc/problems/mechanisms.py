@@ -380,7 +380,7 @@ def squeezer_loops(s: tuple[float, ...]) -> tuple[float, ...]:
 
 @inlined
 def squeezer_gradient(s: tuple[float, ...]) -> tuple[float, ...]:
-    """The derivatives of the closing conditions that do not vanish, by the same.
+    """The derivatives of the closing conditions that do not vanish, by what :func:`squeezer_sines` returns.
 
     Those in beta and Theta of the odd and of the even conditions, which share them; then those of one
     condition after the other in the remaining angles.
@@ -405,7 +405,10 @@ def squeezer_bend(
     voe: float,
     vep: float,
 ) -> tuple[float, ...]:
-    """Second derivatives of the closing conditions along the velocities of the angles, by the same."""
+    """Second derivatives of the closing conditions along the velocities of the seven sums of angles.
+
+    The first argument is what :func:`squeezer_sines` returns.
+    """
     sbe, cbe, sbt, cbt, sga, cga, spd, cpd, sde, cde, soe, coe, sep, cep = s
     be, bt, ga, pd, de, oe, ep = vbe**2, vbt**2, vga**2, vpd**2, vde**2, voe**2, vep**2
     x, y = _D * cbt * bt - _RR * cbe * be, _D * sbt * bt - _RR * sbe * be

@@ -97,7 +97,7 @@ class RingModulator(ManyParameters, TestSetProblem):
     with the signal :math:`U_e = \tfrac12 \sin 2000 \pi t` and the carrier
     :math:`U_c = 2 \sin 20000 \pi t`. For :math:`C_s > 0` the unknowns are in the order of the Test Set; small
     oscillations of high frequency make it hard. For :math:`C_s = 0` they are :math:`U_1, U_2, U_7,
-    I_1 \dots I_8` and the algebraic :math:`U_3 \dots U_6`, equations likewise; the sum
+    I_1 \dots I_8` and the algebraic :math:`U_3 \dots U_6`, and the equations are in the same order; the sum
     :math:`F_3 - F_4 + F_5 - F_6` is then a constraint of the currents alone, with a hidden one behind it,
 
     .. math::

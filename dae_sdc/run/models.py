@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dae_sdc.arguments import shown
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
@@ -60,6 +61,11 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
             from dae_sdc.modelica.reader import read_modelica
 
             return read_modelica(path, name=name or None, parameters=given)
+        if str(model) in PROBLEMS and str(model) not in MODELS:
+            raise InputError(
+                f"problem '{model}' is given by functions and has no model to read; 'dae-sdc list models' "
+                f"shows what has one"
+            )
         found = _from_file(path, name) if path.endswith(".py") else MODELS[str(model)]
     if callable(found) and not isinstance(found, Model):
         found = _called(found, given)
