@@ -144,8 +144,8 @@ def test_the_report_of_a_run_tells_how_many_unknowns_were_removed(tmp_path, caps
 
 
 def test_a_parameter_of_a_model_that_is_no_number_is_refused():
-    with pytest.raises(ds.InputError, match="parameter L must be a number; got 'big'"):
-        ds.structure("pendulum", params={"L": "big"})
+    with pytest.raises(ds.InputError, match="l of Pendulum2D must be positive and finite; got 'big'"):
+        ds.structure("pendulum", params={"l": "big"})
 
 
 # --- broken files ---------------------------------------------------------------------------------------

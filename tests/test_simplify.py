@@ -255,7 +255,7 @@ def test_a_solution_goes_to_another_process_with_all_unknowns() -> None:
 
 
 def test_names_without_simplification() -> None:
-    solution = ds.solve("pendulum", rtol=1e-6, t_end=0.1)
+    solution = ds.solve("simple", rtol=1e-6, t_end=0.1)
     np.testing.assert_array_equal(solution.values(solution.names[0]), solution.u[:, 0])
     rate = f"der({solution.names[0]})"
     np.testing.assert_array_equal(solution.values(rate), solution.du[:, 0])
