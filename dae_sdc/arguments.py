@@ -19,7 +19,6 @@ from dae_sdc.registry import unknown
 
 MOST: Mapping[str, int] = {
     "maxiter": 100_000,
-    "max_orders": 12,
     "points": 1_000_000,
     "ranks": 10_000,
     "repetitions": 100_000,
@@ -29,7 +28,7 @@ MOST: Mapping[str, int] = {
 }
 """Largest counts that public functions take, by the name of the argument; others have bounds of their own."""
 
-LEAST: Mapping[str, int] = {"seed": 0, "max_orders": 1}
+LEAST: Mapping[str, int] = {"seed": 0}
 """Least ones."""
 
 P = ParamSpec("P")
