@@ -152,11 +152,12 @@ class Group:
     def told(self) -> dict[str, Any]:
         """The chosen options that a result tells of, as numbers and texts."""
         kind: Any = type(self)
-        known, plain = _fields(kind), str | bool | int | float
+        silent = [name for name, one in _fields(kind).items() if not one.metadata["option"].told]
+        plain = str | bool | int | float
         return {
-            name: value
-            for name, value in self.chosen().items()
-            if known[name].metadata["option"].told and isinstance(value, plain)
+            name: list(value) if isinstance(value, list | tuple) else value
+            for name, value in self.chosen(without=silent).items()
+            if all(isinstance(one, plain) for one in (value if isinstance(value, list | tuple) else [value]))
         }
 
 
@@ -589,15 +590,13 @@ class Saving(Group):
 # --- Functions of Python ------------------------------------------------------------------------------------
 
 
-def takes(record: Callable[P, T], kind: str = "option") -> Callable[[Callable[[T], R]], Callable[P, R]]:
+def takes(record: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
     """Decorator for a function of one record: it is called with the fields of the record by their names.
 
     Parameters
     ----------
     record : type
         A frozen dataclass whose fields are the options.
-    kind : str
-        What options are called in messages.
 
     Returns
     -------
@@ -619,7 +618,7 @@ def takes(record: Callable[P, T], kind: str = "option") -> Callable[[Callable[[T
         flat.__annotations__ = {"return": result}
         words = (function.__doc__ or "").replace("    {options}", parameters_section(record), 1)
         flat.__doc__ = words
-        return checked(kind=kind)(call)
+        return checked()(call)
 
     return decorate
 
