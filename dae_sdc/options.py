@@ -223,7 +223,7 @@ class Parameters(Group):
 
     params: Mapping[str, Any] | None = option(
         None,
-        "parameters of the problem or model by name; may be repeated",
+        "parameters of the problem or model by name",
         like="mapping of str to object",
         metavar="NAME=VALUE",
     )
@@ -673,7 +673,7 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
         if annotation.startswith("bool"):
             given["action"] = argparse.BooleanOptionalAction if one.default is None else "store_true"
         elif annotation.startswith("Mapping"):
-            given |= {"action": "append", "metavar": known.metavar}
+            given |= {"action": "append", "metavar": known.metavar, "help": f"{known.help}; may be repeated"}
         else:
             reader = next(kind for part, kind in READERS.items() if part in annotation)
             given |= {"type": known.read or reader, "metavar": known.metavar}

@@ -80,14 +80,14 @@ class InitialOptions(Ranks, SearchOptions):
     )
     fixed: Mapping[str, float] | Iterable[str] | None = option(
         None,
-        'values that must not be changed, "der(x)=1" for a derivative; may be repeated',
+        'values that must not be changed, "der(x)=1" for a derivative',
         "They are given by name, or as names of those whose guesses must not be changed.",
         like="mapping of str to float, or iterable of str",
         metavar="NAME=VALUE",
     )
     guesses: Mapping[str, float] | None = option(
         None,
-        "guesses of values; may be repeated",
+        "guesses of values",
         "They are changed as little as possible. Start values of a model are guesses, or fixed where it "
         "says so.",
         like="mapping of str to float",
