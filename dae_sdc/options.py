@@ -24,7 +24,7 @@ import argparse
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -128,6 +128,12 @@ def _bounded(record: Any) -> Sequence[tuple[str, Any, Check]]:
     return [(name, default, check) for name, default, check in known if check is not None]
 
 
+@functools.cache
+def _silent(record: Any) -> frozenset[str]:
+    """The options that results do not tell of."""
+    return frozenset(name for name, one in _fields(record).items() if not one.metadata["option"].told)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Group:
     """Options that belong together; making one looks at their bounds."""
@@ -143,7 +149,7 @@ class Group:
         """The values of the options in a group, some of them changed, by name."""
         return {name: getattr(self, name) for name in _fields(group)} | changes
 
-    def chosen(self, *groups: Any, without: Sequence[str] = ()) -> dict[str, Any]:
+    def chosen(self, *groups: Any, without: Collection[str] = ()) -> dict[str, Any]:
         """The options of groups, all if none are named, whose value is not the default, by name."""
         names = {name: one for group in groups or (type(self),) for name, one in _fields(group).items()}
         found = {name: getattr(self, name) for name in names if name not in without}
@@ -152,11 +158,10 @@ class Group:
     def told(self) -> dict[str, Any]:
         """The chosen options that a result tells of, as numbers and texts."""
         kind: Any = type(self)
-        silent = [name for name, one in _fields(kind).items() if not one.metadata["option"].told]
         plain = str | bool | int | float
         return {
             name: list(value) if isinstance(value, list | tuple) else value
-            for name, value in self.chosen(without=silent).items()
+            for name, value in self.chosen(without=_silent(kind)).items()
             if all(isinstance(one, plain) for one in (value if isinstance(value, list | tuple) else [value]))
         }
 
