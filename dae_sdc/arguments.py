@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib
 import inspect
 import os
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import Any, Literal, ParamSpec, TypeVar, get_args, get_origin
@@ -19,7 +18,6 @@ from dae_sdc.registry import unknown
 
 MOST: Mapping[str, int] = {
     "maxiter": 100_000,
-    "max_orders": 12,
     "points": 1_000_000,
     "ranks": 10_000,
     "repetitions": 100_000,
@@ -29,7 +27,7 @@ MOST: Mapping[str, int] = {
 }
 """Largest counts that public functions take, by the name of the argument; others have bounds of their own."""
 
-LEAST: Mapping[str, int] = {"seed": 0, "max_orders": 1}
+LEAST: Mapping[str, int] = {"seed": 0}
 """Least ones."""
 
 P = ParamSpec("P")
@@ -257,55 +255,34 @@ def _check_count(name: str, value: Any) -> None:
             raise InputError(f"{name} must be an integer, at least {LEAST[name]}; got {shown(count)}")
 
 
+@functools.lru_cache(maxsize=256)
 def names_of(function: Callable[..., Any]) -> list[str]:
     """Names of the arguments of a function that can be given by name."""
     several = (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL)
     return [name for name, one in _signature(function).parameters.items() if one.kind not in several]
 
 
-def checked(
-    *passed_to: str, without: Sequence[str] = (), kind: str = "option"
-) -> Callable[[Callable[P, R]], Callable[P, R]]:
+def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
     """Decorator for public functions: whatever cannot be used is an InputError of one line.
 
     Unknown names are answered with the nearest that exist, values of another type than the annotation with
-    what is wanted; too many, too few and doubled arguments are named.
-
-    Parameters
-    ----------
-    *passed_to : str
-        "module:function" of those whose arguments ``**settings`` may hold besides.
-    without : sequence of str
-        Those of them that the function sets itself, and so cannot use.
-    kind : str
-        What arguments are called in messages.
+    what is wanted; too many, too few and doubled arguments are named. Functions of many options, which are
+    declared, have :func:`dae_sdc.options.takes`.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
-        name = function.__name__
-
-        @functools.cache
-        def accepted() -> tuple[list[Callable[..., Any]], list[str], list[str]]:
-            """The functions that arguments are passed to, the names taken here, and all names."""
-            others = list(_others(passed_to))
-            taken = names_of(function)
-            more = [one for other in others for one in names_of(other) if one not in without]
-            return others, taken, list(dict.fromkeys([*taken, *more]))
-
         @functools.wraps(function)
         def call(*args: P.args, **kwargs: P.kwargs) -> R:
-            others, taken, known = accepted()
-            if others or not _takes_any(function):
+            name, known = function.__name__, names_of(function)
+            if not _takes_any(function):
                 for given in kwargs:
                     if given not in known:
-                        raise InputError(unknown(f"{kind} of {name}", given, known))
+                        raise InputError(unknown(f"option of {name}", given, known))
             try:
                 bound = _signature(function).bind(*args, **kwargs)
             except TypeError as error:
                 raise InputError(f"{name}: {error}; it takes {', '.join(known)}") from None
             check_types(function, bound.arguments)
-            for other in others:
-                check_types(other, {one: value for one, value in kwargs.items() if one not in taken})
             return function(*args, **kwargs)
 
         return call
@@ -313,11 +290,6 @@ def checked(
     return decorate
 
 
-def _others(places: Sequence[str]) -> Iterator[Callable[..., Any]]:
-    for place in places:
-        module, _, name = place.partition(":")
-        yield inspect.unwrap(getattr(importlib.import_module(module), name))
-
-
+@functools.lru_cache(maxsize=256)
 def _takes_any(function: Callable[..., Any]) -> bool:
     return any(one.kind is one.VAR_KEYWORD for one in _signature(function).parameters.values())

@@ -29,7 +29,7 @@ REFUSED: list[tuple[dict[str, Any], str]] = [
     ({"nsweeps": 10**9}, "nsweeps must be at most 100000"),
     ({"nodes": 1000}, "num_nodes must be at most 100"),
     ({"steps": 10**8}, "must be at most 10000"),
-    ({"problem_params": {"newton_maxiter": 10**9}}, "newton_maxiter must be at most 10000"),
+    ({"params": {"newton_maxiter": 10**9}}, "newton_maxiter must be at most 10000"),
     *(
         ({name: ""}, "unknown|cannot be used")
         for name in (
@@ -120,8 +120,8 @@ LONG = "x" * 10_000
         (lambda: ds.accuracy(comm=np.ones(3)), "comm must be a communicator"),
         (lambda: ds.split_communicator(3.0, 1), "comm must be a communicator"),
         (lambda: ds.simplify("pendulum", level=np.ones(2)), "level must be one of trivial"),
-        (lambda: ds.drift(cases=np.array([])), "cases must be a sequence of texts|must be a list of names"),
-        (lambda: ds.pendulum_study(sweepers=np.array(["a", "b"])), "unknown sweeper 'a'"),
+        (lambda: ds.drift(case=np.array([])), "name at least one case"),
+        (lambda: ds.pendulum_study(sweeper=np.array(["a", "b"])), "unknown sweeper 'a'"),
         (
             lambda: ds.reduce("pendulum", invariants=np.ones(2)),
             "invariant 0 of model pendulum has no unknown",

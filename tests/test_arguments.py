@@ -77,11 +77,13 @@ def test_too_many_arguments_are_refused(name: str) -> None:
 @pytest.mark.parametrize(
     ("study", "given", "said"),
     [
-        ("convergence", {"qdelta": "NONSENSE"}, "did you mean 'qdeltas'"),
-        ("convergence", {"sweeper": "semi-implicit"}, "did you mean 'sweepers'"),
-        ("convergence", {"dt": 0.1}, "did you mean 'dts'"),
-        ("iterations", {"qdelta": "LU"}, "did you mean 'qdeltas'"),
+        ("convergence", {"qdelta": "NONSENSE"}, "unknown Q_Delta 'NONSENSE'"),
+        ("convergence", {"qdeltas": "LU"}, "did you mean 'qdelta'"),
+        ("convergence", {"sweepers": "semi-implicit"}, "did you mean 'sweeper'"),
+        ("convergence", {"dts": [0.1, 0.05]}, "did you mean 'dt'"),
+        ("iterations", {"qdeltas": "LU"}, "did you mean 'qdelta'"),
         ("iterations", {"restol": 1e-3}, "unknown option of iterations 'restol'"),
+        ("solve", {"problem_params": {}}, "Available: .*, params,"),
         ("convergence", {"foo": 1}, "unknown option of convergence 'foo'"),
     ],
 )
@@ -104,7 +106,7 @@ def test_studies_warn_of_runs_that_have_failed() -> None:
             return [np.exp(t), np.exp(t), 0.0]
 
     with pytest.warns(ds.DAEWarning, match="Blocked with dt=") as caught:
-        result = ds.convergence(Blocked, dts=[0.5, 0.25], nodes=2)
+        result = ds.convergence(Blocked, dt=[0.5, 0.25], nodes=2)
     assert [str(one.message) for one in caught] == result.parameters["failures"]
     assert len(caught) == 2
 

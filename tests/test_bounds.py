@@ -56,10 +56,10 @@ X, Y = sympy.symbols("x y")
 COUNTS: dict[str, Callable[[int], Any]] = {
     "iterations maxiter": lambda n: ds.iterations("simple", maxiter=n),
     "convergence nodes": lambda n: ds.convergence("simple", nodes=n),
-    "pendulum_study max_orders": lambda n: ds.pendulum_study(max_orders=[n]),
+    "pendulum_study max_order": lambda n: ds.pendulum_study(max_order=[n]),
     "drift points": lambda n: ds.drift("pendulum", points=n),
     "initial restarts": lambda n: ds.initial("pendulum", restarts=n),
-    "initial workers": lambda n: ds.initial("pendulum", every=True, workers=n),
+    "initial workers": lambda n: ds.initial("pendulum", all_solutions=True, workers=n),
     "solve_polynomials workers": lambda n: ds.solve_polynomials(circle(), workers=n),
     "unknowns": lambda n: ds.ProblemDAE(n, 1),
     "order of a derivative": derivative,

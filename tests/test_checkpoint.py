@@ -291,7 +291,7 @@ def refusal(file: Path, problem: Any = "pendulum", **changes: Any) -> str:
     ("changes", "what"),
     [
         ({"problem": "pendulum-cash"}, "problem was 'pendulum', and is now 'pendulum-cash'"),
-        ({"problem_params": {"m": 2.0}}, "parameter m was 1.0, and is now 2.0"),
+        ({"params": {"m": 2.0}}, "parameter m was 1.0, and is now 2.0"),
         ({"rtol": 1e-7}, "rtol was 1e-06, and is now 1e-07"),
         ({"atol": 1e-9}, "atol was None, and is now 1e-09"),
         ({"leave_out": ["lambda"]}, "leave_out was [], and is now ['lambda']"),

@@ -279,8 +279,8 @@ def test_what_a_file_of_python_raises_and_words_without_a_value_are_told_in_one_
         assert cli.main(["structure", str(tmp_path / f"{name}.py")]) == 2
         assert re.fullmatch(rf".*{name}\.py raised \w+Error: .*\n", capsys.readouterr().err)
     with pytest.raises(SystemExit) as end:
-        cli.main(["simplify", "pendulum", "--param=--"])
-    assert end.value.code == 2 and "--param: expected a value; got '--'" in capsys.readouterr().err
+        cli.main(["simplify", "pendulum", "--params=--"])
+    assert end.value.code == 2 and "--params: expected a value; got '--'" in capsys.readouterr().err
     assert cli.main(["playground", "synchronous-machine", "--t-end", "0.02", "--maxiter", "1"]) == 1
     assert re.fullmatch(r"dae-sdc: the sweeps of the step .*\n", capsys.readouterr().err)
 

@@ -29,7 +29,7 @@ SMALL = {"transmission-line": {"sections": 6}, "navier-stokes": {"cells": 3}}
 def level(problem: Any, sweeper: str, backend: str, **settings: Any) -> Any:
     """The level of a step that is predicted, at the problem's start and with its step size."""
     params = SMALL.get(problem, {}) if isinstance(problem, str) else {}
-    setup = describe(problem, sweeper=sweeper, backend=backend, problem_params=params, **settings)
+    setup = describe(problem, sweeper=sweeper, backend=backend, params=params, **settings)
     step = Step(setup.with_step(setup.problem.dt))
     L = step.levels[0]
     t0 = setup.problem.interval[0]
@@ -213,7 +213,7 @@ def test_every_linear_solver_gives_the_same_solution(problem: str, solver: str) 
     if solver == "klu":
         pytest.importorskip("kvxopt")
     settings: dict[str, Any] = {"sweeper": "semi-implicit", "restol": 1e-11, "newton_tol": 1e-12}
-    settings |= {"problem_params": SMALL[problem], "t_end": 0.1 if problem == "navier-stokes" else 0.5}
+    settings |= {"params": SMALL[problem], "t_end": 0.1 if problem == "navier-stokes" else 0.5}
     found = ds.solve(problem, linear_solver=solver, **settings)
     expected = ds.solve(problem, backend="numpy", **settings)
     assert found.success, found.message

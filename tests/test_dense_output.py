@@ -153,7 +153,7 @@ def test_polynomials_of_degree_m_are_reproduced(sweeper: str, quad: str) -> None
     [("esdirk43", 0.0), ("edirk4", 0.0), ("dirk43-2", 0.0), ("radau-iia-5", 1.0), ("lobatto-iiic-6", 1.0)],
 )
 def test_cubic_polynomials_are_reproduced_by_runge_kutta_methods_too(method: str, k: float) -> None:
-    done = ds.solve(Cubic, sweeper=method, problem_params={"k": k}, dt=0.2)
+    done = ds.solve(Cubic, sweeper=method, params={"k": k}, dt=0.2)
     times = np.linspace(0.0, 1.0, 33)
     assert done(times) == pytest.approx(np.array([times**3, times**2]).T, abs=1e-12)
 
@@ -334,7 +334,7 @@ def test_without_dense_the_steps_are_the_same_and_nothing_lies_between(simple: A
 
 
 def test_large_problems_keep_nothing_unasked(monkeypatch: pytest.MonkeyPatch) -> None:
-    module: Any = __import__("sys").modules["dae_sdc.run.solve"]
+    module: Any = __import__("sys").modules["dae_sdc.run.execution"]
     monkeypatch.setattr(module, "DENSE_LIMIT", 2)
     assert ds.solve("simple", dt=0.5).dense is None
     assert ds.solve("simple", dt=0.5, dense=True).dense is not None
@@ -390,7 +390,7 @@ def test_the_command_line_gives_equally_spaced_points(
     assert cli.main(["solve", "simple", "--dt", "0.1", "--points", "11", "--out", str(path)]) == 0
     assert ds.load(path).data["t"] == pytest.approx(np.linspace(0.0, 1.0, 11))
     assert cli.main(["solve", "simple", "--points", "1"]) == 2
-    assert "--points must be at least 2" in capsys.readouterr().err
+    assert "points must be at least 2" in capsys.readouterr().err
 
 
 # --- Files --------------------------------------------------------------------------------------------------
@@ -452,7 +452,7 @@ def test_damaged_files_are_refused(how: str, tmp_path: Path) -> None:
 
 
 def test_a_study_is_no_solution(tmp_path: Path) -> None:
-    ds.convergence("hessenberg-1", dts=[0.1, 0.05], out=tmp_path / "study")
+    ds.convergence("hessenberg-1", dt=[0.1, 0.05], out=tmp_path / "study")
     with pytest.raises(ResultFileError, match="kind 'convergence'"):
         ds.Solution.load(tmp_path / "study.npy")
 

@@ -90,7 +90,7 @@ def flown(name: str) -> Flight:
 
 def fly(case: Case, **changed: float) -> Flight:
     path = FILES / f"{case.model}.mo"
-    found = ds.solve(str(path), reduce=True, project=True, problem_params=changed, **case.settings)
+    found = ds.solve(str(path), reduce=True, project=True, params=changed, **case.settings)
     assert found.success, found.message
     return Flight(read_modelica(path, parameters=changed), found)
 

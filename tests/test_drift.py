@@ -26,7 +26,7 @@ EIGHTH = 8.0
 @pytest.fixture(scope="module")
 def pendulum() -> Result:
     names = ["unprojected-dop853", *AMBIENT, "projected-dop853", "baumgarte-dop853", "chart-dop853", "rattle"]
-    return drift(cases=[*names, "radau-iia-9/index-3", "radau-iia-9/ggl"], t_end=LENGTH, points=64, dt=0.02)
+    return drift(case=[*names, "radau-iia-9/index-3", "radau-iia-9/ggl"], t_end=LENGTH, points=64, dt=0.02)
 
 
 def column(result: Result, case: str, name: str) -> Any:
@@ -84,12 +84,12 @@ def test_baumgarte_and_implicit_methods_bound_what_they_do_not_keep(pendulum: Re
 def test_the_energy_of_rattle_errs_as_the_square_of_the_step_and_does_not_drift(pendulum: Result) -> None:
     values = column(pendulum, "rattle", "energy")
     assert values[-16:].max() == pytest.approx(values[:16].max(), rel=0.05)
-    finer = drift(cases=["rattle"], t_end=16.0, points=16, dt=0.01)
+    finer = drift(case=["rattle"], t_end=16.0, points=16, dt=0.01)
     assert values[:16].max() / finer.data["energy"].max() == pytest.approx(4.0, rel=0.1)
 
 
 def test_the_numbers_are_those_of_the_steps() -> None:
-    found = drift(cases=["unprojected-dopri5"], t_end=3.0, points=3, rtol=1e-5)
+    found = drift(case=["unprojected-dopri5"], t_end=3.0, points=3, rtol=1e-5)
     solution = solve("rigid-pendulum", sweeper="unprojected-dopri5", t_end=3.0, rtol=1e-5)
     t, (x, y, vx, vy) = solution.t, solution.u[:, :4].T
     exact = np.array([np.array(RigidPendulum().u_exact(s))[:2] for s in t])
@@ -108,7 +108,7 @@ def test_the_numbers_are_those_of_the_steps() -> None:
 
 
 def test_parts_without_steps_have_no_rows() -> None:
-    found = drift(cases=["projected-dop853"], t_end=1.0, points=1000)
+    found = drift(case=["projected-dop853"], t_end=1.0, points=1000)
     assert len(found.data) == found.data["steps"].sum() == found.parameters["runs"][0]["steps"]
 
 
@@ -120,12 +120,12 @@ def test_a_problem_without_energy_and_methods_that_do_not_take_it() -> None:
     titles = [axes.get_title() for axes in draw(found).get_axes()]
     assert len(titles) == 3 and titles[-1] == "error of the position"
     with pytest.raises(InputError, match="rattle"):
-        drift("torus-particle", cases=["rattle"], t_end=1.0)
+        drift("torus-particle", case=["rattle"], t_end=1.0)
 
 
 @pytest.mark.skipif(not installed(), reason="scikit-sundae is not installed")
 def test_ida_drifts_with_index_1_and_not_with_ggl() -> None:
-    found = drift("torus-particle", cases=["ida/index-1", "ida/ggl"], t_end=2.0, rtol=1e-6)
+    found = drift("torus-particle", case=["ida/index-1", "ida/ggl"], t_end=2.0, rtol=1e-6)
     free, held = (column(found, case, "constraint").max() for case in ("ida/index-1", "ida/ggl"))
     assert held < 1e-2 * free
 
@@ -134,15 +134,15 @@ def test_ida_drifts_with_index_1_and_not_with_ggl() -> None:
     ("given", "message"),
     [
         ({"problem": "robertson"}, "Robertson does not say what its constraints are"),
-        ({"cases": []}, "cases must be a list"),
-        ({"cases": "rattle"}, "cases must be a sequence of texts"),
-        ({"cases": ["ratle"]}, "unknown sweeper 'ratle'; did you mean 'rattle'"),
-        ({"cases": ["radau-iia-9/index-4"]}, "index-4"),
-        ({"cases": ["rattle"], "dt": 0.3, "t_end": 1.0}, "does not divide"),
+        ({"case": []}, "name at least one case"),
+        ({"case": 3}, "case must be a text or a sequence of texts"),
+        ({"case": ["ratle"]}, "unknown sweeper 'ratle'; did you mean 'rattle'"),
+        ({"case": ["radau-iia-9/index-4"]}, "index-4"),
+        ({"case": ["rattle"], "dt": 0.3, "t_end": 1.0}, "does not divide"),
         ({"points": 0}, "points must be an integer, at least 1"),
         ({"t_end": -1.0}, "need t_end > t0"),
-        ({"problem_params": {"formulation": "ggl"}}, "cases say in which formulation"),
-        ({"problem_params": {"mass": 2.0}}, "has no parameter mass"),
+        ({"params": {"formulation": "ggl"}}, "cases say in which formulation"),
+        ({"params": {"mass": 2.0}}, "has no parameter mass"),
     ],
 )
 def test_what_cannot_be_used_is_refused(given: dict[str, Any], message: str) -> None:
@@ -179,10 +179,10 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert callable(entry)
     out = tmp_path / "drift.npy"
     options = ["--case", "projected-dop853,radau-iia-5/ggl", "--t-end", "2", "--rtol", "1e-5"]
-    options += ["--param", "gravity=9.81", "--points", "4", "--out", str(out)]
+    options += ["--params", "gravity=9.81", "--points", "4", "--out", str(out)]
     assert main(["drift", "rigid-pendulum", *options]) == 0
     said = capsys.readouterr().out.splitlines()
     assert said[0] == "rigid-pendulum to t=2; largest errors" and said[-1] == f"written to {out}"
     result = load(out)
-    assert result.kind == "drift" and result.parameters["problem_params"] == {"gravity": 9.81}
+    assert result.kind == "drift" and result.parameters["params"] == {"gravity": 9.81}
     assert result.units["t"] == "s" and len(result.data) == 8

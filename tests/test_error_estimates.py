@@ -321,7 +321,7 @@ def test_a_point_that_is_part_round_off_is_left_out_of_a_fit() -> None:
 
 def test_a_study_says_which_points_are_round_off() -> None:
     study = ds.convergence(
-        "simple", sweepers="fully-implicit", nodes=3, dts=[0.05, 0.025, 0.0125, 0.00625, 0.003125]
+        "simple", sweeper="fully-implicit", nodes=3, dt=[0.05, 0.025, 0.0125, 0.00625, 0.003125]
     )
     (text,) = study.parameters["at_round_off"]
     assert "differential: dt=0.003125" in text

@@ -44,7 +44,7 @@ def algebraic(*equations: Any, fixed: Any = None, **start: float) -> Initial:
     model.equation(model.der(model.variable("u", start.get("u", 0.0))), name="rest")
     for number, equation in enumerate(equations):
         model.equation(equation, name=f"law {number}")
-    return ds.initial(model, every=True, fixed=fixed)
+    return ds.initial(model, all_solutions=True, fixed=fixed)
 
 
 def found_in(start: Initial, *names: str) -> list[tuple[float, ...]]:
@@ -65,7 +65,7 @@ def roots_between(function: Callable[[float], float], low: float, high: float) -
 
 
 def test_both_sides_of_a_pendulum() -> None:
-    start = ds.initial(pendulum(), every=True, fixed={"x": 0.6, "der(x)": 0.4}, guesses={"y": -0.5})
+    start = ds.initial(pendulum(), all_solutions=True, fixed={"x": 0.6, "der(x)": 0.4}, guesses={"y": -0.5})
     assert len(start.solutions) == 2
     for one, y in zip(start.solutions, (-0.8, 0.8), strict=True):
         rate = -0.6 * 0.4 / y
@@ -84,7 +84,7 @@ def test_both_sides_of_a_pendulum() -> None:
 
 def test_a_fixed_multiplier_leaves_four_starts() -> None:
     # lambda = v^2 - g y, and v is along the circle: v = +-sqrt(lambda + g y), for both y.
-    start = ds.initial(pendulum(), every=True, fixed={"x": 0.6, "lambda": 20.0}, guesses={"y": 0.5})
+    start = ds.initial(pendulum(), all_solutions=True, fixed={"x": 0.6, "lambda": 20.0}, guesses={"y": 0.5})
     expected = []
     for y in (-0.8, 0.8):
         speed = math.sqrt(20.0 + GRAVITY * y)
@@ -94,7 +94,7 @@ def test_a_fixed_multiplier_leaves_four_starts() -> None:
 
 def test_fixed_velocities_move_positions_that_are_guessed() -> None:
     start = ds.initial(
-        pendulum(), every=True, fixed={"der(x)": 1.0, "der(y)": 0.0}, guesses={"x": 0.6, "y": 0.8}
+        pendulum(), all_solutions=True, fixed={"der(x)": 1.0, "der(y)": 0.0}, guesses={"x": 0.6, "y": 0.8}
     )
     # x x' + y y' = 0 wants x = 0.
     np.testing.assert_allclose(found_in(start, "x", "y"), [(0.0, -1.0), (0.0, 1.0)], atol=1e-12)
@@ -109,7 +109,7 @@ def test_a_fixed_rate_reaches_back_through_equations_without_freedom() -> None:
     model.equation(p - q, name="alias")
     model.equation(v - model.der(q), name="speed")
     model.equation(model.der(v) + sp.sin(q), name="force")
-    start = ds.initial(model, every=True, fixed={"w": 1.0, "p": 0.3})
+    start = ds.initial(model, all_solutions=True, fixed={"w": 1.0, "p": 0.3})
     assert (start.values["q"], start.values["v"]) == pytest.approx((0.3, 1.0))
     assert start.values["der(v)"] == pytest.approx(-math.sin(0.3))
     assert start.free == ()
@@ -118,7 +118,7 @@ def test_a_fixed_rate_reaches_back_through_equations_without_freedom() -> None:
 @pytest.mark.parametrize(("x2", "count"), [(0.3, 2), (0.01, 4)])
 def test_the_tension_of_one_pendulum_is_the_length_of_the_next(x2: float, count: int) -> None:
     given = {"x1": 0.1, "x2": x2, "der(x1)": 0.0, "der(x2)": 0.0}
-    start = ds.initial("pendula", every=True, fixed=given)
+    start = ds.initial("pendula", all_solutions=True, fixed=given)
     expected = []
     for y1 in (-math.sqrt(0.99), math.sqrt(0.99)):
         length = 1.0 + 0.1 * 9.8 * y1
@@ -132,7 +132,7 @@ def test_the_tension_of_one_pendulum_is_the_length_of_the_next(x2: float, count:
 @pytest.mark.parametrize(("order", "solved"), [(["x", "y"], "y"), (["y", "x"], "x")])
 def test_the_first_guesses_choose(order: list[str], solved: str) -> None:
     values = {"x": 0.6, "y": 0.7}
-    start = ds.initial(pendulum(), every=True, guesses={name: values[name] for name in order})
+    start = ds.initial(pendulum(), all_solutions=True, guesses={name: values[name] for name in order})
     first = start.blocks[0]
     assert (first.chosen, first.values) == ((order[0],), (solved,))
     assert start.values[order[0]] == values[order[0]]
@@ -143,7 +143,8 @@ def test_the_first_guesses_choose(order: list[str], solved: str) -> None:
 
 def test_a_guess_on_which_nothing_else_depends_is_solved_for() -> None:
     # At (1, 0) the length says nothing about a change of y: x follows from y there, and not y from x.
-    start = ds.initial(pendulum(), every=True, guesses={"x": 1.0, "y": 0.0, "der(x)": 0.0, "der(y)": 2.0})
+    guesses = {"x": 1.0, "y": 0.0, "der(x)": 0.0, "der(y)": 2.0}
+    start = ds.initial(pendulum(), all_solutions=True, guesses=guesses)
     np.testing.assert_allclose(found_in(start, "x", "der(x)"), [(-1.0, 0.0), (1.0, 0.0)], atol=1e-12)
     assert start.changed == ()
     assert start.values["lambda"] == pytest.approx(4.0)
@@ -155,7 +156,7 @@ def test_a_guess_on_which_nothing_else_depends_is_solved_for() -> None:
 def test_the_slider_crank_of_the_thesis_has_two_starts() -> None:
     crank, speed = math.pi / 4, 0.3
     given = {"crank": crank, "der(crank)": speed}
-    start = ds.initial("slider-crank-4", every=True, fixed=given)
+    start = ds.initial("slider-crank-4", all_solutions=True, fixed=given)
     first = start.blocks[0]
     # c = (2, 0, 0, 0): the height alone is differentiated twice.
     assert (first.stage, first.equations, first.values) == (0, ("height of the slider",), ("rod",))
@@ -171,7 +172,7 @@ def test_the_slider_crank_of_the_thesis_has_two_starts() -> None:
 
 def test_an_angle_is_the_one_nearest_to_its_guess() -> None:
     start = ds.initial(
-        "slider-crank-4", every=True, fixed={"crank": math.pi / 4}, guesses={"rod": 2.0 * math.pi}
+        "slider-crank-4", all_solutions=True, fixed={"crank": math.pi / 4}, guesses={"rod": 2.0 * math.pi}
     )
     swing = -math.asin(math.sin(math.pi / 4) / 2)
     assert start.values["rod"] == pytest.approx(2.0 * math.pi + swing)
@@ -216,7 +217,7 @@ def test_a_four_bar_linkage_has_two_assembly_modes(relative: bool) -> None:
         turned = a + 2 * motor
     model.equation(crank * sp.cos(a) + coupler * sp.cos(b) - ground - rocker * sp.cos(c), name="across")
     model.equation(crank * sp.sin(a) + coupler * sp.sin(turned) - rocker * sp.sin(c), name="up")
-    start = ds.initial(model, every=True, fixed={"a": 0.7})
+    start = ds.initial(model, all_solutions=True, fixed={"a": 0.7})
     modes = [(math.remainder(b, 2.0 * math.pi), c) for b, c in found_in(start, "b", "c")]
     # Behind the gear half a turn of the motor is another start, with the same links.
     expected = [mode for mode in four_bar(0.7) for _ in range(2 if relative else 1)]
@@ -238,7 +239,7 @@ def platform(**settings: Any) -> Initial:
         right = x + px * sp.cos(turn) - py * sp.sin(turn) - bx
         up = y + px * sp.sin(turn) + py * sp.cos(turn) - by
         model.equation(right**2 + up**2 - leg**2, name=f"leg {number}")
-    return ds.initial(model, every=True, **settings)
+    return ds.initial(model, all_solutions=True, **settings)
 
 
 def place_for(turn: float) -> tuple[float, float, float]:
@@ -285,7 +286,7 @@ def test_ranks_do_not_change_the_starts(mpirun: Launcher, tmp_path: Path) -> Non
 
 
 def test_andrews_mechanism_has_its_published_start_among_others() -> None:
-    start = ds.initial("seven-body", every=True)
+    start = ds.initial("seven-body", all_solutions=True)
     assert start.changed == ()
     assert start.violated == ()
     # Two loops can each be closed in a second way, beside the published one, with the first as it is.
@@ -295,7 +296,7 @@ def test_andrews_mechanism_has_its_published_start_among_others() -> None:
 
 def test_a_model_that_is_repaired_has_its_start_among_others() -> None:
     known = ds.initial("robot-arm", restarts=0)
-    start = ds.initial("robot-arm", every=True)
+    start = ds.initial("robot-arm", all_solutions=True)
     assert any("repaired" in remark for remark in start.remarks)
     for name in known.names:
         assert start.values[name] == pytest.approx(known.values[name], abs=1e-8)
@@ -382,7 +383,7 @@ def test_an_exponential_is_solved_from_random_starts() -> None:
     model.equation(model.der(u) + i, name="capacitor")
     model.equation(i - 1e-3 * (sp.exp(v / 0.025) - 1), name="diode")
     model.equation(u - v - 100 * i, name="loop")
-    start = ds.initial(model, every=True)
+    start = ds.initial(model, all_solutions=True)
     # i + 1e-3 = 1e-3 exp((u - 100 i) / 0.025).
     ratio = 100.0 * 1e-3 / 0.025
     expected = 0.025 / 100.0 * lambertw(ratio * math.exp((0.5 + 0.1) / 0.025)).real - 1e-3
@@ -404,7 +405,7 @@ def test_a_linear_circuit_is_solved_directly() -> None:
     model.equation(2e-6 * model.der(v1) + i, name="capacitor")
     model.equation(v1 - v2 - 100 * i, name="first")
     model.equation(v2 - 50 * i, name="second")
-    start = ds.initial(model, every=True)
+    start = ds.initial(model, all_solutions=True)
     assert {block.kind for block in start.blocks} == {"linear"}
     assert start.values["i"] == pytest.approx(1.0 / 150.0)
     assert start.values["der(v1)"] == pytest.approx(-1.0 / 150.0 / 2e-6)
@@ -424,11 +425,11 @@ def equal_bars() -> ds.Model:
 
 
 def test_a_singular_start_is_told_with_its_rank() -> None:
-    start = ds.initial(equal_bars(), every=True, fixed={"crank": math.pi / 2})
+    start = ds.initial(equal_bars(), all_solutions=True, fixed={"crank": math.pi / 2})
     assert start.values["rod"] == pytest.approx(-math.pi / 2, abs=1e-6)
     assert [(one.stage, one.rank, one.size) for one in start.singular] == [(0, 0, 1), (1, 0, 1), (2, 2, 3)]
     assert "rank 0 of 1" in str(start)
-    regular = ds.initial(equal_bars(), every=True, fixed={"crank": 0.3})
+    regular = ds.initial(equal_bars(), all_solutions=True, fixed={"crank": 0.3})
     assert regular.singular == ()
     np.testing.assert_allclose(
         [value for (value,) in found_in(regular, "rod")], [0.3 - math.pi, -0.3], atol=1e-12
@@ -441,7 +442,7 @@ def test_a_start_that_ends_in_a_singular_block_is_no_solution_but_told() -> None
     y, z = model.variables("y z")
     model.equation(model.der(y) - z, name="rate")
     model.equation(y**2 * (y - 1) - model.t, name="law")
-    start = ds.initial(model, every=True)
+    start = ds.initial(model, all_solutions=True)
     assert [one["y"] for one in start.solutions] == pytest.approx([1.0], abs=1e-9)
     assert start.values["z"] == pytest.approx(1.0)
     assert [(one.stage, one.rank, one.size, bool(one.ended)) for one in start.singular] == [
@@ -465,19 +466,20 @@ def test_a_start_that_ends_in_a_singular_block_is_no_solution_but_told() -> None
 )
 def test_contradictions_are_said_in_one_line(given: Any, words: str) -> None:
     with pytest.raises(ds.InconsistentStateError, match=words) as caught:
-        ds.initial(pendulum(), every=True, **given)
+        ds.initial(pendulum(), all_solutions=True, **given)
     assert "\n" not in str(caught.value)
 
 
 def test_fixed_values_that_follow_from_others_are_allowed() -> None:
-    start = ds.initial(pendulum(), every=True, fixed={"x": 0.6, "y": -0.8, "der(x)": 0.4, "der(y)": 0.3})
+    fixed = {"x": 0.6, "y": -0.8, "der(x)": 0.4, "der(y)": 0.3}
+    start = ds.initial(pendulum(), all_solutions=True, fixed=fixed)
     np.testing.assert_allclose(found_in(start, "lambda"), [(0.25 + GRAVITY * 0.8,)])
 
 
 def test_a_rate_that_fixed_values_leave_open_is_free() -> None:
     # x x' + y y' = 0 says nothing about x' where x and y' are 0.
     given = {"x": 0.0, "der(y)": 0.0}
-    start = ds.initial(pendulum(), every=True, fixed=given, guesses={"der(x)": 2.0})
+    start = ds.initial(pendulum(), all_solutions=True, fixed=given, guesses={"der(x)": 2.0})
     np.testing.assert_allclose(found_in(start, "y", "lambda"), [(-1.0, 4.0 + GRAVITY), (1.0, 4.0 - GRAVITY)])
     assert start.free == ("der(x)",)
     assert start.singular == ()
@@ -485,13 +487,13 @@ def test_a_rate_that_fixed_values_leave_open_is_free() -> None:
 
 def test_only_models_have_every_start() -> None:
     with pytest.raises(ds.InputError, match="of a model only"):
-        ds.initial("simple", every=True)
+        ds.initial("simple", all_solutions=True)
     with pytest.raises(ds.InputError, match="workers must be"):
-        ds.initial("pendulum", every=True, workers=0)
+        ds.initial("pendulum", all_solutions=True, workers=0)
 
 
 def test_the_command_shows_blocks_and_solutions(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["initial", "pendulum", "--every", "--fixed", "x=0.6", "--workers", "1"]) == 0
+    assert main(["initial", "pendulum", "--all-solutions", "--fixed", "x=0.6", "--workers", "1"]) == 0
     shown = capsys.readouterr().out
     assert "B_0: length -> y: polynomial, 2 paths, 0 complex, 2 real" in shown
     assert "2 solutions" in shown
@@ -499,7 +501,7 @@ def test_the_command_shows_blocks_and_solutions(capsys: pytest.CaptureFixture[st
 
 def test_many_starts_are_cut_to_the_nearest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(every, "MOST_STARTS", 2)
-    start = ds.initial(MODELS["pendulum-chain"](3), every=True)
+    start = ds.initial(MODELS["pendulum-chain"](3), all_solutions=True)
     assert any("nearest to the guesses were kept" in remark for remark in start.remarks)
     # The guess itself, and the same with the last link up.
     heights = [[one[f"y{i}"] for i in (1, 2, 3)] for one in start.solutions]
@@ -598,7 +600,7 @@ def test_what_is_no_polynomial_has_no_solution_set() -> None:
         (lambda: ds.solution_sets("pendulum", seed=-1), "seed must be"),
         (lambda: ds.solution_sets("simple"), "of a model; a problem has no equations"),
         (lambda: ds.solution_sets("pendulum", t0=math.nan), "t0 must be finite"),
-        (lambda: ds.initial("pendulum", every=True, t0=math.inf), "t0 must be finite"),
+        (lambda: ds.initial("pendulum", all_solutions=True, t0=math.inf), "t0 must be finite"),
     ],
 )
 def test_solution_sets_refuse_what_they_cannot_use(call: Callable[[], Any], words: str) -> None:
@@ -614,7 +616,7 @@ def test_the_command_shows_singular_points(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_the_command_simplifies_first(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["initial", "slider-crank-2d", "--simplify", "--every"]) == 0
+    assert main(["initial", "slider-crank-2d", "--simplify", "--all-solutions"]) == 0
     shown = capsys.readouterr().out
     # What is left of the model: two angles, the slider, a force, and one loop that is differentiated twice.
     assert "bearing" not in shown

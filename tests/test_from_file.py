@@ -104,7 +104,7 @@ def test_parameters_of_components_on_the_command_line(given, rate, tmp_path, cap
     """v = exp(-t / (R C)); what depends on a parameter follows it."""
     path, found = tmp_path / "decay.mo", tmp_path / "found.npz"
     path.write_text(DECAY)
-    pairs = [word for pair in given.split() for word in ("--param", pair)]
+    pairs = [word for pair in given.split() for word in ("--params", pair)]
     assert main(["solve", str(path), "--rtol", "1e-9", "--out", str(found), *pairs]) == 0, (
         capsys.readouterr().err
     )
@@ -128,7 +128,7 @@ def test_what_is_wrong_on_the_command_line_is_one_line(
 ):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "decay.mo").write_text(DECAY)
-    assert main([command, target, "--param", given]) == 2
+    assert main([command, target, "--params", given]) == 2
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1
 

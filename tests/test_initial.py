@@ -294,7 +294,8 @@ def test_whole_turns_of_angles_are_no_other_solutions() -> None:
     sides = [math.cos(one["rod.phi"]) for one in ds.initial("slider-crank-2d").solutions]
     assert len({round(side, 6) for side in sides}) == len(sides)
     # Algebra finds two.
-    assert len(ds.initial("robot-arm").solutions) == len(ds.initial("robot-arm", every=True).solutions)
+    every = ds.initial("robot-arm", all_solutions=True)
+    assert len(ds.initial("robot-arm").solutions) == len(every.solutions)
 
 
 def test_a_start_far_away_is_followed_to_all_digits() -> None:
@@ -407,7 +408,8 @@ def test_what_cannot_be_used_is_said_in_one_line(call: Any, words: str) -> None:
 
 
 def test_the_command_shows_what_changed_and_what_is_free(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["initial", "pendulum", "--fixed", "x=0.6", "--guess", "y=0.5", "--guess", "der(x)=1"]) == 0
+    guesses = ["--guesses", "y=0.5", "--guesses", "der(x)=1"]
+    assert main(["initial", "pendulum", "--fixed", "x=0.6", *guesses]) == 0
     shown = capsys.readouterr().out
     assert "fixed" in shown
     assert "was 0.5" in shown

@@ -190,7 +190,7 @@ def errors(sweeper: str, project_: bool | None, steps: list[int], **settings: An
     for count in steps:
         solution = ds.solve(
             "rigid-pendulum",
-            problem_params=INDEX_1,
+            params=INDEX_1,
             sweeper=sweeper,
             dt=0.8 / count,
             t_end=0.8,
@@ -238,10 +238,8 @@ def test_every_kind_of_method_keeps_its_order_on_the_invariants(
 
 
 def test_a_multistep_method_goes_on_from_projected_values() -> None:
-    plain = ds.solve("rigid-pendulum", problem_params=INDEX_1, sweeper="bdf3", dt=0.01, t_end=0.5)
-    found = ds.solve(
-        "rigid-pendulum", problem_params=INDEX_1, sweeper="bdf3", dt=0.01, t_end=0.5, project=True
-    )
+    plain = ds.solve("rigid-pendulum", params=INDEX_1, sweeper="bdf3", dt=0.01, t_end=0.5)
+    found = ds.solve("rigid-pendulum", params=INDEX_1, sweeper="bdf3", dt=0.01, t_end=0.5, project=True)
     # Every step that did not know its past would be one of a starting procedure with several stages.
     assert found.stats["newton"] <= plain.stats["newton"] + 10
 
@@ -296,7 +294,7 @@ def test_runs_to_a_tolerance_end_their_steps_on_the_invariants(sweeper: str) -> 
     events = [lambda u, t: float(u[0])]
     solution = ds.solve(
         "rigid-pendulum",
-        problem_params=INDEX_1,
+        params=INDEX_1,
         sweeper=sweeper,
         rtol=1e-6,
         t_end=2.0,
@@ -313,7 +311,7 @@ def test_runs_to_a_tolerance_end_their_steps_on_the_invariants(sweeper: str) -> 
 
 def test_a_resumed_run_gives_the_digits_of_the_whole_one(tmp_path: Path) -> None:
     settings: dict[str, Any] = {
-        "problem_params": INDEX_1,
+        "params": INDEX_1,
         "sweeper": "radau-iia-5",
         "dt": 0.05,
         "project": True,
@@ -344,7 +342,7 @@ def test_the_torus_is_not_left_for_long() -> None:
     for project_ in (False, True):
         solution = ds.solve(
             "torus-particle",
-            problem_params=INDEX_1,
+            params=INDEX_1,
             sweeper="radau-iia-5",
             dt=np.pi / 40,
             t_end=10 * np.pi,

@@ -533,7 +533,7 @@ class Decay(ProblemDAE):
 
 
 def test_a_problem_of_kernels_is_solved() -> None:
-    solution = solve(Decay, problem_params={"rate": 3.0}, dt=0.1, t_end=0.5, nodes=3, restol=1e-12)
+    solution = solve(Decay, params={"rate": 3.0}, dt=0.1, t_end=0.5, nodes=3, restol=1e-12)
     assert solution.success, solution.message
     assert abs(float(solution.u[-1][0]) - math.exp(-1.5)) < 1e-6
 

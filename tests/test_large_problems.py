@@ -187,10 +187,8 @@ def test_a_line_at_rest_starts_from_zero_and_knows_no_later_time() -> None:
         for t in (1e-12, 0.5, -1.0):
             with pytest.raises(ReferenceRangeError, match=r"known at t=0 only; got t="):
                 ask(t)
-    solution = solve(TransmissionLine, problem_params={"feed": "end"}, sweeper="semi-implicit", t_end=1.0)
-    coarse = solve(
-        TransmissionLine, problem_params={"feed": "end"}, sweeper="radau-iia-5", t_end=1.0, dt=0.02
-    )
+    solution = solve(TransmissionLine, params={"feed": "end"}, sweeper="semi-implicit", t_end=1.0)
+    coarse = solve(TransmissionLine, params={"feed": "end"}, sweeper="radau-iia-5", t_end=1.0, dt=0.02)
     assert solution.success and np.abs(solution.u[-1] - coarse.u[-1]).max() < 1e-4
     # The diodes and resistors let less through the farther it is.
     assert (np.diff(coarse.u[-1][:50]) < 0.0).all() and coarse.u[-1].min() > 0.0
@@ -215,7 +213,7 @@ def check_orders(case: str, stages: int, **settings: Any) -> None:
     cls, params, end = SMALL[case]
     counts = [24, 34, 48] if stages == 2 else [8, 12, 18]
     dts = [end / k for k in counts]
-    data = convergence(cls, dts=dts, t_end=end, problem_params=params, newton_tol=1e-12, **settings).data
+    data = convergence(cls, dt=dts, t_end=end, params=params, newton_tol=1e-12, **settings).data
     for group, order in zip(("differential", "algebraic"), theory(case, stages), strict=True):
         rows = data[data["group"] == group]
         if case != "flow-without-wells":
@@ -228,13 +226,13 @@ def check_orders(case: str, stages: int, **settings: Any) -> None:
 @pytest.mark.parametrize("sweeper", SDC)
 @pytest.mark.parametrize("nodes", [2, 3])
 def test_sweeps_reach_the_orders_of_theory(case: str, sweeper: str, nodes: int) -> None:
-    check_orders(case, nodes, sweepers=sweeper, nodes=nodes, restol=1e-13)
+    check_orders(case, nodes, sweeper=sweeper, nodes=nodes, restol=1e-13)
 
 
 @pytest.mark.parametrize("case", SMALL)
 def test_radau_reaches_the_orders_of_theory(case: str) -> None:
     """Without wells D y = 0 with a constant D, and the pressure is as exact as the velocity behind it."""
-    check_orders(case, 3, sweepers="radau-iia-5")
+    check_orders(case, 3, sweeper="radau-iia-5")
 
 
 # --- transfer -------------------------------------------------------------------------------------
@@ -357,7 +355,7 @@ def test_ten_thousand_unknowns_are_solved(case: str, sweeper: str) -> None:
     cls, params, dt, allowed = LARGE[case]
     settings = {} if sweeper == "radau-iia-5" else {"qdelta": "MIN-SR-S", "nodes": 3}
     solution = within(
-        5.0, lambda: solve(cls, problem_params=params, sweeper=sweeper, dt=dt, t_end=2.0 * dt, **settings)
+        5.0, lambda: solve(cls, params=params, sweeper=sweeper, dt=dt, t_end=2.0 * dt, **settings)
     )
     assert solution.success
     error = np.abs(solution.u[-1] - np.asarray(cls(**params).u_exact(2.0 * dt))).max()
@@ -445,7 +443,7 @@ def test_differences_by_colours_solve_a_large_problem_as_its_jacobian_does(case:
     cls, params = (TransmissionLine, {"sections": 400}) if case == "line" else (NavierStokes, {"cells": 14})
     differenced: Any = type("Differenced", (cls,), {"jacobian": None})
     one, other = (
-        solve(problem, problem_params=params, sweeper="semi-implicit", dt=0.05, t_end=0.1)
+        solve(problem, params=params, sweeper="semi-implicit", dt=0.05, t_end=0.1)
         for problem in (cls, differenced)
     )
     assert one.success and other.success

@@ -442,7 +442,7 @@ def test_the_method_is_chosen_by_the_type_and_named() -> None:
     assert "eulag" in done.parameters["chosen_for"]
     assert ds.solve("figure-eight", rtol=1e-5).parameters["sweeper"] == "chart-dop853"
     assert ds.solve("rigid-pendulum", dt=0.02, t_end=0.1).parameters["sweeper"] == "projected-dop853"
-    other = ds.solve("rigid-pendulum", rtol=1e-5, t_end=0.5, problem_params={"formulation": "ggl"})
+    other = ds.solve("rigid-pendulum", rtol=1e-5, t_end=0.5, params={"formulation": "ggl"})
     assert other.parameters["sweeper"].startswith("radau") and "chosen_for" not in other.parameters
     assert ds.solve("rigid-pendulum", dt=0.05, t_end=0.1, nodes=3).parameters["sweeper"] == "fully-implicit"
 

@@ -240,7 +240,7 @@ def test_the_growth_of_a_fast_oscillation_is_that_of_linear_theory(k: int) -> No
 @pytest.mark.parametrize("k", [100, 1500])
 @pytest.mark.parametrize("name", ALL)
 def test_a_run_grows_as_its_characteristic_root_says(name: str, k: int) -> None:
-    done = ds.solve(Oscillator, sweeper=name, problem_params={"k": float(k)})
+    done = ds.solve(Oscillator, sweeper=name, params={"k": float(k)})
     size = np.hypot(done.u[:, 0], done.u[:, 1] / np.sqrt(k))
     factor = abs(MULTISTEP[name].growth(1j * 0.01 * np.sqrt(k)))
     # Multistep methods keep the eigenvectors of a linear equation, so that the amplitude has no ripple once
@@ -297,7 +297,7 @@ FINER = {1: 4, 2: 2}
 def check_orders(problem: Any, name: str, end: float, counts: tuple[int, ...], expected: Any) -> None:
     """Compare the slopes of the errors of all groups with the orders expected."""
     more = FINER.get(MULTISTEP[name].order, 1)
-    data = convergence(problem, sweepers=name, dts=[end / (more * n) for n in counts], t_end=end).data
+    data = convergence(problem, sweeper=name, dt=[end / (more * n) for n in counts], t_end=end).data
     for group, order in zip(dict.fromkeys(data["group"]), expected, strict=False):
         rows = data[data["group"] == group]
         line = np.polyfit(np.log(rows["dt"]), np.log(rows["error"]), 1)
@@ -327,10 +327,7 @@ def test_ordinary_equations_are_solved_to_the_order_of_the_method(name: str) -> 
 def pendulum_ends(name: str, k: float, dts: tuple[float, ...], **settings: Any) -> tuple[Vector, Vector]:
     """End values of the elastic pendulum by step size, and those of its table."""
     params = {"k": k}
-    ends = [
-        ds.solve("elastic-pendulum", sweeper=name, dt=dt, problem_params=params, **settings).u[-1]
-        for dt in dts
-    ]
+    ends = [ds.solve("elastic-pendulum", sweeper=name, dt=dt, params=params, **settings).u[-1] for dt in dts]
     return np.array(ends), np.array(ds.PROBLEMS["elastic-pendulum"](k=k).u_exact(5.0))
 
 
@@ -426,7 +423,7 @@ def test_where_functional_iteration_diverges_the_message_has_time_and_contractio
 def test_a_slow_contraction_is_not_taken_for_convergence() -> None:
     # 0.97 an iteration: the changes are thirty times smaller than the error.
     k = (0.97 / 0.01) ** 2
-    done = ds.solve(Oscillator, sweeper="bdf1", corrector="fixed-point", problem_params={"k": k})
+    done = ds.solve(Oscillator, sweeper="bdf1", corrector="fixed-point", params={"k": k})
     assert "contraction 0.97 " in done.message
 
 
@@ -468,7 +465,7 @@ class Rod(ds.ProblemDAE):
 @pytest.mark.parametrize("name", ["bdf3", "adams-moulton-3", "adams-bashforth-2"])
 def test_sparse_matrices_and_iterative_solvers_give_the_same(name: str) -> None:
     settings: dict[str, Any] = {"sweeper": name, "dt": 0.02, "t_end": 0.4, "newton_tol": 1e-12}
-    dense = ds.solve(Rod, problem_params={"as_sparse": False}, **settings)
+    dense = ds.solve(Rod, params={"as_sparse": False}, **settings)
     others = [{}, {"linear_solver": "gmres"}]
     if not MULTISTEP[name].explicit:
         others.append({"corrector": "fixed-point"})
@@ -645,7 +642,7 @@ def test_a_record_of_ones_own_makes_a_sweeper() -> None:
     cls = multistep(leapfrog)
     assert issubclass(cls, MultistepDAE) and "leapfrog" not in SWEEPERS
     assert cls.options == ("start",)
-    slope = convergence(Rotation, sweepers=cls, dts=[0.02, 0.01, 0.005], t_end=2.0).data["slope"]
+    slope = convergence(Rotation, sweeper=cls, dt=[0.02, 0.01, 0.005], t_end=2.0).data["slope"]
     assert slope == pytest.approx(2.0, abs=ORDER)
 
 

@@ -38,7 +38,7 @@ def check_orders(problem: str, sweeper: str, index: int, strict: float, **settin
     """Compare slopes with orders, those up to ``strict`` within 0.3."""
     orders = expected(sweeper, index, **settings)
     dts, end = step_sizes(index, max(orders.values()), MOST_STEPS, 11.0)
-    data = convergence(problem, sweepers=sweeper, dts=dts, t_end=end, **settings).data
+    data = convergence(problem, sweeper=sweeper, dt=dts, t_end=end, **settings).data
     for group, order in orders.items():
         rows = data[data["group"] == group]
         assert rows["expected"][0] == order

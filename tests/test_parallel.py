@@ -185,7 +185,7 @@ COMMANDS: dict[str, list[str]] = {
     "solve": [*SOLVE, "--parallel", "nodes", "--nodes", "3", "--dt", "0.1", "--t-end", "0.4"],
     "convergence": [
         *("convergence", "hessenberg-2", "--sweeper", "semi-implicit", "--parallel", "nodes"),
-        *("--dts", "0.1,0.05", "--t-end", "0.2"),
+        *("--dt", "0.1,0.05", "--t-end", "0.2"),
     ],
     "iterations": [
         *("iterations", "hessenberg-1", "--sweeper", "semi-implicit", "--parallel", "both"),

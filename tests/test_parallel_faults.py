@@ -168,8 +168,8 @@ def test_an_interrupt_that_reaches_one_rank_alone_ends_all(mpirun: Launcher, tmp
 
 # --- Signals -----------------------------------------------------------------------------------------------
 
-STUDY = ["convergence", "decay", "--dts", "0.45,0.3,0.0001", "--param", "pause=0.001"]
-SOLVE = ["solve", "decay", "--dt", "0.1", "--t-end", "1000", "--param", "pause=0.001"]
+STUDY = ["convergence", "decay", "--dt", "0.45,0.3,0.0001", "--params", "pause=0.001"]
+SOLVE = ["solve", "decay", "--dt", "0.1", "--t-end", "1000", "--params", "pause=0.001"]
 COMMON = ["--sweeper", "semi-implicit", "--nodes", "4"]
 
 

@@ -296,9 +296,7 @@ def test_newton_is_damped_where_a_root_of_a_negative_number_is_met() -> None:
             refused += u[1] < 0.0
             return super().eval_f(u, du, t)
 
-    solution = solve(
-        Watched, sweeper="backward-euler", dt=2.0, t_end=2.0, u0=P.u_exact(0.0), problem_params={}
-    )
+    solution = solve(Watched, sweeper="backward-euler", dt=2.0, t_end=2.0, u0=P.u_exact(0.0), params={})
     assert solution.success, solution.message
     assert refused > 0, "the case must meet a negative number"
     # one step of implicit Euler: y = 1 / (1 + dt)

@@ -332,9 +332,9 @@ def test_radau_has_the_orders_of_theory_by_component_class(cls: Any, formulation
 
 
 def test_a_study_may_choose_the_formulation_of_a_class() -> None:
-    assert describe(Pendulum, problem_params={"formulation": "ggl"}).problem.formulation == "ggl"
+    assert describe(Pendulum, params={"formulation": "ggl"}).problem.formulation == "ggl"
     with refused(ds.InputError, "Pendulum has no parameter form; it has", "formulation"):
-        describe(Pendulum, problem_params={"form": "ggl"})
+        describe(Pendulum, params={"form": "ggl"})
 
 
 @pytest.mark.parametrize(("formulation", "orders"), PENDULUM_ORDERS.items())

@@ -513,7 +513,8 @@ def test_command_shows_steps_and_equations(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_command_makes_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["reduce", "pendulum,op-amp-cascade", "--param", "count=4"]) != 0  # the pendulum has no count
+    # The pendulum has no count.
+    assert main(["reduce", "pendulum,op-amp-cascade", "--params", "count=4"]) != 0
     capsys.readouterr()
     assert main(["reduce", "pendulum,gear-petzold", "--form", "ode"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -73,7 +73,7 @@ def test_a_study_that_does_not_end_lies_beside_the_finished_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     module = sys.modules[ds.convergence.__module__]
-    settings: dict[str, Any] = {"nodes": 2, "dts": [0.5, 0.25], "out": tmp_path / "c.npy"}
+    settings: dict[str, Any] = {"nodes": 2, "dt": [0.5, 0.25], "out": tmp_path / "c.npy"}
     whole = ds.convergence("hessenberg-1", **settings)
     solve, calls = ds.solve, []
 

@@ -469,7 +469,7 @@ class Polynomial(ProblemDAE):
 @pytest.mark.parametrize("quad", QUADRATURES)
 @pytest.mark.parametrize("sweeper", SDC)
 def test_extrapolation_is_exact_for_polynomials(sweeper: str, quad: str, nodes: int, ratio: float) -> None:
-    settings = {"nodes": nodes, "quad": quad, "problem_params": {"degree": nodes}, "newton_tol": 1e-14}
+    settings = {"nodes": nodes, "quad": quad, "params": {"degree": nodes}, "newton_tol": 1e-14}
     L = new_step(Polynomial, sweeper, **settings)
     L.sweep.predict()
     converge(L, 1e-14)

@@ -266,16 +266,16 @@ def test_names_without_simplification() -> None:
 
 def test_parameters_of_a_run() -> None:
     model = motor()
-    solution = ds.solve(model, simplify=True, rtol=1e-8, problem_params={"k": 0.4})
+    solution = ds.solve(model, simplify=True, rtol=1e-8, params={"k": 0.4})
     (_, _, i), _ = motor_exactly(solution.t, 0.4)
     np.testing.assert_allclose(solution.values("torque"), 0.4 * i, rtol=0, atol=2e-6)
     assert model.parameters_by_name["k"].value == 0.2  # the user's model is as before
     # k = 0 leaves the current alone: i = 0.02 a / k would divide by it.
-    alone = ds.solve(model, simplify=True, rtol=1e-8, problem_params={"k": 0.0})
+    alone = ds.solve(model, simplify=True, rtol=1e-8, params={"k": 0.0})
     np.testing.assert_allclose(alone.values("i"), 24 * (1 - np.exp(-2 * alone.t)), rtol=0, atol=1e-6)
     np.testing.assert_allclose(alone.values("w"), 0.0, atol=1e-12)
     with pytest.raises(InputError, match="unknown parameter of model motor 'K'"):
-        ds.solve(model, simplify=True, rtol=1e-8, problem_params={"K": 0.0})
+        ds.solve(model, simplify=True, rtol=1e-8, params={"K": 0.0})
 
 
 @pytest.mark.parametrize("settings", [{"rtol": 1e-8}, {"dt": 0.02}, {"rtol": 1e-8, "sweeper": "ida"}])
@@ -304,10 +304,10 @@ def test_a_simplified_model_is_solved_as_it_is() -> None:
         np.testing.assert_allclose(same.u[0], [1.0, 2.0, 4.0], rtol=1e-12)
     with pytest.raises(InputError, match="has no unknown torqe; did you mean torque"):
         ds.solve(found, rtol=1e-8, u0={"torqe": 1.0})
-    other = ds.solve(found, rtol=1e-8, problem_params={"V": 12.0})
+    other = ds.solve(found, rtol=1e-8, params={"V": 12.0})
     np.testing.assert_allclose(other.values("i")[-1], i[-1] / 2, rtol=0, atol=1e-5)
     with pytest.raises(InputError, match=r"k was divided by .* is 0 with k=0"):
-        ds.solve(found, rtol=1e-8, problem_params={"k": 0.0})
+        ds.solve(found, rtol=1e-8, params={"k": 0.0})
     with pytest.raises(InputError, match=r"u0 must have a value .* missing are der\(phi\), der\(phi, 2\)"):
         ds.solve(found, rtol=1e-8, u0={"phi": 1.0})
     with pytest.raises(InputError, match="simplified already"):
@@ -369,7 +369,7 @@ def test_files_and_classes(tmp_path: Path) -> None:
     path.write_text(DECAY)
     whole = ds.solve(path, rtol=1e-10, t_end=1.0)
     np.testing.assert_allclose(whole.values("out"), 1.5 * np.exp(-whole.t / 2), rtol=1e-8)
-    half = ds.solve(f"{path}:Half", rtol=1e-10, t_end=1.0, problem_params={"k": 2.0})
+    half = ds.solve(f"{path}:Half", rtol=1e-10, t_end=1.0, params={"k": 2.0})
     np.testing.assert_allclose(half.values("out"), np.exp(-2 * half.t), rtol=1e-8)
     assert not half.message
     assert ds.structure(f"{path}:Half").dof == 1
@@ -393,7 +393,7 @@ def test_the_verb(pendulum: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert {"unknowns 13 3", "equations 13 3", "index 3 3", "degrees of freedom 2 2"} <= set(rows)
     assert {"ax = der(x, 2)", "ry = -y", "zero = 0", "rx = x", "weight = 981*m/100"} <= set(rows)
     assert "Wired (pendulum with connections): 3 unknowns, 3 equations, 2 parameters" in rows
-    code, out, _ = said(capsys, "simplify", str(pendulum), "--fold", "--equations", "--param", "m=3")
+    code, out, _ = said(capsys, "simplify", str(pendulum), "--fold", "--equations", "--params", "m=3")
     assert code == 0 and "0 parameters" in out
     code, out, _ = said(capsys, "simplify", f"slider-crank-4,{pendulum}")
     cells = [line.split()[:7] for line in out.splitlines()]

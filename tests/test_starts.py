@@ -75,7 +75,7 @@ def test_a_model_that_is_simplified_with_other_parameters_starts_with_these() ->
     a = m.parameter("a", 2.0)
     x, y = m.variables("x y", start=[1.0, None])
     m.equations(x**2 - a, y - x)
-    run = ds.solve(m, simplify=True, problem_params={"a": 9.0}, rtol=1e-6, t_end=0.1)
+    run = ds.solve(m, simplify=True, params={"a": 9.0}, rtol=1e-6, t_end=0.1)
     assert run.values("y")[0] == pytest.approx(3.0, rel=1e-15)
     assert m.parameters_by_name["a"].value == 2.0
 
@@ -237,7 +237,7 @@ def test_multipliers_follow_from_a_start_that_satisfies_hidden_constraints() -> 
 def test_turns_of_angles_are_counted_until_all_angles_have_made_whole_turns(
     names: str, equations: Any, count: int
 ) -> None:
-    found = ds.initial(made(names, equations), every=True)
+    found = ds.initial(made(names, equations), all_solutions=True)
     assert found.complete
     assert len(found.solutions) == count
     for one, other in itertools.combinations(found.solutions, 2):
@@ -258,14 +258,14 @@ def test_turns_of_angles_are_counted_until_all_angles_have_made_whole_turns(
     ],
 )
 def test_what_cannot_be_every_start_says_so(names: str, equations: Any, words: str) -> None:
-    found = ds.initial(made(names, equations), every=True)
+    found = ds.initial(made(names, equations), all_solutions=True)
     assert found.complete is False
     assert any(words in remark for remark in found.remarks)
 
 
 @pytest.mark.parametrize("apart", [1e-3, 1e-6, 5e-7, 1e-7])
 def test_roots_close_to_each_other_are_two(apart: float) -> None:
-    found = ds.initial(made("x", lambda x: [(x - 1) * (x - 1 - apart)]), every=True)
+    found = ds.initial(made("x", lambda x: [(x - 1) * (x - 1 - apart)]), all_solutions=True)
     roots = sorted(one["x"] for one in found.solutions)
     assert len(roots) == 2
     np.testing.assert_allclose(roots, [1.0, 1.0 + apart], rtol=1e-15)
@@ -273,7 +273,7 @@ def test_roots_close_to_each_other_are_two(apart: float) -> None:
 
 def test_a_double_root_is_one() -> None:
     for equations in (lambda x: [(x - 0.1) ** 2], lambda x: [sp.expand((x - 0.1) ** 2)]):
-        found = ds.initial(made("x", equations), every=True)
+        found = ds.initial(made("x", equations), all_solutions=True)
         assert [one["x"] for one in found.solutions] == [pytest.approx(0.1, abs=1e-7)]
 
 
@@ -301,7 +301,7 @@ def test_a_linear_system_of_high_index_is_reduced_without_being_asked(length: in
 
 @pytest.mark.parametrize("count", [2, 3, 4])
 def test_pendula_that_drive_each_other_are_reduced_without_being_asked(count: int) -> None:
-    run = ds.solve("pendula", problem_params={"count": count}, rtol=1e-6, t_end=0.5)
+    run = ds.solve("pendula", params={"count": count}, rtol=1e-6, t_end=0.5)
     assert run.success
     assert f"index {2 * count + 1} reduced" in run.message
     before = 0.0

@@ -68,9 +68,9 @@ def test_a_failed_run_keeps_the_steps_before_it(tmp_path):
 def test_a_failed_run_leaves_a_gap_in_a_study_and_not_the_end_of_it(tmp_path):
     result = ds.convergence(
         Explosion,
-        sweepers="semi-implicit",
+        sweeper="semi-implicit",
         nodes=2,
-        dts=[1.0, 0.1, 0.05],
+        dt=[1.0, 0.1, 0.05],
         t_end=1.0 - 1e-12,
         out=tmp_path / "c.npy",
     )
@@ -93,20 +93,20 @@ def test_an_interrupted_study_keeps_what_is_finished(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "solve", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        ds.convergence("hessenberg-1", nodes=[2, 3], dts=[0.1, 0.05], out=tmp_path / "c.npy", t_end=0.2)
-        ds.convergence("hessenberg-1", nodes=[2, 3], dts=[0.1, 0.05], out=tmp_path / "d.npy", t_end=0.2)
+        ds.convergence("hessenberg-1", nodes=[2, 3], dt=[0.1, 0.05], out=tmp_path / "c.npy", t_end=0.2)
+        ds.convergence("hessenberg-1", nodes=[2, 3], dt=[0.1, 0.05], out=tmp_path / "d.npy", t_end=0.2)
     assert ds.load(tmp_path / "c.npy").parameters["complete"]
     assert not (tmp_path / "d.npy").exists()
     calls.clear()
     with pytest.raises(KeyboardInterrupt):
-        ds.convergence("hessenberg-1", nodes=[2, 3, 4], dts=[0.1, 0.05], out=tmp_path / "e.npy", t_end=0.2)
+        ds.convergence("hessenberg-1", nodes=[2, 3, 4], dt=[0.1, 0.05], out=tmp_path / "e.npy", t_end=0.2)
     partial = ds.load(tmp_path / "e.partial.npy")
     assert not partial.parameters["complete"]
     assert set(partial.data["nodes"]) == {2, 3}
 
 
 def test_iterations_gain_accuracy_until_the_discretisation_is_reached():
-    data = ds.iterations("hessenberg-1", sweepers="semi-implicit", nodes=3, maxiter=8, dt=0.1).data
+    data = ds.iterations("hessenberg-1", sweeper="semi-implicit", nodes=3, maxiter=8, dt=0.1).data
     rows = data[data["group"] == "differential"]
     assert list(rows["sweep"]) == list(range(1, 9))
     residuals = rows["residual"]
@@ -154,11 +154,11 @@ def test_bench_has_every_problem_of_upstream():
     [
         (["solve", "hessenberg-1", "--dt", "0.5"], 0, "t = 1 after 2 steps"),
         (["solve", "hessenberg-1", "--sweeper", "radau-iia-5", "--nodes", "3"], 2, "no effect"),
-        (["solve", "simple", "--param", "alpha"], 2, "NAME=VALUE"),
-        (["solve", "simple", "--param", "beta=1"], 2, "has no parameter beta"),
+        (["solve", "simple", "--params", "alpha"], 2, "NAME=VALUE"),
+        (["solve", "simple", "--params", "beta=1"], 2, "has no parameter beta"),
         (["solve", "simple", "--dt", "0.3"], 2, "dt=0.25 (4 steps)"),
         (["solve", "hessenberg-1", "--qdelta", "IE", "--maxiter", "1"], 1, "above restol"),
-        (["convergence", "hessenberg-1", "--dts", "0.5,0.25", "--nodes", "2"], 0, "differential"),
+        (["convergence", "hessenberg-1", "--dt", "0.5,0.25", "--nodes", "2"], 0, "differential"),
         (["iterations", "hessenberg-1", "--maxiter", "2"], 0, "residual"),
         (["iterations", "hessenberg-1", "--sweeper", "edirk4"], 2, "do not sweep"),
         (["playground", "nowhere"], 2, "unknown playground"),
@@ -180,7 +180,7 @@ def test_a_study_killed_at_any_moment_leaves_only_whole_files(tmp_path):
     script = (
         "import dae_sdc as ds, itertools\n"
         "for k in itertools.count():\n"
-        "    ds.convergence('hessenberg-1', nodes=1, dts=[0.5, 0.25], out=f'c{k % 7}.npy')\n"
+        "    ds.convergence('hessenberg-1', nodes=1, dt=[0.5, 0.25], out=f'c{k % 7}.npy')\n"
     )
     for delay in (0.0, 0.05, 0.11, 0.23):
         child = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path)
@@ -226,10 +226,10 @@ def test_nothing_to_run_is_said_so():
     with pytest.raises(ds.InputError, match="nothing to run"):
         ds.convergence([])
     with pytest.raises(ds.InputError, match="nothing to run"):
-        ds.iterations("simple", qdeltas=[])
+        ds.iterations("simple", qdelta=[])
 
 
 def test_a_step_size_given_twice_does_not_double_the_rows():
-    result = ds.convergence("hessenberg-1", nodes=1, dts=[0.25, 0.5, 0.25])
+    result = ds.convergence("hessenberg-1", nodes=1, dt=[0.25, 0.5, 0.25])
     algebraic = result.data[result.data["group"] == "algebraic"]
     assert algebraic["dt"].tolist() == [0.25, 0.5, 0.25]

@@ -311,18 +311,18 @@ def test_solve_hands_over() -> None:
     direct, through = sundials(Oscillator, "cvode", rtol=1e-5, max_order=2), None
     through = solve(Oscillator, sweeper="cvode", rtol=1e-5, max_order=2)
     assert np.array_equal(direct.u, through.u)
-    at = solve("elastic-pendulum", sweeper="ida", rtol=1e-5, t_eval=[1.0, 2.0], problem_params={"k": 10.0})
-    assert at.t.tolist() == [1.0, 2.0] and at.parameters["problem_params"]["k"] == 10.0
+    at = solve("elastic-pendulum", sweeper="ida", rtol=1e-5, t_eval=[1.0, 2.0], params={"k": 10.0})
+    assert at.t.tolist() == [1.0, 2.0] and at.parameters["params"]["k"] == 10.0
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
         ({}, "'ida' chooses its steps by a tolerance; give rtol"),
-        ({"rtol": 1e-6, "nodes": 3, "hooks": [object]}, "no effect on 'ida': hooks, nodes"),
+        ({"rtol": 1e-6, "nodes": 3, "hooks": [object]}, "no effect on 'ida': nodes, hooks"),
         ({"rtol": 1e-6, "events": [lambda u, t: 1.0]}, "no effect on 'ida': events"),
         ({"rtol": 1e-6, "resume": True, "checkpoint": "a.npz"}, "no effect on 'ida': checkpoint, resume"),
-        ({"rtol": 1e-6, "seed": 0, "steps": 1}, "no effect on 'ida': steps, seed"),
+        ({"rtol": 1e-6, "seed": 0, "steps": 1}, "no effect on 'ida': seed, steps"),
         ({"rtol": 1e-6, "max_order": 6}, "max_order must be an integer from 1 to 5; got 6"),
         ({"rtol": 1e-6, "max_order": True}, "max_order must be an integer"),
         ({"rtol": 2.0}, "rtol must be at least"),
@@ -356,7 +356,7 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_command_line_takes_them(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "run.npy"
     arguments = ["solve", "elastic-pendulum", "--sweeper", "cvode", "--rtol", "1e-4", "--max-order", "2"]
-    assert main([*arguments, "--param", "k=10", "--out", str(out)]) == 0
+    assert main([*arguments, "--params", "k=10", "--out", str(out)]) == 0
     assert "elastic-pendulum: t = 5 after" in capsys.readouterr().out
     assert Solution.load(out).parameters["max_order"] == 2
 

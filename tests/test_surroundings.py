@@ -95,7 +95,7 @@ def test_threads_with_other_parameters_of_one_model_get_their_own_solutions() ->
     rates = np.linspace(0.5, 4.0, 24)
 
     def end(value: float) -> float:
-        found = ds.solve(model, problem_params={"rate": float(value)}, rtol=1e-8, t_end=1.0)
+        found = ds.solve(model, params={"rate": float(value)}, rtol=1e-8, t_end=1.0)
         return float(found.u[-1, 0])
 
     with ThreadPoolExecutor(8) as threads:
@@ -222,7 +222,7 @@ import sys
 import dae_sdc as ds
 ds.solve("simple", dt=0.1, t_end=0.2)
 ds.solve("pendulum", rtol=1e-4, t_end=0.1)
-ds.convergence("simple", sweepers="semi-implicit", nodes=2, dts=[0.1, 0.05], t_end=0.2)
+ds.convergence("simple", sweeper="semi-implicit", nodes=2, dt=[0.1, 0.05], t_end=0.2)
 ds.structure("pendulum")
 from dae_sdc.cli import main
 code = main(["solve", "simple", "--dt", "0.1", "--t-end", "0.2"])

@@ -260,7 +260,7 @@ def test_kinetics_reach_the_reference_by_an_integration_of_the_differential_part
 )
 def test_mechanisms_reach_the_reference_with_collocation(name, parameters, dt, digits):
     problem = PROBLEMS[name](**parameters)
-    found = ds.solve(name, sweeper="radau-iia-5", dt=dt, problem_params=parameters)
+    found = ds.solve(name, sweeper="radau-iia-5", dt=dt, params=parameters)
     assert scd_differential(problem, np.asarray(found.u)[-1]) > digits
 
 

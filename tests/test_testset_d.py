@@ -321,7 +321,7 @@ def test_ring_modulator_without_capacitances_reaches_its_end_value() -> None:
     end = np.asarray(P.u_exact(1e-3))
     assert np.abs(residual(P, end, np.zeros(15), 1e-3)[11:]).max() < 1e-12
     assert abs(np.array([-1.0, 1.0, -1.0, 1.0]) @ end[11:]) < 1e-9
-    found = solve("ring-modulator", problem_params={"cs": 0.0}, sweeper="radau-iia-5", rtol=1e-6)
+    found = solve("ring-modulator", params={"cs": 0.0}, sweeper="radau-iia-5", rtol=1e-6)
     assert digits(P, found.u[-1], *P.names) > 3.0
     # The others are near those of the circuit with small capacitances, which add a ripple to U_3 ... U_6.
     small = RingModulator()

@@ -120,21 +120,21 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "unknown parameter": Mistake(
         SIMPLE,
-        {"problem_params": {"alfa": 1.0}},
+        {"params": {"alfa": 1.0}},
         ("SimpleDAE has no parameter alfa", "alpha", "newton_tol", "newton_maxiter"),
     ),
     "parameter that the problem sets itself": Mistake(
-        SIMPLE, {"problem_params": {"n_diff": 5}}, ("SimpleDAE has no parameter n_diff", "alpha")
+        SIMPLE, {"params": {"n_diff": 5}}, ("SimpleDAE has no parameter n_diff", "alpha")
     ),
     "parameter that is not a number": Mistake(
-        SIMPLE, {"problem_params": {"alpha": "ten"}}, ("alpha", "SimpleDAE", "ten")
+        SIMPLE, {"params": {"alpha": "ten"}}, ("alpha", "SimpleDAE", "ten")
     ),
     "parameter that is not finite": Mistake(
-        SIMPLE, {"problem_params": {"alpha": math.nan}}, ("alpha of SimpleDAE must be finite", "nan")
+        SIMPLE, {"params": {"alpha": math.nan}}, ("alpha of SimpleDAE must be finite", "nan")
     ),
     "parameter of a problem that is already made": Mistake(
         ds.SimpleDAE(),
-        {"problem_params": {"alpha": 1.0}},
+        {"params": {"alpha": 1.0}},
         ("SimpleDAE is already made", "alpha", "when you make it"),
     ),
     "unknown option": Mistake(
@@ -267,7 +267,7 @@ MISTAKES: dict[str, Mistake] = {
         ("ConstrainedDAE needs a semi-explicit DAE", "ProblematicF", "use FullyImplicitDAE"),
     ),
     "parameter without an implicit step": Mistake(
-        "problematic-f", {"problem_params": {"eta": -1.0}}, ("ProblematicF", "eta=-1", "eta > -0.5")
+        "problematic-f", {"params": {"eta": -1.0}}, ("ProblematicF", "eta=-1", "eta > -0.5")
     ),
     # numbers
     "nodes that are no integer": Mistake(SIMPLE, {"nodes": 2.5}, ("nodes must be an integer", "got 2.5")),
@@ -288,7 +288,7 @@ MISTAKES: dict[str, Mistake] = {
         ds.SimpleDAE(), {"newton_tol": -1e-8}, ("newton_tol must be positive", "-1e-08")
     ),
     "no Newton iterations": Mistake(
-        SIMPLE, {"problem_params": {"newton_maxiter": 0}}, ("newton_maxiter must be", "at least 1", "got 0")
+        SIMPLE, {"params": {"newton_maxiter": 0}}, ("newton_maxiter must be", "at least 1", "got 0")
     ),
     "residual tolerance not a number": Mistake(SIMPLE, {"restol": math.nan}, ("restol", "nan")),
     "seed out of range": Mistake(SIMPLE, {"initial_guess": "random", "seed": -1}, ("seed", "-1")),
@@ -584,7 +584,7 @@ class Decay(ds.ProblemDAE):
         ({"hooks": [3]}, "hooks must be"),
         ({"hooks": ds.LogWork}, "hooks must be"),
         ({"controller_params": [1]}, "controller_params must be a mapping"),
-        ({"problem_params": "alpha=1"}, "problem_params must be a mapping"),
+        ({"params": "alpha=1"}, "params must be a mapping"),
         ({"convergence_controllers": {1: {}}}, "mapping of classes"),
         ({"restol": "a"}, "restol must be a number"),
         ({"out": 3}, "out must be a text or a path"),
@@ -649,10 +649,10 @@ def test_nodes_with_which_a_multiplier_does_not_converge_are_warned_of(
         warnings.simplefilter("always")
         result = ds.convergence(
             "hessenberg-3",
-            sweepers=sweeper,
+            sweeper=sweeper,
             quad=quad,
             nodes=nodes,
-            dts=[1 / 8, 1 / 16],
+            dt=[1 / 8, 1 / 16],
             t_end=1.0,
             restol=1e-9,
             maxiter=200,

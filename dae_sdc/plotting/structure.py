@@ -16,9 +16,9 @@ from time import perf_counter
 import numpy as np
 
 from dae_sdc.errors import InputError
+from dae_sdc.options import Parameters, Simplification, add_options, given_options
 from dae_sdc.plotting.signature import blocked_signature
 from dae_sdc.problems._models import MODELS
-from dae_sdc.run import options
 from dae_sdc.run.simplify import model_of
 from dae_sdc.run.structure import repair, structure
 from dae_sdc.structure.analysis import Structure
@@ -44,13 +44,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action=argparse.BooleanOptionalAction,
         help="find the differentiation index (for models of up to some thousand equations)",
     )
-    options.add(parser, "simplify param")
+    add_options(parser, Simplification)
+    add_options(parser, Parameters)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc structure``."""
     names = list(MODELS) if args.model == ALL else [name for name in args.model.split(",") if name]
-    params = options.parameters(args.param)
+    params = given_options(args, Parameters).get("params")
     if len(names) == 1 and args.model != ALL:
         _show(names[0], params, args)
         return 0
@@ -60,7 +61,7 @@ def main(args: argparse.Namespace) -> int:
     return 0
 
 
-def _show(name: str, params: dict[str, object], args: argparse.Namespace) -> None:
+def _show(name: str, params: dict[str, object] | None, args: argparse.Namespace) -> None:
     model = model_of(name, params, args.simplify)
     found = structure(model, differentiation=args.true_index)
     print(f"{model.name}: {model.title}" if model.title else model.name)
@@ -74,7 +75,7 @@ def _show(name: str, params: dict[str, object], args: argparse.Namespace) -> Non
         print(f"written to {args.plot}")
 
 
-def _tabulate(names: list[str], params: dict[str, object], args: argparse.Namespace) -> None:
+def _tabulate(names: list[str], params: dict[str, object] | None, args: argparse.Namespace) -> None:
     rows: list[tuple[str, ...]] = [_HEADS]
     notes = []
     for name in names:

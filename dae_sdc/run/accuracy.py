@@ -8,12 +8,21 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
 
-from dae_sdc.arguments import checked
 from dae_sdc.errors import require_count
-from dae_sdc.run import options
+from dae_sdc.options import (
+    Method,
+    Methods,
+    Output,
+    Ranks,
+    Sharing,
+    add_options,
+    given_options,
+    option,
+    redeclared,
+    takes,
+)
 from dae_sdc.run.convergence import COLUMNS, Study, convergence, print_table
 from dae_sdc.run.processes import everyone, world
 from dae_sdc.run.results import Result, combinations_of
@@ -46,35 +55,21 @@ TOLERANCE = 0.3
 """Largest distance of a measured order from theory."""
 
 
-@checked()
-def accuracy(
-    *,
-    sweepers: str | Sequence[str] = SWEEPERS,
-    nodes: int | None = None,
-    qdelta: str = DIAGONAL,
-    parallel: str = "nodes",
-    comm: Any = None,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class AccuracyOptions(Ranks, Sharing, Output, Methods):
+    """What :func:`accuracy` takes."""
+
+    sweeper: str | Sequence[str] = redeclared(Methods, "sweeper", SWEEPERS)
+    nodes: int | None = option(None, "number of collocation nodes (that of the ranks, at least 2)")
+    qdelta: str = redeclared(Method, "qdelta", DIAGONAL, "It is diagonal.")
+    parallel: str = redeclared(Sharing, "parallel", "nodes")
+
+
+@takes(AccuracyOptions)
+def accuracy(given: AccuracyOptions) -> Result:
     """Orders of the converged solution at index 1, 2 and 3, measured with the nodes on the ranks of MPI.
 
-    Parameters
-    ----------
-    sweepers : str or sequence of str
-        Names of SDC sweepers.
-    nodes : int, optional
-        M; if not given, the number of ranks, at least 2.
-    qdelta : str
-        A diagonal Q_Delta.
-    parallel : str
-        What the ranks share: nodes, steps or both.
-    comm : mpi4py.MPI.Intracomm, optional
-        The ranks; COMM_WORLD if not given.
-    out : str or Path, optional
-        File to save the result to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
+    {options}
 
     Returns
     -------
@@ -86,24 +81,24 @@ def accuracy(
     InputError
         If something given cannot be used, for instance more ranks than nodes.
     """
-    size = (world() if comm is None else comm).Get_size()
-    number = max(size, 2) if nodes is None else nodes
+    size = (world() if given.comm is None else given.comm).Get_size()
+    number = max(size, 2) if given.nodes is None else given.nodes
     require_count("nodes", number, MOST_NODES)
-    study = Study("convergence", COLUMNS, "s", out, everyone(parallel, comm))
+    study = Study("convergence", COLUMNS, "s", given.out, everyone(given.parallel, given.comm))
     with study:
         for index, problem in enumerate(PROBLEMS, start=1):
             best = max(order for order in expected_orders("RADAU-RIGHT", number, index) if order)
             dts, end = step_sizes(index, best)
             part = convergence(
                 problem,
-                sweepers=sweepers,
+                sweeper=given.sweeper,
                 nodes=number,
-                qdeltas=qdelta,
-                dts=dts,
+                qdelta=given.qdelta,
+                dt=dts,
                 t_end=end,
-                parallel=parallel,
-                comm=comm,
-                progress=progress,
+                parallel=given.parallel,
+                comm=given.comm,
+                progress=given.progress,
                 restol=RESTOL,
                 maxiter=MAXITER,
             )
@@ -138,20 +133,13 @@ def off(result: Result) -> list[str]:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc accuracy``."""
-    options.add(parser, "sweepers nodes qdelta parallel out")
-    parser.set_defaults(sweeper=list(SWEEPERS), parallel="nodes", qdelta=DIAGONAL)
+    add_options(parser, AccuracyOptions)
+    parser.set_defaults(parallel="nodes")  # so that ranks need not be told what they share
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc accuracy``."""
-    result = accuracy(
-        sweepers=args.sweeper,
-        nodes=args.nodes,
-        qdelta=args.qdelta,
-        parallel=args.parallel,
-        out=args.out,
-        progress=True,
-    )
+    result = accuracy(**given_options(args, AccuracyOptions), progress=True)
     print_table(result)
     failures = [*result.parameters["failures"], *off(result)]
     for failure in off(result):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.options import Steps
 from dae_sdc.run.description import Setup
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.tolerance import Tolerance
@@ -84,38 +84,19 @@ EXPLICIT_METHODS = {
 """Method for each type of equations, and what to call them: charts pass singular points of implicit ones."""
 
 
-@dataclass(frozen=True)
-class Limits:
-    """What bounds a run to a tolerance besides it.
-
-    Parameters
-    ----------
-    dt, dt_max : float or None
-        First and largest step.
-    time_limit : float or None
-        Seconds that a run may take.
-    """
-
-    dt: float | None = None
-    dt_max: float | None = None
-    time_limit: float | None = None
-
-    @classmethod
-    def checked(cls, **given: object) -> Limits:
-        """Limits as a user gives them; raises InputError for what is no positive number."""
-        values: dict[str, float | None] = {}
-        for name, value in given.items():
-            values[name] = None if value is None else require_number(name, value)
-            if name == "dt" and value is not None and not np.isfinite(float(value)):  # type: ignore[arg-type]
-                raise InputError(f"dt must be finite; got {value!r}")
-            if value is not None and not values[name] > 0.0:  # type: ignore[operator]
-                raise InputError(f"{name} must be positive; got {value!r}")
-        return cls(**values)
+def first_step(dt: float | None) -> float | None:
+    """The first step of a run to a tolerance; raises InputError for one that is none."""
+    if dt is None:
+        return None
+    size = require_number("dt", dt)
+    if not np.isfinite(size):
+        raise InputError(f"dt must be finite; got {dt!r}")
+    if not size > 0.0:
+        raise InputError(f"dt must be positive; got {dt!r}")
+    return size
 
 
-def adapt(
-    setup: Setup, tolerance: Tolerance, limits: Limits, t0: float, t_end: float, stops: Sequence[float]
-) -> None:
+def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops: Sequence[float]) -> None:
     """Change a setup to one that takes steps of a given accuracy.
 
     Parameters
@@ -124,10 +105,10 @@ def adapt(
         Of one level, with one step at a time.
     tolerance : Tolerance
         What every step is to reach.
-    limits : Limits
-        Bounds of steps and time.
-    t0, t_end : float
-        The interval.
+    sizes : Steps
+        First and largest step, and the time that the run may take.
+    t_end : float
+        End of the run.
     stops : sequence of float
         Times between at which steps must end.
 
@@ -153,7 +134,7 @@ def adapt(
         _check_index(setup)
         # In units of what the tolerance allows.
         description["level_params"]["restol"] = 1.0
-    named = {"dt_first": limits.dt, "dt_max": limits.dt_max, "time_limit": limits.time_limit}
+    named = {"dt_first": first_step(sizes.dt), "dt_max": sizes.dt_max, "time_limit": sizes.time_limit}
     given = {name: value for name, value in named.items() if value is not None}
     controllers[AdaptivityDAE] = {"t_end": t_end, "stops": tuple(stops), **given}
 

@@ -34,8 +34,8 @@ from dae_sdc.arguments import checked
 from dae_sdc.control.hooks import StepRecord
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
+from dae_sdc.options import listed
 from dae_sdc.registry import unknown
-from dae_sdc.run import options
 from dae_sdc.run.model_bench import models, report as report_models
 from dae_sdc.run.peers import peers, report as report_peers
 from dae_sdc.run.polynomial_bench import polynomials, report as report_polynomials
@@ -438,9 +438,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=int,
         help="runs of each kind in turn (5, for profile 25, for start and peers 3, for polynomials 20)",
     )
-    options.add(parser, "nodes qdelta sizes accuracies ranks rtols time-limit")
+    names, numbers, integers = listed(str, "names"), listed(float, "numbers"), listed(int, "integers")
+    parser.add_argument("--nodes", type=int, help="number of collocation nodes (3)")
+    parser.add_argument("--qdelta", help="preconditioner Q_Delta (LU); 'dae-sdc list qdelta' shows all")
+    parser.add_argument("--sizes", type=integers, help="numbers of unknowns, separated by commas")
+    parser.add_argument("--accuracies", type=numbers, help="errors at which to compare (1e-6,1e-9)")
+    parser.add_argument("--ranks", type=int, help="ranks of MPI to start (2)")
+    parser.add_argument("--rtols", type=numbers, help="relative tolerances (1e-3,1e-4,...,1e-12)")
+    parser.add_argument("--time-limit", type=float, help="longest time of a run in seconds (20)")
     parser.add_argument("--solutions", metavar="DIR", help="directory for the solutions of models")
-    options.add(parser, "sweepers-of-study linear-solvers out")
+    parser.add_argument(
+        "--sweeper", type=names, help="methods, separated by commas (all that take the problem)"
+    )
+    parser.add_argument("--linear-solver", type=names, help="linear solvers (all that are installed)")
+    parser.add_argument("--out", metavar="FILE.npy", help="file for the result")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -64,7 +64,7 @@ def carry_out(problem: str, params: Mapping[str, Any], t_end: float, **settings:
     """
     before = peak_memory()
     tic = perf_counter()
-    solution = solve(problem, problem_params=params, t_end=t_end, **settings)
+    solution = solve(problem, params=params, t_end=t_end, **settings)
     time = perf_counter() - tic
     memory = peak_memory()
     if not solution.success:

@@ -17,11 +17,25 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from dae_sdc.arguments import checked
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import DAEWarning, InputError
-from dae_sdc.run import options
+from dae_sdc.options import (
+    End,
+    Methods,
+    Multistep,
+    Output,
+    Parallel,
+    Parameters,
+    Solves,
+    Sweeping,
+    Sweeps,
+    about,
+    add_options,
+    given_options,
+    option,
+    takes,
+)
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone, is_root, on_root
 from dae_sdc.run.results import Result, check_target, combinations_of, command_line, put_down
@@ -63,22 +77,28 @@ STAGNATED = 0.9
 """An error that did not fall below this part of the one before is round-off, and ends the fit."""
 
 
-@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "qdelta"))
-def convergence(
-    problems: ProblemLike | Sequence[ProblemLike],
-    *,
-    sweepers: SweeperLike | Sequence[SweeperLike] = "fully-implicit",
-    nodes: int | Sequence[int] | None = None,
-    qdeltas: str | Sequence[str] | None = None,
-    dts: Sequence[float] | None = None,
-    t_end: float | None = None,
-    parallel: str | None = None,
-    steps: int | None = None,
-    comm: Any = None,
-    out: str | Path | None = None,
-    progress: bool = False,
-    **settings: Any,
-) -> Result:
+@dataclass(frozen=True)
+class StudyOptions(Parallel, Solves, Sweeping, Parameters, Output, End, Methods):
+    """What studies of several methods take."""
+
+    problem: ProblemLike | Sequence[ProblemLike] = field(
+        metadata=about("one or several problems by name", like="ProblemLike or sequence of these")
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConvergenceOptions(Multistep, Sweeps, StudyOptions):
+    """What :func:`convergence` takes."""
+
+    dt: float | Sequence[float] | None = option(
+        None,
+        "one or several step sizes (five halvings from that of the problem)",
+        "Each divides the interval.",
+    )
+
+
+@takes(ConvergenceOptions)
+def convergence(given: ConvergenceOptions) -> Result:
     """Errors against step sizes for every combination of problem, sweeper, M and Q_Delta, with fitted orders.
 
     The error is the largest over the ends of the steps in the second half of the run and over the components
@@ -86,22 +106,7 @@ def convergence(
     smaller step sizes from where errors are round-off on, see :func:`fitted_points`; what is left out is in
     the parameters of the result, ``at_round_off``.
 
-    Parameters
-    ----------
-    problems, sweepers, nodes, qdeltas : one or a sequence
-        Names (or classes), numbers of nodes and Q_Delta. Runge-Kutta methods take no nodes and no Q_Delta.
-    dts : sequence of float, optional
-        Step sizes, each dividing the interval; five halvings from the problem's own if not given.
-    t_end : float, optional
-        End time; the problem's own if not given.
-    parallel, steps, comm : optional
-        What ranks share, steps at once, and the ranks, as in :func:`dae_sdc.run.solve.solve`.
-    out : str or Path, optional
-        File to save the result to; it is saved after every finished run.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-    **settings
-        See :func:`dae_sdc.run.description.describe`.
+    {options}
 
     Returns
     -------
@@ -115,27 +120,28 @@ def convergence(
     InputError
         If something given cannot be used, or a problem has no exact solution.
     """
-    comm_of_all = everyone(parallel, comm)
-    settings = {"newton_tol": NEWTON_TOL, **settings}
+    comm_of_all = everyone(given.parallel, given.comm)
+    settings = {"newton_tol": NEWTON_TOL, **given.chosen(Multistep, Sweeps, Solves, Parameters)}
     runs: list[tuple[ProblemLike, SweeperLike, dict[str, Any]]] = []
-    for problem, sweeper in product(several(problems), several(sweepers)):
+    for problem, sweeper in product(several(given.problem), several(given.sweeper)):
         if is_direct(sweeper):
             runs.append((problem, sweeper, settings))
             continue
-        for number, qdelta in product(several(nodes), several(qdeltas)):
+        for number, qdelta in product(several(given.nodes), several(given.qdelta)):
             own = {"restol": RESTOL, **settings, "nodes": number, "qdelta": qdelta}
             runs.append((problem, sweeper, own))
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     # Everything that can be refused is refused before the first run.
+    parallel, t_end = given.parallel, given.t_end
     setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
-    sizes_of = [step_sizes(setup.problem, dts, t_end) for setup in setups]
-    study = Study("convergence", COLUMNS, setups[0].problem.time_unit, out, comm_of_all)
-    team: dict[str, Any] = {"parallel": parallel, "steps": steps, "comm": comm}
+    sizes_of = [step_sizes(setup.problem, given.dt, t_end) for setup in setups]
+    study = Study("convergence", COLUMNS, setups[0].problem.time_unit, given.out, comm_of_all)
+    team = given.of(Parallel)
     study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
     total = sum(map(len, sizes_of))
-    with study, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
+    with study, tqdm(total=total, unit="run", disable=None if given.progress else True, leave=False) as bar:
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             solutions: list[Solution] = []
             found: list[dict[str, float]] = []
@@ -235,12 +241,12 @@ def is_direct(sweeper: SweeperLike) -> bool:
     return isinstance(cls, type) and issubclass(cls, DirectMethod)
 
 
-def step_sizes(problem: ProblemDAE, dts: Sequence[float] | None, t_end: float | None) -> list[float]:
+def step_sizes(problem: ProblemDAE, dt: float | Sequence[float] | None, t_end: float | None) -> list[float]:
     """The given step sizes, or halvings of the problem's own made to divide the interval."""
-    if dts is not None:
-        if len(dts) == 0:
-            raise InputError("a convergence study needs at least one step size in dts")
-        return [float(dt) for dt in dts]
+    if dt is not None:
+        if not several(dt):
+            raise InputError("a convergence study needs at least one step size in dt")
+        return [float(size) for size in several(dt)]
     length = (problem.interval[1] if t_end is None else t_end) - problem.interval[0]
     count = max(1, round(length / problem.dt))
     return [length / (count * 2**k) for k in range(HALVINGS)]
@@ -341,35 +347,12 @@ def _rows(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc convergence``."""
-    parser.add_argument("problems", help="names of problems, separated by commas")
-    options.add(
-        parser,
-        "sweepers nodes-list quad qdeltas dts t-end restol newton-tol maxiter initial-guess residual-type",
-        "backend linear-solver",
-        "steps coarse-nodes coarse-qdelta coarsen match-sweep corrector start parallel param seed out",
-    )
-
-
-def combinations(args: argparse.Namespace) -> dict[str, Any]:
-    """Arguments of a study over several problems, sweepers, M and Q_Delta, from those of the command line."""
-    settings = options.settings(args)
-    return {
-        "problems": args.problems.split(","),
-        "sweepers": settings.pop("sweeper"),
-        "nodes": settings.pop("nodes", None),
-        "qdeltas": settings.pop("qdelta", None),
-        "t_end": args.t_end,
-        "parallel": args.parallel,
-        "steps": args.steps,
-        "out": args.out,
-        "progress": True,
-        **settings,
-    }
+    add_options(parser, ConvergenceOptions)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc convergence``."""
-    result = convergence(**combinations(args), dts=args.dts)
+    result = convergence(**given_options(args, ConvergenceOptions), progress=True)
     print_table(result)
     if args.out:
         print(f"written to {args.out}")

@@ -12,13 +12,31 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dae_sdc.arguments import checked
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
 from dae_sdc.dae.state import MeshDAE
-from dae_sdc.errors import LARGEST_COUNT, InputError, require_count, require_tolerance
+from dae_sdc.errors import LARGEST_COUNT, InputError
+from dae_sdc.options import (
+    End,
+    Method,
+    Multistep,
+    Observation,
+    Output,
+    Parallel,
+    Parameters,
+    Preparation,
+    Saving,
+    Sharing,
+    Solves,
+    Start,
+    Steps,
+    Sweeps,
+    Times,
+    about,
+    takes,
+)
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.models import is_file
@@ -47,9 +65,6 @@ _STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 
 RESTOL = 1e-10
 MAXITER = 60
-MOST_SWEEPS = 100_000
-"""Largest number of iterations of a step, and of sweeps in an iteration, that may be allowed."""
-
 EXACT_STEPS = 1e-9
 """How far, in steps, t_end may be from a whole number of steps before dt is refused."""
 
@@ -245,211 +260,175 @@ def problem_name(problem: ProblemLike) -> str:
     return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
 
 
-@checked()
-def describe(
-    problem: ProblemLike,
-    *,
-    sweeper: SweeperLike = "fully-implicit",
-    nodes: int | None = None,
-    quad: str | None = None,
-    qdelta: str | None = None,
-    restol: float | None = None,
-    newton_tol: float | None = None,
-    linear_solver: str | None = None,
-    maxiter: int | None = None,
-    nsweeps: int | None = None,
-    initial_guess: str | None = None,
-    residual_type: str | None = None,
-    backend: str | None = None,
-    seed: int | None = None,
-    parallel: str | None = None,
-    coarse_nodes: int | None = None,
-    coarse_qdelta: str | None = None,
-    coarsen: bool = False,
-    match_sweep: bool | None = None,
-    corrector: str | None = None,
-    start: str | None = None,
-    problem_params: Mapping[str, Any] | None = None,
-    convergence_controllers: Mapping[type[Any], Mapping[str, Any]] | None = None,
-) -> Setup:
-    """The setup of a run.
+@dataclass(frozen=True)
+class EquationOptions(Parameters):
+    """What is solved."""
 
-    Parameters
-    ----------
-    problem : str, type, ProblemDAE or Model
-        Name in the library, class, instance or model.
-    sweeper : str or type
-        Name or class of a sweeper.
-    nodes, quad, qdelta, initial_guess : optional
-        Number of collocation nodes (3), quadrature type (RADAU-RIGHT), Q_Delta (LU) and predictor
-        (extrapolate).
-    restol, residual_type, maxiter, nsweeps : optional
-        Residual tolerance (1e-10; not positive: always ``maxiter`` iterations), how it is measured
-        (full_abs), largest number of iterations (60), sweeps in an iteration (1).
-    newton_tol : float, optional
-        Tolerance of the nonlinear solves; the problem's own if None.
-    linear_solver : str, optional
-        How linear systems are solved, see :class:`ProblemDAE`; the problem's own if None.
-    backend : str, optional
-        "compiled" does the sweeps of a problem with kernels in compiled code, "numpy" in Python; compiled
-        where that is possible if not given.
-    seed : int, optional
-        Seed of the random initial guess.
-    parallel : str, optional
-        What ranks share: nodes, steps or both. Where they share nodes, Q_Delta must be diagonal, and is
-        MIN-SR-S if none is given.
-    coarse_nodes : int, optional
-        Number of nodes of a second, coarse level: MLSDC, and PFASST where several steps iterate together.
-    coarse_qdelta : str, optional
-        Q_Delta of the coarse level (LU), where all ranks that share nodes compute the same.
-    coarsen : bool
-        Coarsen the unknowns too, for a problem that offers ``coarse_params`` and ``space_transfer``.
-    match_sweep : bool, optional
-        Fit sweep and coarse correction to each other, see
-        :class:`dae_sdc.control.transfer.TransferDAE`. If not given, from index 2 on with sweepers that
-        integrate only the differential unknowns on RADAU-RIGHT nodes, where it pays.
-    corrector, start : str, optional
-        Of multistep methods alone: how implicit equations are solved ("newton" or "fixed-point"), and what
-        gives the values before the first step ("collocation" or "explicit-euler").
-    problem_params, convergence_controllers : mapping, optional
-        Arguments of the problem; pySDC's convergence controllers and their parameters.
+    problem: ProblemLike = field(
+        metadata=about(
+            "name of a problem or model, FILE.mo or FILE.py:NAME; 'dae-sdc list' shows all",
+            "A class or instance of a problem and a model are taken too.",
+            like="str, type, ProblemDAE or Model",
+        )
+    )
+
+
+@dataclass(frozen=True)
+class SetupOptions(Sharing, Multistep, Solves, Sweeps, EquationOptions, Method):
+    """What :func:`describe` takes."""
+
+
+@dataclass(frozen=True)
+class RunOptions(  # in the order of the signature, from the last to the first
+    Saving,
+    Parallel,
+    Observation,
+    Multistep,
+    Solves,
+    Sweeps,
+    Parameters,
+    Output,
+    Times,
+    Preparation,
+    Start,
+    Steps,
+    End,
+    Method,
+):
+    """What a run takes besides its equations."""
+
+
+@dataclass(frozen=True)
+class SolveOptions(RunOptions, SetupOptions):
+    """What :func:`dae_sdc.run.solve.solve` takes."""
+
+
+@takes(SetupOptions)
+def describe(given: SetupOptions) -> Setup:
+    """The setup of a run: the description that pySDC's controllers take, and what it describes.
+
+    {options}
+
+    Returns
+    -------
+    Setup
+        Its ``description`` lacks the step size, see :meth:`Setup.with_step`.
 
     Raises
     ------
     InputError
         For unknown names, and for options that have no effect on the chosen sweeper.
     """
-    check_mapping("problem_params", problem_params)
-    check_mapping("convergence_controllers", convergence_controllers)
-    for controller, own in (convergence_controllers or {}).items():
+    return setup_of(given)
+
+
+def setup_of(given: SetupOptions) -> Setup:
+    """The setup of a run from options that were checked, see :func:`describe`."""
+    for controller, own in (given.convergence_controllers or {}).items():
         if not (isinstance(controller, type) and isinstance(own, Mapping)):
             raise InputError(
                 f"convergence_controllers maps classes to mappings of parameters; got {controller!r}: {own!r}"
             )
-    own_params = dict(problem_params or {})
-    if newton_tol is not None:
-        own_params["newton_tol"] = newton_tol
-    if linear_solver is not None:
-        own_params["linear_solver"] = linear_solver
-    problem = named(problem)
+    own_params = {**(given.params or {}), **given.chosen(Solves, without=("convergence_controllers",))}
+    problem = named(given.problem)
     if is_model(problem):
         problem, own_params = make_problem(problem, own_params), {}
     instance = make_problem(problem, own_params)
+    sweeper = "fully-implicit" if given.sweeper is None else given.sweeper
     cls = SWEEPERS[sweeper] if isinstance(sweeper, str) else sweeper
-    if not isinstance(cls, type):
+    if not (isinstance(cls, type) and issubclass(cls, DirectMethod | SpectralDeferredCorrectionDAE)):
         raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
     name = sweeper if isinstance(sweeper, str) else _sweeper_name(cls)
+    parallel = given.parallel
     if parallel is not None and parallel not in WAYS:
         raise InputError(unknown("way to run in parallel", parallel, WAYS))
     if issubclass(cls, SweeperDAEMPI):
         parallel = parallel or "nodes"
-    sweeps = {
-        "nodes": nodes,
-        "quad": quad,
-        "qdelta": qdelta,
-        "restol": restol,
-        "maxiter": maxiter,
-        "nsweeps": nsweeps,
-        "initial_guess": initial_guess,
-        "residual_type": residual_type,
-        "backend": backend,
-        "seed": seed,
-        "coarse_nodes": coarse_nodes,
-        "coarse_qdelta": coarse_qdelta,
-        "coarsen": coarsen or None,
-        "match_sweep": match_sweep,
-    }
+    if parallel in ("nodes", "both") and not issubclass(cls, DirectMethod):
+        cls = across_nodes(cls)
     direct = issubclass(cls, DirectMethod)
-    own_options = {"corrector": corrector, "start": start}
-    own_settings = {option: value for option, value in own_options.items() if value is not None}
-    taken: tuple[str, ...] = cls.options if issubclass(cls, DirectMethod) else ()
-    strange = [option for option in own_settings if option not in taken]
-    if strange:
-        raise InputError(f"these options have no effect on '{name}': {', '.join(strange)}")
+    _check_effect(given, cls, name, parallel)
     if direct:
-        idle = [option for option, value in sweeps.items() if value is not None]
-        if idle:
-            raise InputError(f"these options have no effect on the {cls.family} '{name}': {', '.join(idle)}")
-        if parallel is not None:
-            raise InputError(
-                f"the {cls.family} '{name}' has nothing that ranks could share; use an SDC sweeper "
-                f"with --parallel"
-            )
         cls.check_problem(instance)
         label = {"quad": "", "nodes": cls.method.stages, "qdelta": ""}
-        sweeper_params: dict[str, Any] = own_settings
-        level_params: dict[str, Any] = {"restol": -1.0}
-        maxiter = 1
-    elif isinstance(cls, type) and issubclass(cls, SpectralDeferredCorrectionDAE):
-        if parallel in ("nodes", "both"):
-            cls, default = across_nodes(cls), DIAGONAL
-        else:
-            default = "LU"
-        label = {
-            "quad": "RADAU-RIGHT" if quad is None else quad,
-            "nodes": 3 if nodes is None else nodes,
-            "qdelta": default if qdelta is None else qdelta,
+        parts: dict[str, Any] = {
+            "sweeper_params": given.chosen(Multistep),
+            "level_params": {"restol": -1.0},
+            "step_params": {"maxiter": 1},
         }
-        check_quadrature(label["quad"], label["nodes"])
-        sweeper_params = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
-        if initial_guess is not None:
-            sweeper_params["initial_guess"] = initial_guess
-        if seed is not None:
-            sweeper_params["random_seed"] = seed
-        if backend is not None:
-            if backend not in BACKENDS:
-                raise InputError(unknown("backend", backend, BACKENDS))
-            sweeper_params["backend"] = backend
-        level_params = {
-            "restol": RESTOL if restol is None else restol,
-            "nsweeps": 1 if nsweeps is None else nsweeps,
-            "residual_type": "full_abs" if residual_type is None else residual_type,
-        }
-        maxiter = MAXITER if maxiter is None else maxiter
-        require_count("maxiter", maxiter, MOST_SWEEPS)
-        require_count("nsweeps", level_params["nsweeps"], MOST_SWEEPS)
-        level_params["restol"] = require_tolerance("restol", level_params["restol"])
-        if level_params["residual_type"] not in RESIDUAL_TYPES:
-            raise InputError(unknown("residual_type", level_params["residual_type"], RESIDUAL_TYPES))
-        if seed is not None and not (isinstance(seed, int) and 0 <= seed < 2**32):
-            raise InputError(f"seed must be an integer from 0 to {2**32 - 1}; got {seed!r}")
     else:
-        raise InputError(f"a sweeper is a name or a class of dae_sdc; got {sweeper!r}")
-    given = isinstance(problem, ProblemDAE)
+        label, parts = _of_sweeps(given, DIAGONAL if parallel in ("nodes", "both") else "LU")
+    made = isinstance(problem, ProblemDAE)
     description: dict[str, Any] = {
-        "problem_class": functools.partial(make_problem, problem) if given else type(instance),
-        "problem_params": {"params": own_params} if given else own_params,
+        "problem_class": functools.partial(make_problem, problem) if made else type(instance),
+        "problem_params": {"params": own_params} if made else own_params,
         "sweeper_class": cls,
-        "sweeper_params": sweeper_params,
-        "level_params": level_params,
-        "step_params": {"maxiter": maxiter},
-        "convergence_controllers": {k: dict(v) for k, v in (convergence_controllers or {}).items()},
+        **parts,
+        "convergence_controllers": {k: dict(v) for k, v in (given.convergence_controllers or {}).items()},
     }
-    if coarse_nodes is not None:
-        if match_sweep is None:
-            high = instance.index is None or instance.index >= 2
-            match_sweep = high and not cls.integrates_algebraic and label["quad"] == "RADAU-RIGHT"
-        coarse = "LU" if coarse_qdelta is None else coarse_qdelta
-        _add_coarse_level(description, instance, coarse_nodes, coarse, coarsen, match_sweep)
-    elif coarse_qdelta is not None or coarsen or match_sweep is not None:
+    if given.coarse_nodes is not None:
+        _add_coarse_level(description, instance, given, label["quad"])
+    elif given.chosen(Sweeps).keys() & {"coarse_qdelta", "coarsen", "match_sweep"}:
         raise InputError("coarse_qdelta, coarsen and match_sweep belong to a coarse level; give coarse_nodes")
-    adaptive = bool(convergence_controllers)
     if not direct:
         description["convergence_controllers"].setdefault(StopAtRoundOff, {})
     label = {"problem": problem_name(problem), "sweeper": name, **label}
-    return Setup(instance, label, description, adaptive, parallel)
+    return Setup(instance, label, description, bool(given.convergence_controllers), parallel)
+
+
+def _check_effect(given: SetupOptions, cls: type[Any], name: str, parallel: str | None) -> None:
+    """Refuse options that a sweeper does not look at."""
+    direct = issubclass(cls, DirectMethod)
+    taken: tuple[str, ...] = cls.options if direct else ()
+    strange = [option for option in given.chosen(Multistep) if option not in taken]
+    if strange:
+        raise InputError(f"these options have no effect on '{name}': {', '.join(strange)}")
+    if not direct:
+        return
+    idle = given.chosen(Method, Sweeps, without=("sweeper",))
+    if idle:
+        raise InputError(f"these options have no effect on the {cls.family} '{name}': {', '.join(idle)}")
+    if parallel is not None:
+        raise InputError(
+            f"the {cls.family} '{name}' has nothing that ranks could share; use an SDC sweeper "
+            f"with --parallel"
+        )
+
+
+def _of_sweeps(given: SetupOptions, preconditioner: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What identifies sweeps in a table, and the parts of the description that tell of them."""
+    label = {
+        "quad": "RADAU-RIGHT" if given.quad is None else given.quad,
+        "nodes": 3 if given.nodes is None else given.nodes,
+        "qdelta": preconditioner if given.qdelta is None else given.qdelta,
+    }
+    check_quadrature(label["quad"], label["nodes"])
+    for name, known in (("backend", BACKENDS), ("residual_type", RESIDUAL_TYPES)):
+        value = getattr(given, name)
+        if value is not None and value not in known:
+            raise InputError(unknown(name, value, known))
+    sweeper = {"num_nodes": label["nodes"], "quad_type": label["quad"], "QI": label["qdelta"]}
+    own = {"initial_guess": given.initial_guess, "random_seed": given.seed, "backend": given.backend}
+    sweeper |= {name: value for name, value in own.items() if value is not None}
+    level = {
+        "restol": RESTOL if given.restol is None else float(given.restol),
+        "nsweeps": 1 if given.nsweeps is None else given.nsweeps,
+        "residual_type": "full_abs" if given.residual_type is None else given.residual_type,
+    }
+    most = MAXITER if given.maxiter is None else given.maxiter
+    return label, {"sweeper_params": sweeper, "level_params": level, "step_params": {"maxiter": most}}
 
 
 def _add_coarse_level(
-    description: dict[str, Any],
-    problem: ProblemDAE,
-    nodes: int,
-    qdelta: str,
-    coarsen: bool,
-    match_sweep: bool,
+    description: dict[str, Any], problem: ProblemDAE, given: SetupOptions, quad: str
 ) -> None:
     """Turn the entries of a description into pairs, fine and coarse."""
+    nodes, qdelta = given.coarse_nodes, "LU" if given.coarse_qdelta is None else given.coarse_qdelta
     fine = description["sweeper_class"]
+    match_sweep = given.match_sweep
+    if match_sweep is None:
+        high = problem.index is None or problem.index >= 2
+        match_sweep = high and not fine.integrates_algebraic and quad == "RADAU-RIGHT"
     sweeper, levels = description["sweeper_params"], description["level_params"]
     sweeper.update(num_nodes=[sweeper["num_nodes"], nodes], QI=[sweeper["QI"], qdelta])
     # Nobody looks at the residual of a coarse level.
@@ -460,7 +439,7 @@ def _add_coarse_level(
     description["base_transfer_class"] = TransferDAE
     description["base_transfer_params"] = {"match_sweep": match_sweep}
     description["space_transfer_class"] = SameUnknowns
-    if coarsen:
+    if given.coarsen:
         transfer = getattr(problem, "space_transfer", None)
         if transfer is None or not hasattr(problem, "coarse_params"):
             raise InputError(
@@ -472,12 +451,6 @@ def _add_coarse_level(
         description["space_transfer_class"] = transfer
         for name, value in problem.coarse_params().items():
             description["problem_params"][name] = [getattr(problem, name), value]
-
-
-def check_mapping(name: str, value: object) -> None:
-    """Refuse what is given for parameters by name and is no mapping."""
-    if value is not None and not isinstance(value, Mapping):
-        raise InputError(f"{name} must map names to values; got {value!r}")
 
 
 def _sweeper_name(cls: type[Any]) -> str:

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 from time import perf_counter
 from typing import Any
 
@@ -16,15 +15,25 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from dae_sdc.arguments import checked
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.options import (
+    End,
+    Output,
+    Parameters,
+    Steps,
+    about,
+    add_options,
+    given_options,
+    option,
+    redeclared,
+    takes,
+)
 from dae_sdc.registry import unknown
-from dae_sdc.run import options
+from dae_sdc.run.convergence import several
 from dae_sdc.run.description import (
     ProblemLike,
     check_interval,
-    check_mapping,
     describe,
     make_problem,
     number_of_steps,
@@ -91,42 +100,33 @@ class Case:
         return {**given, "formulation": self.formulation} if self.formulation else dict(given)
 
 
-@checked()
-def drift(
-    problem: ProblemLike = PROBLEM,
-    *,
-    cases: Sequence[str] | None = None,
-    rtol: float = RTOL,
-    dt: float = DT,
-    t_end: float | None = None,
-    points: int = POINTS,
-    problem_params: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class DriftOptions(Output, Parameters, End):
+    """What :func:`drift` takes."""
+
+    problem: ProblemLike = field(
+        default=PROBLEM,
+        kw_only=False,
+        metadata=about("problem with constraints (rigid-pendulum)", like="str, type or QuasilinearProblem"),
+    )
+    case: str | Sequence[str] | None = option(
+        None,
+        "one or several methods (all that keep or lose the constraints in a way of their own)",
+        "Names of sweepers, 'radau-iia-9/ggl' with a formulation of the problem; 'ida' for SUNDIALS. If none "
+        "is given, :data:`CASES`, those that take the problem.",
+    )
+    rtol: float = redeclared(Steps, "rtol", RTOL, "Methods that choose their steps take it.")
+    dt: float = redeclared(Steps, "dt", DT, "Methods with steps of a fixed size take it, such as 'rattle'.")
+    points: int = option(
+        POINTS, f"number of equal parts of the interval for which the largest errors are kept ({POINTS})"
+    )
+
+
+@takes(DriftOptions)
+def drift(given: DriftOptions) -> Result:
     """Errors of constraint, velocity constraint and energy over time, for several methods.
 
-    Parameters
-    ----------
-    problem : str, type or QuasilinearProblem
-        Problem with constraints.
-    cases : sequence of str, optional
-        Names of sweepers, "radau-iia-9/ggl" with a formulation of the problem; "ida" for SUNDIALS.
-        :data:`CASES` if not given, those that take the problem.
-    rtol : float
-        Relative tolerance of the methods that choose their steps.
-    dt : float
-        Step size of those that do not, such as "rattle".
-    t_end : float, optional
-        End; 200 for "rigid-pendulum", that of the problem for others, if not given.
-    points : int
-        Number of equal parts of the interval.
-    problem_params : mapping, optional
-        Arguments of the problem besides ``formulation``.
-    out : str or Path, optional
-        File to save the result to; it is saved after every run.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
+    {options}
 
     Returns
     -------
@@ -142,33 +142,37 @@ def drift(
     InputError
         If something given cannot be used.
     """
-    check_mapping("problem_params", problem_params)
-    params = dict(problem_params or {})
+    params = dict(given.params or {})
     if "formulation" in params:
         raise InputError("the cases say in which formulation the problem is solved; leave it out")
+    problem, cases, points = given.problem, given.case, given.points
     own = _quasilinear(problem, params)
     require_count("points", points)
     name = problem_name(problem)
     start = float(own.interval[0])
-    end = LONG.get(name, float(own.interval[1])) if t_end is None else require_number("t_end", t_end)
+    usual = LONG.get(name, float(own.interval[1]))
+    end = usual if given.t_end is None else require_number("t_end", given.t_end)
     check_interval(start, end)
-    chosen, left_out = _cases(cases, problem, params, rtol, dt, start, end)
-    rows = Table("drift", COLUMNS, "", out, units={"t": own.time_unit, "dt": own.time_unit})
-    rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": rtol, "points": points}
+    chosen, left_out = _cases(given, params, start, end)
+    rows = Table("drift", COLUMNS, "", given.out, units={"t": own.time_unit, "dt": own.time_unit})
+    rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": given.rtol, "points": points}
     rows.parameters |= {
-        "problem_params": params,
+        "params": params,
         "left_out": left_out,
         "runs": [],
         "time_unit": own.time_unit,
     }
     edges = np.linspace(start, end, points + 1)
-    with rows, tqdm(total=len(chosen), unit="run", disable=None if progress else True, leave=False) as bar:
+    with (
+        rows,
+        tqdm(total=len(chosen), unit="run", disable=None if given.progress else True, leave=False) as bar,
+    ):
         for case in chosen:
             mine = case.params(params)
-            given = {**case.settings, "t_end": end, "dense": False, "problem_params": mine}
+            settings = {**case.settings, "t_end": end, "dense": False, "params": mine}
             tic = perf_counter()
             try:
-                solution = solve(problem, sweeper=case.sweeper, **given)
+                solution = solve(problem, sweeper=case.sweeper, **settings)
             except InputError as error:
                 # Some methods see at the first step only that the problem is not theirs.
                 if cases is not None:
@@ -194,18 +198,13 @@ def _quasilinear(problem: ProblemLike, params: Mapping[str, Any]) -> Quasilinear
 
 
 def _cases(
-    names: Sequence[str] | None,
-    problem: ProblemLike,
-    params: Mapping[str, Any],
-    rtol: float,
-    dt: float,
-    start: float,
-    end: float,
+    given: DriftOptions, params: Mapping[str, Any], start: float, end: float
 ) -> tuple[list[Case], list[str]]:
     """What is run, and what is not, and why; everything that can be refused is refused here."""
-    if names is not None and (isinstance(names, str) or not len(names)):
-        raise InputError(f"cases must be a list of names; got {names!r}")
-    require_number("rtol", rtol)
+    problem, rtol, dt = given.problem, require_number("rtol", given.rtol), given.dt
+    names = None if given.case is None else several(given.case)
+    if names == []:
+        raise InputError("nothing to run: name at least one case")
     found: list[Case] = []
     left_out: list[str] = []
     for name in CASES if names is None else names:
@@ -221,7 +220,7 @@ def _cases(
             if sweeper in SOLVERS:
                 make_problem(problem, own)
             else:
-                describe(problem, sweeper=sweeper, problem_params=own)
+                describe(problem, sweeper=sweeper, params=own)
         except InputError as error:
             if names is not None:
                 raise
@@ -313,19 +312,12 @@ def summary(result: Result) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc drift``."""
-    parser.add_argument(
-        "problem", nargs="?", default=PROBLEM, help="name of a problem with constraints (rigid-pendulum)"
-    )
-    options.add(parser, "cases rtol dt t-end parts param out")
+    add_options(parser, DriftOptions)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc drift``."""
-    names = {"cases": "case", "rtol": "rtol", "dt": "dt", "t_end": "t_end", "points": "points"}
-    given = {name: getattr(args, option) for name, option in names.items()}
-    given = {name: value for name, value in given.items() if value is not None}
-    params = options.parameters(args.param) or None
-    result = drift(args.problem, **given, problem_params=params, out=args.out, progress=True)
+    result = drift(**given_options(args, DriftOptions), progress=True)
     print(summary(result))
     if args.out:
         print(f"written to {args.out}")

@@ -6,19 +6,26 @@ Example: dae-sdc iterations simple --sweeper fully-implicit,semi-implicit --qdel
 from __future__ import annotations
 
 import argparse
-from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 from tqdm import tqdm
 
-from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
-from dae_sdc.run import options
-from dae_sdc.run.convergence import NEWTON_TOL, Study, combinations, errors, is_direct, several
-from dae_sdc.run.description import ProblemLike, SweeperLike, describe
+from dae_sdc.options import (
+    Parallel,
+    Parameters,
+    Solves,
+    Sweeping,
+    add_options,
+    given_options,
+    option,
+    redeclared,
+    takes,
+)
+from dae_sdc.run.convergence import NEWTON_TOL, Study, StudyOptions, errors, is_direct, several
+from dae_sdc.run.description import describe
 from dae_sdc.run.processes import everyone
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
@@ -40,44 +47,22 @@ SWEEPS = 10
 """Largest number of sweeps where none is given."""
 
 
-@checked("dae_sdc.run.description:describe", without=("problem", "sweeper", "qdelta", "restol"))
-def iterations(
-    problems: ProblemLike | Sequence[ProblemLike],
-    *,
-    sweepers: SweeperLike | Sequence[SweeperLike] = "fully-implicit",
-    nodes: int | Sequence[int] | None = None,
-    qdeltas: str | Sequence[str] | None = None,
-    dt: float | None = None,
-    t_end: float | None = None,
-    maxiter: int = SWEEPS,
-    initial_guess: str = "spread",
-    parallel: str | None = None,
-    steps: int | None = None,
-    comm: Any = None,
-    out: str | Path | None = None,
-    progress: bool = False,
-    **settings: Any,
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class IterationsOptions(StudyOptions):
+    """What :func:`iterations` takes."""
+
+    dt: float | None = option(None, "step size in the time unit of the problem (that of the problem)")
+    maxiter: int = redeclared(Sweeping, "maxiter", SWEEPS)
+    initial_guess: str = redeclared(
+        Sweeping, "initial_guess", "spread", "From 'spread' the error shows what the sweeps alone gain."
+    )
+
+
+@takes(IterationsOptions)
+def iterations(given: IterationsOptions) -> Result:
     """Error and residual of runs with 1, 2, ..., ``maxiter`` sweeps in every step.
 
-    Parameters
-    ----------
-    problems, sweepers, nodes, qdeltas : one or a sequence
-        Names (or classes), numbers of nodes and Q_Delta.
-    dt, t_end : float, optional
-        Step size and end time; the problem's own if not given.
-    maxiter : int
-        Largest number of sweeps.
-    initial_guess : str
-        Predictor; "spread" shows what the sweeps alone gain.
-    parallel, steps, comm : optional
-        What ranks share, steps at once, and the ranks, as in :func:`dae_sdc.run.solve.solve`.
-    out : str or Path, optional
-        File to save the result to; it is saved after every finished run.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-    **settings
-        See :func:`dae_sdc.run.description.describe`.
+    {options}
 
     Returns
     -------
@@ -90,31 +75,33 @@ def iterations(
     InputError
         If something given cannot be used; Runge-Kutta methods do not sweep.
     """
-    if maxiter < 1:
-        raise InputError(f"maxiter must be at least 1; got {maxiter}")
-    direct = [str(sweeper) for sweeper in several(sweepers) if is_direct(sweeper)]
+    maxiter, parallel = given.maxiter, given.parallel
+    direct = [str(sweeper) for sweeper in several(given.sweeper) if is_direct(sweeper)]
     if direct:
         raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
-    comm_of_all = everyone(parallel, comm)
-    settings = {"newton_tol": NEWTON_TOL, **settings, "restol": -1.0, "initial_guess": initial_guess}
+    comm_of_all = everyone(parallel, given.comm)
+    settings = {"newton_tol": NEWTON_TOL, **given.chosen(Sweeping, Solves, Parameters, without=("maxiter",))}
+    settings |= {"restol": -1.0, "initial_guess": given.initial_guess}
     runs = [
         (problem, sweeper, {**settings, "nodes": number, "qdelta": qdelta})
         for problem, sweeper, number, qdelta in product(
-            several(problems), several(sweepers), several(nodes), several(qdeltas)
+            several(given.problem), several(given.sweeper), several(given.nodes), several(given.qdelta)
         )
     ]
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
-    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out, comm_of_all)
-    team: dict[str, Any] = {"parallel": parallel, "steps": steps, "comm": comm}
-    study.parameters.update(maxiter=maxiter, initial_guess=initial_guess)
+    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, given.out, comm_of_all)
+    team = given.of(Parallel)
+    study.parameters.update(maxiter=maxiter, initial_guess=given.initial_guess)
     total = maxiter * len(runs)
-    with study, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
+    with study, tqdm(total=total, unit="run", disable=None if given.progress else True, leave=False) as bar:
         for (problem, sweeper, own), setup in zip(runs, setups, strict=True):
-            size = setup.problem.dt if dt is None else dt
+            size = setup.problem.dt if given.dt is None else given.dt
             for sweep in range(1, maxiter + 1):
-                solution = solve(problem, sweeper=sweeper, dt=size, t_end=t_end, **own, **team, maxiter=sweep)
+                solution = solve(
+                    problem, sweeper=sweeper, dt=size, t_end=given.t_end, **own, **team, maxiter=sweep
+                )
                 what = f"{setup.label['problem']}, {setup.label['qdelta']}, {sweep} sweeps"
                 study.note(what, solution)
                 residual, by_group = float("nan"), dict.fromkeys(setup.problem.groups, float("nan"))
@@ -130,18 +117,12 @@ def iterations(
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc iterations``."""
-    parser.add_argument("problems", help="names of problems, separated by commas")
-    options.add(
-        parser,
-        "sweepers nodes-list quad qdeltas dt t-end newton-tol maxiter initial-guess residual-type",
-        "backend linear-solver",
-        "steps coarse-nodes coarse-qdelta coarsen match-sweep parallel param seed out",
-    )
+    add_options(parser, IterationsOptions)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc iterations``."""
-    result = iterations(**combinations(args), dt=args.dt)
+    result = iterations(**given_options(args, IterationsOptions), progress=True)
     print(
         f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} "
         f"{'sweep':>5} {'residual':>9}  errors by group"

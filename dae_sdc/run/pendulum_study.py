@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import product
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -18,11 +17,21 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm import tqdm
 
-from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
+from dae_sdc.options import (
+    Multistep,
+    Output,
+    Steps,
+    add_options,
+    given_options,
+    highest_order,
+    option,
+    redeclared,
+    takes,
+)
 from dae_sdc.registry import unknown
-from dae_sdc.run import options
+from dae_sdc.run.convergence import several
 from dae_sdc.run.description import describe, number_of_steps
 from dae_sdc.run.repeated import Table
 from dae_sdc.run.results import Result
@@ -100,45 +109,40 @@ class Method:
         return found
 
 
-@checked()
-def pendulum_study(
-    *,
-    ks: Sequence[float] = KS,
-    sweepers: Sequence[str] | None = None,
-    dt: float = DT,
-    rtols: Sequence[float] = RTOLS,
-    max_orders: Sequence[int] = MAX_ORDERS,
-    start: str = START,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Result:
+@dataclass(frozen=True, kw_only=True)
+class PendulumOptions(Output):
+    """What :func:`pendulum_study` takes."""
+
+    k: float | Sequence[float] = option(
+        KS, f"one or several spring constants ({', '.join(f'{k:g}' for k in KS)})"
+    )
+    sweeper: str | Sequence[str] | None = option(
+        None,
+        "one or several methods (explicit Euler, BDF and CVODE)",
+        "Names of sweepers that take steps of ``dt``, 'bdf2/fixed-point' for a corrector other than Newton's "
+        "method; 'ida' and 'cvode', which take every one of ``rtol`` with every one of ``max_order``; "
+        "'reference' for an accurate solution. If none is given, :data:`METHODS`, and CVODE if it is "
+        "installed.",
+    )
+    dt: float = redeclared(Steps, "dt", DT, "")
+    rtol: float | Sequence[float] = option(
+        RTOLS, "one or several relative and absolute tolerances of ida and cvode (1e-6, 1e-3, 1e-2)"
+    )
+    max_order: int | Sequence[int] = option(
+        MAX_ORDERS, "one or several highest orders of ida and cvode (5, 1)", check=highest_order
+    )
+    start: str = redeclared(Multistep, "start", START, "By explicit Euler, as in the classical study.")
+
+
+@takes(PendulumOptions)
+def pendulum_study(given: PendulumOptions) -> Result:
     """How the bounce of an elastic pendulum grows or dies with each method, over spring constants.
 
     The bounce is the motion of r = sqrt(y1^2 + y2^2), of frequency near sqrt(k). Its amplitude in a window is
     half of the largest minus the smallest r at the times 0, ``dt``, 2 ``dt``, ... in it; the windows are the
     first and the last part of the run of length max(0.2, 2 pi/sqrt(k)), half of the run at most.
 
-    Parameters
-    ----------
-    ks : sequence of float
-        Spring constants.
-    sweepers : sequence of str, optional
-        Names of sweepers that take steps of ``dt``, "bdf2/fixed-point" for a corrector other than Newton's
-        method; "ida" and "cvode", which take every one of ``rtols`` with every one of ``max_orders``;
-        "reference" for an accurate solution. :data:`METHODS` if not given, "cvode" if it is installed.
-    dt : float
-        Step size.
-    rtols : sequence of float
-        Relative and absolute tolerances of "ida" and "cvode".
-    max_orders : sequence of int
-        Their highest orders.
-    start : str
-        What gives multistep methods the values before the first step: "explicit-euler" as in the classical
-        study, or "collocation".
-    out : str or Path, optional
-        File to save the result to; it is saved after every run.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
+    {options}
 
     Returns
     -------
@@ -154,18 +158,19 @@ def pendulum_study(
     InputError
         If something given cannot be used.
     """
-    if not len(ks) or not all(require_number("k", k) > 0.0 for k in ks):
-        raise InputError(f"the spring constants must be positive, one at least; got {list(ks)!r}")
-    methods, left_out = _methods(sweepers, rtols, max_orders)
+    ks, dt, start = several(given.k), given.dt, given.start
+    if not ks or not all(require_number("k", k) > 0.0 for k in ks):
+        raise InputError(f"the spring constants must be positive, one at least; got {ks!r}")
+    methods, left_out = _methods(given)
     first, last = (float(t) for t in PROBLEMS[PROBLEM].interval)
     steps = number_of_steps(first, last, require_number("dt", dt))
     times = np.linspace(first, last, steps + 1)
     for method in methods:
         # Everything that can be refused is refused before the first run.
-        given = method.settings(dt, start, times)
-        named = {name: given[name] for name in ("start", "corrector") if name in given}
+        settings = method.settings(dt, start, times)
+        named = {name: settings[name] for name in ("start", "corrector") if name in settings}
         if method.sweeper not in SOLVERS:
-            describe(PROBLEM, sweeper=given["sweeper"], **named)
+            describe(PROBLEM, sweeper=settings["sweeper"], **named)
     columns: list[Any] = [
         *(("method", "U48"), ("sweeper", "U32"), ("corrector", "U16"), ("start", "U16")),
         *(("k", "f8"), ("dt", "f8"), ("rtol", "f8"), ("max_order", "i8")),
@@ -174,34 +179,31 @@ def pendulum_study(
         *(("steps", "i8"), ("rejected", "i8"), ("rhs", "i8"), ("newton", "i8"), ("jacobian", "i8")),
         *(("y1", "f8", (steps + 1,)), ("y2", "f8", (steps + 1,))),
     ]
-    rows = Table("pendulum", columns, "", out, units=UNITS)
-    rows.parameters |= {"ks": list(ks), "dt": dt, "start": start, "interval": [first, last]}
+    rows = Table("pendulum", columns, "", given.out, units=UNITS)
+    rows.parameters |= {"k": ks, "dt": dt, "start": start, "interval": [first, last]}
     rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST}
     total = len(methods) * len(ks)
-    with rows, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
+    with rows, tqdm(total=total, unit="run", disable=None if given.progress else True, leave=False) as bar:
         for method, k in product(methods, ks):
-            given = method.settings(dt, start, times)
+            settings = method.settings(dt, start, times)
             tic = perf_counter()
-            solution = solve(PROBLEM, problem_params={"k": k}, **given)
+            solution = solve(PROBLEM, params={"k": k}, **settings)
             took = perf_counter() - tic
             rows.note(f"{method.label}, k={k:g}", solution)
-            rows.add([_row(method, k, solution, given, times, took)], last=True)
+            rows.add([_row(method, k, solution, settings, times, took)], last=True)
             bar.update(1)
     return rows.result()
 
 
-def _methods(
-    names: Sequence[str] | None, rtols: Sequence[float], max_orders: Sequence[int]
-) -> tuple[list[Method], list[str]]:
+def _methods(given: PendulumOptions) -> tuple[list[Method], list[str]]:
     """What is compared, and what is not, and why."""
     left_out = []
-    if names is None:
-        names = METHODS
-        if not installed():
-            names = [name for name in METHODS if name not in SOLVERS]
-            left_out = ["cvode: scikit-sundae is not installed"]
-    if isinstance(names, str) or not len(names):
-        raise InputError(f"sweepers must be a list of names; got {names!r}")
+    names = METHODS if given.sweeper is None else several(given.sweeper)
+    if given.sweeper is None and not installed():
+        names = [name for name in METHODS if name not in SOLVERS]
+        left_out = ["cvode: scikit-sundae is not installed"]
+    if not names:
+        raise InputError("nothing to run: name at least one sweeper")
     found: list[Method] = []
     for name in names:
         sweeper, _, corrector = name.partition("/")
@@ -210,11 +212,14 @@ def _methods(
         if corrector and sweeper in (*SOLVERS, REFERENCE):
             raise InputError(f"'{sweeper}' has no choice of correctors; leave '/{corrector}' away")
         if sweeper in SOLVERS:
-            found += [Method(sweeper, "", rtol, order) for rtol, order in product(rtols, max_orders)]
+            found += [
+                Method(sweeper, "", rtol, order)
+                for rtol, order in product(several(given.rtol), several(given.max_order))
+            ]
         else:
             found.append(Method(sweeper, corrector))
     if not found:
-        raise InputError("nothing to run: give rtols and max_orders for the solvers of SUNDIALS")
+        raise InputError("nothing to run: give rtol and max_order for the solvers of SUNDIALS")
     return found, left_out
 
 
@@ -289,17 +294,12 @@ def summary(result: Result) -> str:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc pendulum-study``."""
-    options.add(
-        parser, "spring-constants sweepers-of-pendulum dt rtols-of-pendulum max-orders start-of-pendulum out"
-    )
+    add_options(parser, PendulumOptions)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc pendulum-study``."""
-    names = {"ks": "k", "sweepers": "sweeper", "dt": "dt", "rtols": "rtols", "max_orders": "max_order"}
-    given = {name: getattr(args, option) for name, option in (names | {"start": "start"}).items()}
-    given = {name: value for name, value in given.items() if value is not None}
-    result = pendulum_study(**given, out=args.out, progress=True)
+    result = pendulum_study(**given_options(args, PendulumOptions), progress=True)
     print(summary(result))
     if args.out:
         print(f"written to {args.out}")

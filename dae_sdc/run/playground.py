@@ -8,15 +8,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Mapping
-from pathlib import Path
+from dataclasses import dataclass, field
 from typing import Any
 
-from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
+from dae_sdc.options import about, add_options, given_options, takes
 from dae_sdc.registry import unknown
-from dae_sdc.run import options
 from dae_sdc.run.convergence import errors
-from dae_sdc.run.description import make_problem
+from dae_sdc.run.description import RunOptions, make_problem
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 
@@ -47,46 +46,39 @@ torque drops.
 """
 
 
-@checked("dae_sdc.run.solve:solve", "dae_sdc.run.description:describe", without=("problem",))
-def playground(
-    name: str, *, out: str | Path | None = None, progress: bool = False, **changes: Any
-) -> Solution:
+@dataclass(frozen=True)
+class PlaygroundOptions(RunOptions):
+    """What :func:`playground` takes; options that are given replace those of the playground."""
+
+    name: str = field(metadata=about(f"playground: {' or '.join(PLAYGROUNDS)}"))
+
+
+@takes(PlaygroundOptions)
+def playground(given: PlaygroundOptions) -> Solution:
     """Run a playground and return its solution.
 
-    Parameters
-    ----------
-    name : str
-        ``fully-implicit``: fully-implicit SDC on ProblematicF; ``synchronous-machine``: the machine under its
-        torque disturbance.
-    out : str or Path, optional
-        File to save the solution to.
-    progress : bool
-        Show a progress bar if standard error is a terminal.
-    **changes
-        Arguments of :func:`dae_sdc.run.solve` that replace those of the playground.
+    {options}
 
     Raises
     ------
     InputError
         For an unknown name.
     """
-    if name not in PLAYGROUNDS:
-        raise InputError(unknown("playground", name, PLAYGROUNDS))
-    return solve(**{**PLAYGROUNDS[name], **changes}, out=out, progress=progress)
+    if given.name not in PLAYGROUNDS:
+        raise InputError(unknown("playground", given.name, PLAYGROUNDS))
+    return solve(**{**PLAYGROUNDS[given.name], **given.chosen(without=("name",))})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc playground``."""
-    parser.add_argument("name", help=" or ".join(PLAYGROUNDS))
-    options.add(parser, "nodes qdelta dt t-end restol maxiter param out")
+    add_options(parser, PlaygroundOptions)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc playground``."""
-    changes = options.settings(args)
-    given = {name: getattr(args, name) for name in ("dt", "t_end") if getattr(args, name) is not None}
-    solution = playground(args.name, out=args.out, progress=True, **changes, **given)
-    problem = make_problem(solution.parameters["problem"], changes.get("problem_params"))
+    given = given_options(args, PlaygroundOptions)
+    solution = playground(**given, progress=True)
+    problem = make_problem(solution.parameters["problem"], given.get("params"))
     print(f"{solution.parameters['problem']}: t = {solution.t[-1]:g}, {solution.stats['sweeps']} sweeps")
     if not solution.success:
         print(f"dae-sdc: {solution.message}", file=sys.stderr)

@@ -15,7 +15,7 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import check_mapping, make_problem, named
+from dae_sdc.run.description import make_problem, named
 from dae_sdc.run.models import is_file, make_model
 from dae_sdc.run.starting import Start, checked_start, found_start, state_of
 from dae_sdc.run.unknowns import Unknowns
@@ -90,7 +90,7 @@ def prepare(
     t0 : float or None
         Start.
     settings : mapping
-        Of the run; ``problem_params``, ``newton_tol`` and ``linear_solver`` are those of the problem.
+        Of the run; ``params``, ``newton_tol`` and ``linear_solver`` are those of the problem.
 
     Returns
     -------
@@ -131,8 +131,7 @@ def _of_equations(
     """The same of a model, or of one that is simplified already."""
     from_tool = is_modelica(problem)
     left = dict(settings)
-    params = left.pop("problem_params", None)
-    check_mapping("problem_params", params)
+    params = left.pop("params", None)
     given = dict(params or {})
     own = {name: given.pop(name) for name in _SETTINGS if name in given}
     own |= {name: left.pop(name) for name in _SETTINGS if left.get(name) is not None}

@@ -15,10 +15,10 @@ from typing import Any
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
+from dae_sdc.options import Parameters, Simplification, add_options, given_options
 from dae_sdc.problems._models import MODELS
 from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction, reduce_index
 from dae_sdc.reduction.veils import LIMIT
-from dae_sdc.run import options
 from dae_sdc.run.models import ModelLike, make_model
 from dae_sdc.run.simplify import model_of
 from dae_sdc.sharing import one_at_a_time
@@ -100,13 +100,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--limit", type=int, default=LIMIT, help=f"size of an expression that becomes a veil ({LIMIT})"
     )
     parser.add_argument("--equations", action="store_true", help="print the equations, veils and invariants")
-    options.add(parser, "simplify param")
+    add_options(parser, Simplification)
+    add_options(parser, Parameters)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc reduce``."""
     names = list(MODELS) if args.model == ALL else [name for name in args.model.split(",") if name]
-    params = options.parameters(args.param)
+    params = given_options(args, Parameters).get("params")
     given = {"method": args.method, "form": args.form, "limit": args.limit}
     if len(names) == 1 and args.model != ALL:
         found = reduce(model_of(names[0], params, args.simplify), **given)

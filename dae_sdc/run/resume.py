@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,8 @@ from dae_sdc.control.checkpoint import Checkpoints, check_state, plain_attribute
 from dae_sdc.control.events import Event
 from dae_sdc.control.fixed import FixedSteps
 from dae_sdc.control.hooks import StepRecord
-from dae_sdc.errors import InputError, ResultFileError, require_count
+from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.options import Saving as SavingOptions
 from dae_sdc.run.description import Setup
 from dae_sdc.run.files import check_place, opened, read_archive, replacing
 from dae_sdc.run.processes import Ranks
@@ -51,21 +51,20 @@ class Saving:
     start: dict[str, Any] | None = None
 
     @classmethod
-    def checked(cls, checkpoint: Any, every: Any, resume: bool) -> Saving | None:
+    def checked(cls, given: SavingOptions) -> Saving | None:
         """What was asked for; None where it is nothing.
 
         Raises
         ------
         InputError
-            For ``every`` or ``resume`` without a file, and numbers of steps that are none.
+            For ``every`` or ``resume`` without a file.
         """
+        checkpoint, every, resume = given.checkpoint, given.every, given.resume
         if checkpoint is None:
             if every is not None or resume:
                 raise InputError("every and resume need the file of the checkpoints; give checkpoint")
             return None
-        if every is not None:
-            require_count("every, the number of steps between two checkpoints,", every)
-        if not isinstance(checkpoint, str | os.PathLike) or not Path(checkpoint).name:
+        if not Path(checkpoint).name:
             raise InputError(f"checkpoint must be the name of a file that ends in .npz; got {checkpoint!r}")
         path = Path(checkpoint)
         return cls(path if path.suffix == SUFFIX else path.with_name(path.name + SUFFIX), every, resume)

@@ -430,7 +430,7 @@ def count_iterations(problem: str, nodes: int) -> dict[int, float]:
         )
         solution = solve(
             problem,
-            problem_params=work.params,
+            params=work.params,
             sweeper=work.sweeper,
             nodes=nodes,
             qdelta=BEST_SERIAL,

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
+from dae_sdc.options import Parameters, add_options, given_options
 from dae_sdc.problems._models import MODELS
-from dae_sdc.run import options
 from dae_sdc.run.models import ModelLike, make_model
 from dae_sdc.sharing import one_at_a_time
 
@@ -112,13 +112,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--fold", action="store_true", help="put the numbers of the parameters in")
     parser.add_argument("--all", action="store_true", help="print what every removed unknown is")
     parser.add_argument("--equations", action="store_true", help="print the model that is left")
-    options.add(parser, "param")
+    add_options(parser, Parameters)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc simplify``."""
     names = list(MODELS) if args.model == ALL else [name for name in args.model.split(",") if name]
-    given = {"level": args.level, "fold": args.fold, "params": options.parameters(args.param)}
+    given = {"level": args.level, "fold": args.fold, "params": given_options(args, Parameters).get("params")}
     if len(names) == 1 and args.model != ALL:
         found = simplify(names[0], **given)
         print(found.report(_rows(found)))

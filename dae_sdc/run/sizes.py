@@ -342,7 +342,7 @@ def _compare(rows: Table, n: int, nodes: int, accuracy: float, repetitions: int)
     """The rows of both sides at one accuracy."""
     params = FAMILIES[PROBLEM].params(n)
     settings: dict[str, Any] = {"restol": accuracy, "newton_tol": 0.1 * accuracy}
-    setup = describe(PROBLEM, sweeper=SWEEPER, nodes=nodes, qdelta=QDELTA, problem_params=params, **settings)
+    setup = describe(PROBLEM, sweeper=SWEEPER, nodes=nodes, qdelta=QDELTA, params=params, **settings)
     sweep_at_once(setup)
     problem = setup.problem
     try:

@@ -388,19 +388,21 @@ class Solution:
         )
 
 
-def output_times(t_eval: Any, start: float, end: float) -> Vector:
-    """The times at which a solution is asked for.
+def output_times(t_eval: Any, points: int | None, start: float, end: float) -> Vector | None:
+    """The times at which a solution is asked for; None where there are none.
 
     Parameters
     ----------
-    t_eval : array_like, shape (K,)
+    t_eval : array_like, shape (K,), or None
         What was given.
+    points : int or None
+        Number of equally spaced times, in place of them.
     start, end : float
         The interval.
 
     Returns
     -------
-    ndarray, shape (K,)
+    ndarray, shape (K,), or None
         As floats.
 
     Raises
@@ -408,6 +410,12 @@ def output_times(t_eval: Any, start: float, end: float) -> Vector:
     InputError
         If there are none, they do not increase, or one lies outside the interval.
     """
+    if points is not None:
+        if t_eval is not None:
+            raise InputError("t_eval and points both say at which times the solution is wanted; give one")
+        return np.linspace(start, end, points)
+    if t_eval is None:
+        return None
     times = times_within(t_eval, start, end, "t_eval", round_off_of_times(start, end, 0))
     if times.ndim != 1 or not times.size or (np.diff(times) <= 0.0).any():
         raise InputError(f"t_eval must be an array of increasing times; got {t_eval!r}")
@@ -449,7 +457,7 @@ def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise |
     if not isinstance(name, str) or name not in PROBLEMS:
         return None
     with suppress(InputError, TypeError, ValueError, ArithmeticError):  # the problem has other parameters now
-        problem = PROBLEMS[name](**parameters.get("problem_params", {}))
+        problem = PROBLEMS[name](**parameters.get("params", {}))
         if problem.n == len(dense.u0):
             return PointwiseEquations(problem, dense.largest())
     return None
@@ -457,8 +465,8 @@ def _equations(parameters: Mapping[str, Any], dense: DenseOutput) -> Pointwise |
 
 def _lacking(parameters: Mapping[str, Any], n: int) -> list[str]:
     """What the parameters of a saved solution of n unknowns lack, or have in another form."""
-    kinds = {"success": bool, "message": str, "stats": dict, "problem_params": dict}
-    given = {"problem_params": {}, **parameters}
+    kinds = {"success": bool, "message": str, "stats": dict, "params": dict}
+    given = {"params": {}, **parameters}
     wrong = [name for name, kind in kinds.items() if not isinstance(given.get(name), kind)]
     for name, count in {"names": n, "units": n, "others": None, "other_units": None}.items():
         texts = given.get(name, None if count is not None else [])

@@ -7,12 +7,11 @@ import importlib.util
 import io
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
-from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -21,7 +20,6 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 from tqdm import tqdm
 
-from dae_sdc.arguments import checked
 from dae_sdc.control.events import RESTART_STEP, consistent_restart
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
@@ -30,9 +28,10 @@ from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE, undefined
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import EvaluationError, InputError, SolveError, require_number
+from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
 from dae_sdc.registry import unknown
-from dae_sdc.run.adaptive import Limits, stops_of
-from dae_sdc.run.description import ProblemLike, check_interval, initial_state, make_problem, problem_name
+from dae_sdc.run.adaptive import first_step, stops_of
+from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
 from dae_sdc.run.peer_solvers import MOST_STEPS, SPARSE_FROM, Equations, Ida, slope_at, weighted
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
@@ -46,8 +45,6 @@ SOLVERS: Mapping[str, str] = {
 """Solvers by the names under which runs take them in place of a sweeper."""
 
 MODULE = "sksundae"
-
-HIGHEST_ORDER = 5
 
 INNER = (0.2, 0.4, 0.6, 0.8)
 """Where inside a step the interpolant of the solver is read; with both ends they determine its degree 5."""
@@ -71,68 +68,23 @@ def installed() -> bool:
     return importlib.util.find_spec(MODULE) is not None
 
 
-@checked()
-def sundials(
-    problem: ProblemLike,
-    solver: str = "ida",
-    *,
-    rtol: float = 1e-6,
-    atol: Any = None,
-    leave_out: Sequence[str] | None = None,
-    max_order: int | None = None,
-    dt: float | None = None,
-    dt_max: float | None = None,
-    time_limit: float | None = None,
-    t0: float | None = None,
-    t_end: float | None = None,
-    u0: Any = None,
-    t_eval: Any = None,
-    dense: bool | None = None,
-    problem_params: Mapping[str, Any] | None = None,
-    out: str | Path | None = None,
-    progress: bool = False,
-) -> Solution:
+@dataclass(frozen=True, kw_only=True)
+class SundialsOptions(Output, Times, Start, Steps, EquationOptions):
+    """What :func:`sundials` takes."""
+
+    rtol: float = redeclared(Steps, "rtol", 1e-6, "")
+    solver: str = field(default="ida", kw_only=False, metadata=about("ida or cvode (ida)"))
+
+
+@takes(SundialsOptions)
+def sundials(given: SundialsOptions) -> Solution:
     """Solve a problem with IDA or CVODE of SUNDIALS.
 
     The solver gets the compiled equations and the exact Jacobian where the problem has them, finite
     differences otherwise, and begins anew at every break point. CVODE takes ordinary differential equations,
     u' = -(dF/du')^(-1) F(t, u, 0): F is linear in u' and dF/du' regular.
 
-    Parameters
-    ----------
-    problem : str, type or ProblemDAE
-        Name in the library, class or instance.
-    solver : str
-        "ida" or "cvode".
-    rtol : float
-        Relative tolerance.
-    atol : float or array_like, shape (n,), optional
-        Absolute tolerance; ``rtol`` times the ``nominal`` values of the problem, or 1, if not given.
-    leave_out : sequence of str, optional
-        Names of unknowns whose error does not count; those of index 2 and higher if not given, as their
-        error estimates need not fall with the step.
-    max_order : int, optional
-        Highest order of the BDF, from 1 to 5, which it is if not given.
-    dt, dt_max : float, optional
-        First and largest step.
-    time_limit : float, optional
-        Seconds after which the run is given up.
-    t0, t_end : float, optional
-        Start and end; those of the problem where not given.
-    u0 : array_like, shape (n,), optional
-        Initial value, consistent with the equations; the problem's own if not given.
-    t_eval : array_like, shape (K,), optional
-        Increasing times at which the solution is given instead of at the ends of the solver's own steps,
-        which stay as they are.
-    dense : bool, optional
-        Whether to keep the solver's interpolant for ``solution(t)``; up to 10000 unknowns if not given.
-        True writes it to a file beside ``out`` too.
-    problem_params : mapping, optional
-        Arguments of the problem.
-    out : str or Path, optional
-        File to save the solution to, also when the run fails on its way.
-    progress : bool
-        Show the number of steps if standard error is a terminal.
+    {options}
 
     Returns
     -------
@@ -152,49 +104,49 @@ def sundials(
     A. C. Hindmarsh et al., SUNDIALS: Suite of nonlinear and differential/algebraic equation solvers,
     ACM Trans. Math. Software 31 (2005) 363.
     """
+    return integrate(given)
+
+
+def integrate(given: SundialsOptions) -> Solution:
+    """The solution for options that were checked, see :func:`sundials`."""
+    solver, out = given.solver, given.out
     if solver not in SOLVERS:
         raise InputError(unknown("solver of SUNDIALS", solver, SOLVERS))
     if not installed():
         raise InputError(f"'{solver}' needs the package scikit-sundae: pip install 'dae_sdc[bench]'")
-    own = make_problem(problem, problem_params)
-    start = float(own.interval[0]) if t0 is None else require_number("t0", t0)
-    end = float(own.interval[1]) if t_end is None else require_number("t_end", t_end)
+    own = make_problem(given.problem, given.params)
+    start = float(own.interval[0]) if given.t0 is None else require_number("t0", given.t0)
+    end = float(own.interval[1]) if given.t_end is None else require_number("t_end", given.t_end)
     check_interval(start, end)
-    if dense not in (None, True, False):
-        raise InputError(f"dense must be True, False or None; got {dense!r}")
-    if max_order is not None and (
-        isinstance(max_order, bool) or not isinstance(max_order, int) or not 1 <= max_order <= HIGHEST_ORDER
-    ):
-        raise InputError(f"max_order must be an integer from 1 to {HIGHEST_ORDER}; got {max_order!r}")
+    leave_out = given.leave_out
     if leave_out is None:
         leave_out = [name for name, index in zip(own.names, own.variable_index, strict=True) if index > 1]
-    tolerance = Tolerance.checked(own, rtol, atol, leave_out)
+    tolerance = Tolerance.checked(own, given.rtol, given.atol, leave_out)
     if tolerance.atol is None:
         # Solvers with weights of their own know no sizes of a run.
         tolerance = replace(tolerance, atol=tolerance.rtol * np.asarray(own.nominal, dtype=np.float64))
-    times = None if t_eval is None else output_times(t_eval, start, end)
-    limits = Limits.checked(dt=dt, dt_max=dt_max, time_limit=time_limit)
-    first = initial_state(own, u0, start)
+    times = output_times(given.t_eval, given.points, start, end)
+    first = initial_state(own, given.u0, start)
     tolerance.check_start(own, first)
     if out is not None:
         check_target(out)
     own.start_step(first, start)
     check_consistent(own, first, start)
-    task = Task(own, solver, start, end, np.array(first), tolerance, limits, max_order or HIGHEST_ORDER)
-    kept = own.n <= DENSE_LIMIT if dense is None else dense
+    task = Task(own, solver, start, end, np.array(first), tolerance, given)
+    kept = own.n <= DENSE_LIMIT if given.dense is None else given.dense
     record = _Record(task, kept, times)
-    label = {"problem": problem_name(problem), "sweeper": solver, "quad": "", "nodes": 0, "qdelta": ""}
+    label = {"problem": problem_name(given.problem), "sweeper": solver, "quad": "", "nodes": 0, "qdelta": ""}
     label |= {"rtol": tolerance.rtol, "atol": tolerance.atol, "leave_out": list(tolerance.left_out)}
     label["max_order"] = task.max_order
 
     def solution(message: str) -> Solution:
-        found = record.solution(message, label, bool(dense))
+        found = record.solution(message, label, bool(given.dense))
         if times is not None:
             found = found.at(times)
         return found if kept else replace(found, dense=None)
 
     message = ""
-    with tqdm(unit="step", disable=None if progress else True, leave=False) as bar:
+    with tqdm(unit="step", disable=None if given.progress else True, leave=False) as bar:
         try:
             task.carry_out(record, bar)
         except SolveError as error:
@@ -226,10 +178,8 @@ class Task:
         Value at its start.
     tolerance : Tolerance
         Accuracy, and unknowns whose error does not count.
-    limits : Limits
-        First and largest step, and seconds.
-    max_order : int
-        Highest order.
+    sizes : Steps
+        First and largest step, seconds, and highest order.
     """
 
     problem: ProblemDAE
@@ -238,12 +188,16 @@ class Task:
     t_end: float
     start: Vector
     tolerance: Tolerance
-    limits: Limits
-    max_order: int
+    sizes: Steps
     pieces: tuple[float, ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self.pieces = (self.t0, *stops_of(self.problem, self.t0, self.t_end), self.t_end)
+
+    @property
+    def max_order(self) -> int:
+        """Highest order."""
+        return self.sizes.max_order or HIGHEST_ORDER
 
     @property
     def switches(self) -> bool:
@@ -258,7 +212,7 @@ class Task:
 
     def options(self) -> dict[str, Any]:
         """What the solver is given besides equations."""
-        limits, tolerance, problem = self.limits, self.tolerance, self.problem
+        sizes, tolerance, problem = self.sizes, self.tolerance, self.problem
         left_out = np.array([name in tolerance.left_out for name in problem.names])
         scale = np.broadcast_to(tolerance.atol / tolerance.rtol, (problem.n,))
         return {
@@ -266,8 +220,8 @@ class Task:
             "atol": weighted(tolerance.rtol, scale, left_out),
             "max_order": self.max_order,
             "max_num_steps": MOST_STEPS,
-            "first_step": limits.dt or 0.0,
-            "max_step": limits.dt_max or 0.0,
+            "first_step": first_step(sizes.dt) or 0.0,
+            "max_step": sizes.dt_max or 0.0,
         }
 
     def carry_out(self, record: _Record, bar: Any) -> None:
@@ -309,9 +263,9 @@ class Task:
                     time, last, start = reached, reached - time, u
                     bar.update(1)
                     passed = perf_counter() - began
-                    if self.limits.time_limit is not None and passed > self.limits.time_limit:
+                    if self.sizes.time_limit is not None and passed > self.sizes.time_limit:
                         raise SolveError(
-                            f"the time limit of {self.limits.time_limit:g} s ran out at t={time:.6g}; raise "
+                            f"the time limit of {self.sizes.time_limit:g} s ran out at t={time:.6g}; raise "
                             f"time_limit or rtol"
                         )
 
@@ -385,7 +339,7 @@ class _Record:
                 "names": list(problem.names),
                 "units": list(problem.units),
                 "time_unit": problem.time_unit,
-                "problem_params": {name: plain(value) for name, value in problem.params.items()},
+                "params": {name: plain(value) for name, value in problem.params.items()},
             },
             dense=between,
             saves_dense=saves_dense,

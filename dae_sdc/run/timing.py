@@ -168,7 +168,7 @@ class Run:
             qdelta=qdelta,
             restol=work.restol,
             parallel=None if comm is None else "nodes",
-            problem_params=work.params,
+            params=work.params,
             **(settings or {}),
         )
         if at_once:

@@ -24,12 +24,12 @@ def main() -> None:
         return found
 
     tracking._follow = counted
-    shared = ds.initial("double-wishbone", every=True, comm=comm)
+    shared = ds.initial("double-wishbone", all_solutions=True, comm=comm)
     steps = sum(own)
-    alone = ds.initial("double-wishbone", every=True)
+    alone = ds.initial("double-wishbone", all_solutions=True)
     error = ""
     try:
-        ds.initial("pendulum", every=True, fixed={"x": 2.0}, comm=comm)
+        ds.initial("pendulum", all_solutions=True, fixed={"x": 2.0}, comm=comm)
     except ds.DAEError as raised:
         error = str(raised)
     found = {

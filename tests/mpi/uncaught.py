@@ -54,7 +54,7 @@ def main(case: str, parallel: str, out: str) -> None:
     else:
         # A command on the problem of this directory; the case is its fault.
         options = ["--sweeper", "semi-implicit", "--nodes", "4", "--parallel", parallel, "--out", out]
-        sys.exit(cli.main(["solve", "decay", *options, "--param", f"kind={case}"]))
+        sys.exit(cli.main(["solve", "decay", *options, "--params", f"kind={case}"]))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ def originals() -> Path:
         checkpoint: dict[str, Any] = {"checkpoint": place / "state.npz", "every": 2}
         ds.solve("simple", dt=0.1, dense=True, out=place / "run.npy", **checkpoint)
         ds.solve("hessenberg-1", dt=0.1, out=place / "other.npy")
-        ds.convergence("hessenberg-1", nodes=2, dts=[0.2, 0.1], out=place / "study.npy")
+        ds.convergence("hessenberg-1", nodes=2, dt=[0.2, 0.1], out=place / "study.npy")
         ds.iterations("simple", nodes=2, dt=0.1, t_end=0.2, maxiter=3, out=place / "sweeps.npy")
     return place
 

@@ -14,7 +14,7 @@ from dae_sdc.arguments import kind_of
 from dae_sdc.run.description import describe
 from dae_sdc.run.solve import solve
 
-_STUDY = {"sweepers": "semi-implicit", "nodes": 2, "t_end": 0.2}
+_STUDY = {"sweeper": "semi-implicit", "nodes": 2, "t_end": 0.2}
 
 QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
     "solve": (
@@ -30,13 +30,13 @@ QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
     "solution_sets": ({"model": "pendulum", "fixed": {"x": 0.6}},),
     "reduce": ({"model": "pendulum"}, {"model": "rlc-circuit", "form": "explicit"}),
     "simplify": ({"model": "rlc-circuit"},),
-    "convergence": ({"problems": "hessenberg-1", "dts": [0.2, 0.1], **_STUDY},),
-    "iterations": ({"problems": "simple", "dt": 0.1, "maxiter": 3, **_STUDY},),
-    "drift": ({"cases": ["radau-iia-9/ggl"], "t_end": 0.05, "points": 2},),
+    "convergence": ({"problem": "hessenberg-1", "dt": [0.2, 0.1], **_STUDY},),
+    "iterations": ({"problem": "simple", "dt": 0.1, "maxiter": 3, **_STUDY},),
+    "drift": ({"case": ["radau-iia-9/ggl"], "t_end": 0.05, "points": 2},),
     "playground": ({"name": "synchronous-machine", "t_end": 0.02},),
-    "pendulum_study": ({"ks": [1.0], "sweepers": ["bdf2"], "dt": 0.05, "rtols": [1e-2], "max_orders": [1]},),
+    "pendulum_study": ({"k": [1.0], "sweeper": ["bdf2"], "dt": 0.05, "rtol": [1e-2], "max_order": [1]},),
     "bench": ({"study": "start", "problems": ["simple"], "repetitions": 0},),
-    "accuracy": ({"sweepers": "none", "nodes": 2},),
+    "accuracy": ({"sweeper": "none", "nodes": 2},),
     "info": ({"name": "pendulum"},),
     "load": ({"path": "missing.npy"},),
     "plot": ({"kind": "linear", "path": "missing.npy"},),
@@ -45,7 +45,7 @@ QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
 }
 """Arguments with which a function is quick; functions that are not here get all they need from the table."""
 
-MUST_STAY: Mapping[str, tuple[str, ...]] = {"bench": ("repetitions",), "accuracy": ("sweepers",)}
+MUST_STAY: Mapping[str, tuple[str, ...]] = {"bench": ("repetitions",), "accuracy": ("sweeper",)}
 """Arguments without which a function would take minutes."""
 
 NUMBERS = {"float", "int", "float | None", "int | None"}

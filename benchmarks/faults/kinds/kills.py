@@ -51,7 +51,7 @@ RUNS: Mapping[str, tuple[int, str, str]] = {
         "solve simple --rtol 1e-10 --sweeper esdirk43 --out run.npy",
         "solve simple --rtol 1e-3 --out run.npy",
     ),
-    "convergence": (1, STUDY, f"{STUDY} --dts 0.2,0.1"),
+    "convergence": (1, STUDY, f"{STUDY} --dt 0.2,0.1"),
     "solve on two ranks": (2, f"{SOLVE} 1e-4 --parallel nodes", f"{SOLVE} 0.1"),
 }
 """Number of ranks, the run that is ended, and a short one of the same files that follows."""

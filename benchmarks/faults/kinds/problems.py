@@ -167,12 +167,10 @@ ACTIONS: Mapping[str, Callable[[Any], Any]] = {
     ),
     "solve from u0": lambda p: ds.solve(p, rtol=1e-3, u0=[0.0, 1.0, 0.0], dense=True, time_limit=10.0),
     "solve projected": lambda p: ds.solve(p, dt=0.1, project=True, sweeper="radau-iia-5"),
-    "solve sparse": lambda p: ds.solve(
-        p, dt=0.1, sweeper="bdf2", problem_params={"linear_solver": "superlu"}
-    ),
+    "solve sparse": lambda p: ds.solve(p, dt=0.1, sweeper="bdf2", params={"linear_solver": "superlu"}),
     "solve by ida": lambda p: ds.sundials(p, rtol=1e-3),
     "initial": ds.initial,
-    "convergence": lambda p: ds.convergence(p, nodes=2, dts=[0.1, 0.05]),
+    "convergence": lambda p: ds.convergence(p, nodes=2, dt=[0.1, 0.05]),
     "event": lambda p: ds.solve(p, rtol=1e-3, events=lambda u, t: u[0] - 0.1, time_limit=10.0),
 }
 

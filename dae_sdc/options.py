@@ -1,0 +1,739 @@
+"""Every option of the package, declared once: name, type, default, bounds, words, and what a shell calls it.
+
+An option is a field of a frozen dataclass. The classes here are groups of options; a function that takes
+options has a record of its own, a dataclass that inherits the groups and adds what is the function's alone:
+
+>>> @dataclass(frozen=True)
+... class SolveOptions(Method, Steps):
+...     problem: str = field(metadata=about("name in the library"))
+>>> @takes(SolveOptions)
+... def solve(given: SolveOptions) -> Solution:
+...     '''Solve a DAE.
+...
+...     {options}
+...     '''
+
+:func:`takes` gives the function one keyword for each field, with the types and defaults of the fields, for
+users, editors and type checkers alike, and the section Parameters of its docstring; :func:`add_options` and
+:func:`given_options` do that for a verb of the command line, whose options have the same names with dashes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import inspect
+import textwrap
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, field, fields
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from dae_sdc.arguments import checked, shown
+from dae_sdc.errors import InputError, require_count, require_number, require_tolerance
+
+P = ParamSpec("P")
+T = TypeVar("T")
+R = TypeVar("R")
+
+WIDTH = 106
+"""Columns of a docstring."""
+
+MOST_SWEEPS = 100_000
+"""Largest number of iterations of a step, and of sweeps in an iteration, that may be allowed."""
+
+MOST_TOGETHER = 10_000
+"""Steps that may iterate together: each has a level of its own in memory."""
+
+MOST_TIMES = 10_000_000
+"""Times at which a solution may be asked for."""
+
+HIGHEST_ORDER = 5
+"""Highest order of backward differentiation formulas."""
+
+LARGEST_SEED = 2**32 - 1
+
+Check = Callable[[str, Any], object]
+"""What is called with the name of an option and its value, and raises InputError for one out of bounds."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """What is known of an option besides its name, type and default.
+
+    Parameters
+    ----------
+    help : str
+        What it is, in one line, with what is taken if it is not given in parentheses.
+    more : str
+        Further sentences, for the docstring.
+    check : callable, optional
+        Looks at bounds of a value that is not the default.
+    like : str
+        Type and shape for the docstring, where the annotation does not tell.
+    read : callable, optional
+        Makes the value from the text in a shell; the annotation tells if not given.
+    metavar : str, optional
+        What stands for the value in the help of a verb.
+    shell : bool
+        Whether the command line has it; objects of Python cannot be typed there.
+    told : bool
+        Whether the parameters of a result have it: what says where files lie does not belong there.
+    """
+
+    help: str
+    more: str = ""
+    check: Check | None = None
+    like: str = ""
+    read: Callable[[str], Any] | None = None
+    metavar: str | None = None
+    shell: bool = True
+    told: bool = True
+
+
+def about(help: str, more: str = "", **others: Any) -> Mapping[str, Option]:
+    """Metadata of a field that is an option, see :class:`Option`."""
+    return {"option": Option(help, more, **others)}
+
+
+def option(default: Any, help: str, more: str = "", **others: Any) -> Any:
+    """A field that is an option, see :class:`Option`."""
+    return field(default=default, metadata=about(help, more, **others))
+
+
+def redeclared(group: Any, name: str, default: Any, more: str | None = None) -> Any:
+    """The option of a group with another default, and other sentences if given."""
+    known = _fields(group)[name].metadata["option"]
+    words = known.help.rpartition(" (")[0] or known.help
+    shown = ", ".join(default) if isinstance(default, tuple) else default
+    changed = {**vars(known), "help": known.help if default is None else f"{words} ({shown})"}
+    return field(default=default, metadata=about(**(changed if more is None else changed | {"more": more})))
+
+
+@functools.cache
+def _fields(record: Any) -> Mapping[str, Field[Any]]:
+    """The options of a record or group by name, positional ones first."""
+    found = [one for one in fields(record) if "option" in one.metadata]
+    return {one.name: one for one in sorted(found, key=lambda one: bool(one.kw_only))}
+
+
+def names_of_options(record: Any) -> list[str]:
+    """The names of the options of a record or group."""
+    return list(_fields(record))
+
+
+@functools.cache
+def _bounded(record: Any) -> Sequence[tuple[str, Any, Check]]:
+    known = [(name, one.default, one.metadata["option"].check) for name, one in _fields(record).items()]
+    return [(name, default, check) for name, default, check in known if check is not None]
+
+
+@functools.cache
+def _silent(record: Any) -> frozenset[str]:
+    """The options that results do not tell of."""
+    return frozenset(name for name, one in _fields(record).items() if not one.metadata["option"].told)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Options that belong together; making one looks at their bounds."""
+
+    def __post_init__(self) -> None:
+        kind: Any = type(self)
+        for name, default, check in _bounded(kind):
+            value = getattr(self, name)
+            if value is not default and value is not None:
+                check(name, value)
+
+    def of(self, group: Any, **changes: Any) -> dict[str, Any]:
+        """The values of the options in a group, some of them changed, by name."""
+        return {name: getattr(self, name) for name in _fields(group)} | changes
+
+    def chosen(self, *groups: Any, without: Collection[str] = ()) -> dict[str, Any]:
+        """The options of groups, all if none are named, whose value is not the default, by name."""
+        names = {name: one for group in groups or (type(self),) for name, one in _fields(group).items()}
+        found = {name: getattr(self, name) for name in names if name not in without}
+        return {k: v for k, v in found.items() if v is not None and v is not names[k].default}
+
+    def told(self) -> dict[str, Any]:
+        """The chosen options that a result tells of, as numbers and texts."""
+        kind: Any = type(self)
+        plain = str | bool | int | float
+        return {
+            name: list(value) if isinstance(value, list | tuple) else value
+            for name, value in self.chosen(without=_silent(kind)).items()
+            if all(isinstance(one, plain) for one in (value if isinstance(value, list | tuple) else [value]))
+        }
+
+
+# --- Bounds -------------------------------------------------------------------------------------------------
+
+
+def count(most: int, called: str = "") -> Check:
+    """From 1 to ``most``; ``called`` is what messages say instead of the name."""
+    return lambda name, value: require_count(called or name, value, most)
+
+
+def highest_order(name: str, value: Any) -> None:
+    """One or several highest orders of backward differentiation formulas."""
+    for one in value if isinstance(value, Sequence) else (value,):
+        if not isinstance(one, bool) and isinstance(one, int) and 1 <= one <= HIGHEST_ORDER:
+            continue
+        raise InputError(f"{name} must be an integer from 1 to {HIGHEST_ORDER}; got {shown(one)}")
+
+
+def _seed(name: str, value: Any) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= LARGEST_SEED:
+        raise InputError(f"{name} must be an integer from 0 to {LARGEST_SEED}; got {value!r}")
+
+
+def at_least_0(name: str, value: Any) -> None:
+    """A count that may be 0."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise InputError(f"{name} must be an integer, at least 0; got {value!r}")
+
+
+def _positive(name: str, value: Any) -> None:
+    if not require_number(name, value) > 0.0:
+        raise InputError(f"{name} must be positive; got {value!r}")
+
+
+def _points(name: str, value: Any) -> None:
+    require_count(name, max(value, 1), MOST_TIMES)
+    if value < 2:
+        raise InputError(f"{name} must be at least 2, the start and the end; got {value}")
+
+
+def listed(kind: Callable[[str], Any], of: str) -> Callable[[str], list[Any]]:
+    """A reader of values that are separated by commas, at least one."""
+
+    def read(text: str) -> list[Any]:
+        try:
+            found = [kind(part) for part in map(str.strip, text.split(",")) if part]
+        except ValueError:
+            found = []
+        if not found:
+            raise argparse.ArgumentTypeError(f"needs {of}, separated by commas; got {text!r}")
+        return found
+
+    return read
+
+
+# --- Groups -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters(Group):
+    """Values of what equations leave open."""
+
+    params: Mapping[str, Any] | None = option(
+        None,
+        "parameters of the problem or model by name",
+        like="mapping of str to object",
+        metavar="NAME=VALUE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Simplification(Group):
+    """What is done to the equations of a model first."""
+
+    simplify: bool | None = option(
+        None,
+        "remove the trivial equations of a model first (where solve reads a file of Modelica)",
+        "The state has the unknowns that are left; :meth:`Solution.values` gives all of the original ones, "
+        "by their names. See :func:`dae_sdc.run.simplify.simplify`.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation(Simplification):
+    """What is done to the equations of a model before they are solved."""
+
+    reduce: bool | None = option(
+        None,
+        "reduce the index of a model first (where it is above 3)",
+        "No method takes a higher one; the message says so. See :func:`dae_sdc.run.reduce.reduce`.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method(Group):
+    """The method of a run."""
+
+    sweeper: str | type[Any] | None = option(
+        None,
+        "name of the method (fully-implicit; with rtol Radau IIA); 'dae-sdc list sweepers' shows all, ida "
+        "and cvode are those of SUNDIALS",
+        "A class is taken too. With ``rtol`` a Radau IIA method has as many nodes as pay at the tolerance, "
+        "see :func:`dae_sdc.run.adaptive.default_sweeper`. Quasilinear equations that are not stiff get an "
+        "explicit method that keeps their constraints, see :func:`dae_sdc.run.adaptive.explicit_method`, "
+        "with ``rtol`` 1e-6 if neither ``rtol`` nor ``dt`` is given; ``parameters['chosen_for']`` says why. "
+        "With 'ida' or 'cvode' SUNDIALS does the run, see :func:`dae_sdc.run.sundials.sundials`.",
+        like="str or type",
+    )
+    nodes: int | None = option(None, "number of collocation nodes (3; with rtol as many as pay)")
+    qdelta: str | None = option(None, "preconditioner Q_Delta (LU); 'dae-sdc list qdelta' shows all")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Methods(Group):
+    """The methods of a study, every combination of which is run."""
+
+    sweeper: str | type[Any] | Sequence[str | type[Any]] = option(
+        "fully-implicit",
+        "one or several methods (fully-implicit); 'dae-sdc list sweepers' shows all",
+        like="str, type or sequence of these",
+    )
+    nodes: int | Sequence[int] | None = option(None, "one or several numbers of collocation nodes (3)")
+    qdelta: str | Sequence[str] | None = option(
+        None, "one or several preconditioners Q_Delta (LU)", "Methods that do not sweep take none."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweeping(Group):
+    """The sweeps of a step, of methods of spectral deferred corrections."""
+
+    quad: str | None = option(
+        None, "type of the nodes: RADAU-RIGHT, LOBATTO or GAUSS (RADAU-RIGHT)", metavar="TYPE"
+    )
+    maxiter: int | None = option(
+        None, "largest number of iterations in a step (60)", check=count(MOST_SWEEPS)
+    )
+    nsweeps: int | None = option(None, "sweeps in one iteration (1)", check=count(MOST_SWEEPS))
+    initial_guess: str | None = option(None, "predictor: extrapolate, spread, zero or random (extrapolate)")
+    residual_type: str | None = option(
+        None, "how residuals are measured: full_abs, last_abs, full_rel or last_rel (full_abs)"
+    )
+    backend: str | None = option(
+        None,
+        "what carries out the sweeps: compiled or numpy (compiled where it can be)",
+        "Compiled sweeps need a problem with kernels.",
+    )
+    seed: int | None = option(None, "seed of the random initial guess", check=_seed)
+    coarse_nodes: int | None = option(
+        None, "nodes of a second, coarse level: MLSDC, and PFASST where several steps iterate together"
+    )
+    coarse_qdelta: str | None = option(
+        None,
+        "preconditioner of the coarse level (LU)",
+        "All ranks that share nodes compute the whole of the coarse level.",
+    )
+    coarsen: bool = option(
+        False,
+        "coarsen the unknowns too",
+        "That is for a problem which offers ``coarse_params`` and ``space_transfer``.",
+    )
+    match_sweep: bool | None = option(
+        None,
+        "fit sweep and coarse correction to each other (where it pays)",
+        "It pays from index 2 on with sweepers that integrate only the differential unknowns, on RADAU-RIGHT "
+        "nodes. See :class:`dae_sdc.control.transfer.TransferDAE`.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweeps(Sweeping):
+    """The sweeps of a step, and when they end."""
+
+    restol: float | None = option(
+        None,
+        "residual at which sweeps end (1e-10)",
+        "If it is not positive, there are always ``maxiter`` iterations.",
+        check=require_tolerance,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Solves(Group):
+    """How systems of equations are solved, and what pySDC's controllers are given besides."""
+
+    newton_tol: float | None = option(None, "tolerance of the nonlinear solves (that of the problem)")
+    linear_solver: str | None = option(
+        None,
+        "linear solver: auto, dense, superlu, klu or gmres (that of the problem)",
+        "See :class:`dae_sdc.dae.problem.ProblemDAE`.",
+    )
+    convergence_controllers: Mapping[type[Any], Mapping[str, Any]] | None = option(
+        None,
+        "pySDC's convergence controllers and their parameters",
+        like="mapping of type to mapping",
+        shell=False,
+        told=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Multistep(Group):
+    """What multistep methods alone take."""
+
+    corrector: str | None = option(
+        None, "how steps of multistep methods are solved: newton or fixed-point (newton)"
+    )
+    start: str | None = option(
+        None, "first values of multistep methods, by collocation or explicit-euler (collocation)"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sharing(Group):
+    """What several processes do."""
+
+    parallel: str | None = option(
+        None,
+        "what the ranks of MPI share: the nodes of a step, the steps of a block, or both",
+        "Values are 'nodes', 'steps' and 'both'. All ranks call, all return the same; rank 0 alone writes "
+        "and shows progress. Where ranks share nodes, Q_Delta must be diagonal, and is MIN-SR-S if none is "
+        "given.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class End(Group):
+    """Where a run ends."""
+
+    t_end: float | None = option(None, "end time (that of the problem)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steps(End):
+    """Sizes of steps and what they are chosen by."""
+
+    dt: float | None = option(
+        None,
+        "step size in the time unit of the problem (that of the problem); with rtol the first step",
+        "A fixed step size must divide the interval.",
+    )
+    rtol: float | None = option(
+        None,
+        "relative tolerance: step sizes are chosen by error estimates",
+        "Without it steps are of a fixed size. Sweepers of spectral deferred corrections end their sweeps by "
+        "it, and take as many nodes as pay unless told.",
+    )
+    atol: Any = option(
+        None,
+        "absolute tolerance, with rtol (rtol times the sizes of the unknowns)",
+        "These are the ``nominal`` values of the problem, and where there are none the largest value so far "
+        "of each unknown.",
+        like="float or array_like, shape (n,)",
+        read=float,
+    )
+    leave_out: Sequence[str] | None = option(
+        None,
+        "names of unknowns whose error does not count, with rtol",
+        "That of an unknown of index k counts min(1, h / tau)^(k - 1) times, see "
+        ":class:`dae_sdc.sweepers.tolerance.Tolerance`. SUNDIALS leaves out those of index 2 and higher if "
+        "it is not given, as its error estimates need not fall with the step.",
+    )
+    dt_max: float | None = option(None, "largest step, with rtol", check=_positive)
+    time_limit: float | None = option(
+        None, "seconds after which the run is given up, with rtol", check=_positive, metavar="SECONDS"
+    )
+    max_order: int | None = option(
+        None, "highest order, of the sweepers ida and cvode (5)", check=highest_order
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start(Group):
+    """Where a run starts."""
+
+    t0: float | None = option(None, "start time (that of the problem)")
+    u0: Any = option(
+        None,
+        "initial value, consistent with the equations, of a model also by names",
+        "If it is not given, it is the problem's own. Of models it is found from their start values, see "
+        ":func:`dae_sdc.run.initial.initial`; the message says what was changed, and where other starts were "
+        "found. What contradicts hidden constraints is refused: a ``u0``, and start values of all states "
+        "that satisfy the equations as they are written.",
+        like="array_like, shape (n,), or mapping of str to float",
+        shell=False,
+        told=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times(Group):
+    """Times at which a solution is wanted."""
+
+    t_eval: Any = option(
+        None,
+        "increasing times within the interval at which the solution is given (the ends of the steps)",
+        "The steps stay as they are.",
+        like="array_like, shape (K,)",
+        read=listed(float, "numbers"),
+        told=False,
+    )
+    points: int | None = option(
+        None,
+        "give the solution at so many equally spaced times (at the steps)",
+        "That is another way to give ``t_eval``.",
+        check=_points,
+    )
+    dense: bool | None = option(
+        None,
+        "keep what the solution between the steps needs, solution(t) (up to 10000 unknowns)",
+        "True writes it to a file beside ``out`` too.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(Group):
+    """Where results go."""
+
+    out: str | Path | None = option(
+        None,
+        "file for the result; a .json of the same name says how it was made",
+        "Its name gets ``.npy`` where that is missing. Until the run has come to its end, and when it fails, "
+        "what it has computed lies in ``<out>.partial.npy`` beside.",
+        metavar="FILE.npy",
+        told=False,
+    )
+    progress: bool = option(
+        False, "show a progress bar if standard error is a terminal", shell=False, told=False
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation(Group):
+    """What is looked for on the way."""
+
+    events: Any = option(
+        (),
+        "functions f(u, t) whose zeros are wanted",
+        "They have the attributes ``terminal``, ``direction`` and ``name`` where needed, see "
+        ":class:`dae_sdc.control.events.Event`.",
+        like="callable, Event, or sequence of these",
+        shell=False,
+        told=False,
+    )
+    project: bool | None = option(
+        None,
+        "move the end of each step to the invariants of the problem, or only tell the drift",
+        "True moves it to the nearest state at which the invariants vanish, ``invariants(u, t)`` with "
+        "``invariants_jacobian(u, t)`` and ``invariant_names``; quasilinear problems have their constraints "
+        "for them. ``stats`` then has ``drift``, the largest invariant at the ends of steps, "
+        "``drift_before_projection``, ``projections`` and ``projection_iterations``, and ``log`` the first "
+        "two for every step. False gives ``drift`` alone, None not even that.",
+    )
+    singular: str | None = option(
+        None,
+        "at a singular point of the equations: stop, or pass along the branch that the method takes (stop; "
+        "methods on manifolds: pass)",
+        "Such points are where the equations no longer determine their solution, see "
+        ":class:`dae_sdc.control.singular.WatchSingularPoints`: the run ends before one, or goes on; the "
+        "message has time, place and rank. If not given, it is 'stop' for models and 'pass' for quasilinear "
+        "equations of first order and methods on manifolds; others are not looked at.",
+        like="{'stop', 'pass'}",
+    )
+    hooks: Sequence[type[Any]] = option(
+        (), "pySDC hooks to run besides those that record the solution", shell=False, told=False
+    )
+    controller_params: Mapping[str, Any] | None = option(
+        None,
+        "parameters of pySDC's controller, for instance ``mssdc_jac``",
+        like="mapping of str to object",
+        shell=False,
+        told=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ranks(Group):
+    """Processes."""
+
+    comm: Any = option(
+        None,
+        "the ranks (COMM_WORLD)",
+        like="mpi4py.MPI.Intracomm",
+        shell=False,
+        told=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parallel(Ranks, Sharing):
+    """Steps that iterate together, and processes."""
+
+    steps: int | None = option(
+        None,
+        "time steps that iterate together (1; in parallel as many as the ranks allow)",
+        "That is multi-step SDC, and PFASST with ``coarse_nodes``.",
+        check=count(MOST_TOGETHER, "the number of steps that iterate together"),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Saving(Group):
+    """Checkpoints."""
+
+    checkpoint: str | Path | None = option(
+        None,
+        "file to which the complete state of the run is written now and then, to go on from with resume",
+        "It ends in .npz. Runs of one step at a time on one level have it. It is replaced as a whole, and "
+        "stays when the run fails or is killed.",
+        metavar="FILE.npz",
+        told=False,
+    )
+    every: int | None = option(
+        None,
+        "accepted steps between two checkpoints (10, in a tenth of the time at most)",
+        check=count(10**9, "every, the number of steps between two checkpoints,"),
+        metavar="N",
+        told=False,
+    )
+    resume: bool = option(
+        False,
+        "go on from checkpoint; begin at the start if there is no such file",
+        "The other arguments are the same as before. The solution is that of the whole run, with "
+        "``parameters['resumed_at']``, None at the start.",
+        told=False,
+    )
+
+
+# --- Functions of Python ------------------------------------------------------------------------------------
+
+
+def takes(record: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]]:
+    """Decorator for a function of one record: it is called with the fields of the record by their names.
+
+    Parameters
+    ----------
+    record : type
+        A frozen dataclass whose fields are the options.
+
+    Returns
+    -------
+    callable
+        The decorator. What it makes has the fields for its signature, and in its docstring "{options}" is
+        replaced by the section Parameters. Whatever cannot be used is an InputError of one line, as by
+        :func:`dae_sdc.arguments.checked`.
+    """
+
+    def decorate(function: Callable[[T], R]) -> Callable[P, R]:
+        @functools.wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            return function(record(*args, **kwargs))
+
+        flat: Any = call
+        del flat.__wrapped__
+        result = inspect.signature(function).return_annotation
+        flat.__signature__ = inspect.signature(record).replace(return_annotation=result)
+        flat.__annotations__ = {"return": result}
+        words = (function.__doc__ or "").replace("    {options}", parameters_section(record), 1)
+        flat.__doc__ = words
+        return checked()(call)
+
+    return decorate
+
+
+def parameters_section(record: Any) -> str:
+    """The section Parameters of the docstring of a function that takes the options of a record."""
+    lines = ["Parameters", "----------"]
+    for name, one in _fields(record).items():
+        known = one.metadata["option"]
+        like = known.like or _without_none(str(one.type)).replace(" | ", " or ")
+        lines.append(f"{name} : {like}" if one.default is MISSING else f"{name} : {like}, optional")
+        words = f"{known.help[0].upper()}{known.help[1:]}. {known.more}".strip()
+        lines += textwrap.wrap(words, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    return "\n".join(f"    {line}" for line in lines)
+
+
+def _without_none(annotation: str) -> str:
+    return annotation.removesuffix(" | None")
+
+
+# --- The command line ---------------------------------------------------------------------------------------
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "Sequence[float": listed(float, "numbers"),
+    "Sequence[int": listed(int, "integers"),
+    "Sequence[": listed(str, "names"),
+    "float": float,
+    "int": int,
+    "": str,
+}
+"""What makes a value from the text in a shell, by the first of these that an annotation contains."""
+
+
+def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str] = ()) -> None:
+    """Give a parser the options of a record.
+
+    Parameters
+    ----------
+    parser : argparse.ArgumentParser
+        Of a verb.
+    record : type
+        The record of the function that the verb calls, or a group.
+    only : sequence of str
+        Names of those that the verb has; all if there are none.
+    """
+    for name, one in _fields(record).items():
+        known, annotation = one.metadata["option"], str(one.type)
+        if not known.shell or (only and name not in only):
+            continue
+        given: dict[str, Any] = {"help": known.help.replace("%", "%%"), "default": None}
+        if annotation.startswith("bool"):
+            given["action"] = argparse.BooleanOptionalAction if one.default is None else "store_true"
+        elif annotation.startswith("Mapping"):
+            given |= {"action": "append", "metavar": known.metavar, "help": f"{known.help}; may be repeated"}
+        else:
+            reader = next(kind for part, kind in READERS.items() if part in annotation)
+            given |= {"type": known.read or reader, "metavar": known.metavar}
+        if one.kw_only:
+            parser.add_argument(f"--{name.replace('_', '-')}", **given)
+        elif one.default is MISSING:
+            parser.add_argument(name, **given)
+        else:
+            parser.add_argument(name, nargs="?", **given)
+
+
+def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] = ()) -> dict[str, Any]:
+    """The options of a record that were given on the command line, by name.
+
+    Parameters
+    ----------
+    args : argparse.Namespace
+        What the parser found.
+    record : type
+        The record or group.
+    without : sequence of str
+        Names of those that are left out.
+    """
+    asked = {name: getattr(args, name, None) for name in _fields(record) if name not in without}
+    found: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
+    for name in found:
+        annotation = str(_fields(record)[name].type)
+        if annotation.startswith("Mapping"):
+            found[name] = pairs(name, found[name], numbers="float" in annotation)
+    return found
+
+
+def pairs(name: str, texts: Sequence[str], numbers: bool = False) -> dict[str, Any]:
+    """Values by name from "name=value" texts; numbers, true and false become what they say.
+
+    Raises
+    ------
+    InputError
+        For a text without a name and an equals sign, and where a number is wanted and there is none.
+    """
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, right = text.partition("=")
+        value = _value(right)
+        if not (equals and key.strip()) or (numbers and isinstance(value, str | bool)):
+            example = "x=0.5" if numbers else "alpha=10"
+            raise InputError(f"--{name} takes NAME=VALUE, for instance {example}; got '{text}'")
+        found[key.strip()] = value
+    return found
+
+
+def _value(text: str) -> Any:
+    for convert in (int, float):
+        try:
+            return convert(text)
+        except ValueError:
+            continue
+    return {"true": True, "false": False}.get(text, text)

@@ -1,0 +1,451 @@
+"""One run of a controller of pySDC, with what is kept of it whatever ends it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+from typing import Any, ClassVar
+
+import numpy as np
+from pySDC.core.default_hook import DefaultHooks
+from pySDC.core.timings import CPUTimings
+from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+from pySDC.implementations.hooks.log_restarts import LogRestarts
+
+from dae_sdc.control.amplification import WatchAmplification
+from dae_sdc.control.blocks import ShareBlock
+from dae_sdc.control.events import LocateEvents
+from dae_sdc.control.hooks import (
+    CheckInitialValue,
+    MarkProvisionalStarts,
+    RequireConvergence,
+    StepRecord,
+)
+from dae_sdc.control.invariants import Invariants
+from dae_sdc.control.singular import FIRST_ORDER, SingularPointError, WatchSingularPoints, default_way
+from dae_sdc.control.stepping import SteppingController
+from dae_sdc.control.steps import COUNTS
+from dae_sdc.dae.consistency import check_consistent
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.interpolant import DenseOutput, StepData
+from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import SolveError
+from dae_sdc.run.description import Setup, SolveOptions
+from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, meet
+from dae_sdc.run.results import put_down
+from dae_sdc.run.resume import Saving
+from dae_sdc.run.sampling import WINDOW, Samples
+from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, plain
+from dae_sdc.run.unknowns import Unknowns
+from dae_sdc.sharing import Lock, told_before
+
+QUIET = logging.ERROR
+
+PAUSE = 0.5
+"""Least time in seconds between two savings of a run that goes on."""
+
+CONTROLLER = {"logger_level": QUIET, "mssdc_jac": False}
+"""Steps that iterate together take the newest value of the step before.
+
+From index 2 on they need it: Jacobi iterations pass on values that no consistent u' belongs to. Adaptive
+steps need it too."""
+
+
+@dataclass
+class Execution:
+    """One run of a controller.
+
+    Parameters
+    ----------
+    given : SolveOptions
+        What the user asked for.
+    setup : Setup
+        What is run.
+    u0 : MeshDAE
+        State at the start.
+    t0, t_end : float
+        The interval.
+    count : int or None
+        Number of steps of a fixed size; None where the controller chooses them.
+    team : Ranks
+        The processes.
+    t_eval : ndarray or None
+        Times at which the solution is wanted.
+    locates : bool
+        Whether zeros of functions are located.
+    saving : Saving or None
+        Checkpoints.
+    unknowns : Unknowns or None
+        Those of the model, where it was simplified.
+    started, chosen : str
+        What is to be said of the start, and of the choice of the method.
+    """
+
+    given: SolveOptions
+    setup: Setup
+    u0: MeshDAE
+    t0: float
+    t_end: float
+    count: int | None
+    team: Ranks
+    t_eval: Vector | None = None
+    locates: bool = False
+    saving: Saving | None = None
+    unknowns: Unknowns | None = None
+    started: str = ""
+    chosen: str = ""
+    saved: float = field(default_factory=perf_counter)
+    pause: float = PAUSE
+    singular: str = ""
+    sizes: str = ""
+    drift: dict[str, float] = field(default_factory=dict)
+    samples: Samples | None = None
+
+    @property
+    def out(self) -> Any:
+        """File of the result, which the first rank alone writes."""
+        return self.given.out if self.team.root else None
+
+    @property
+    def together(self) -> int:
+        """Steps that iterate together, on this rank or on several."""
+        return max(self.given.steps or 1, self.team.steps_at_once)
+
+    @property
+    def dt(self) -> float:
+        """The step size, the whole interval where it is not fixed."""
+        return (self.t_end - self.t0) / (self.count or 1)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the solution between the steps is wanted after the run."""
+        dense = self.given.dense
+        return self.setup.problem.n <= DENSE_LIMIT if dense is None else dense
+
+    def carry_out(self, bar: Any) -> Solution:
+        """Run the controller; the solution so far if the run fails numerically."""
+        with _ROOT.kept():
+            controller = self._controller(self._recorder(bar))
+            record: StepRecord = _hook(controller, StepRecord)
+            watch = _hook(controller, WatchSingularPoints)
+            if watch is not None and isinstance(controller, SteppingController):
+                watch.guide(controller.adaptivity)
+            for sweeper in _sweepers(controller):
+                sweeper.keeps_interior = record.dense
+            if self.saving is not None:
+                controller.checkpoints = self.saving.attach(controller, record, self.team)
+                bar.update(self.saving.steps)
+            message = self._run(controller, record, watch)
+            log = controller.return_stats()
+        self.bring_together(record)
+        if watch is not None:
+            self.singular = watch.message()
+        if isinstance(controller, SteppingController):
+            self.sizes = controller.adaptivity.remark
+        for one in controller.convergence_controllers:
+            if isinstance(one, Invariants):
+                self.drift = one.summary()
+        located = getattr(controller, "events", None)
+        solution = self.solution(record, message, self._work(controller), log, located)
+        if self.out is not None:
+            put_down(solution, self.out, solution.success)
+        return solution
+
+    def _recorder(self, bar: Any) -> type[StepRecord]:
+        """The hook that records the steps."""
+        run, team, setup = self, self.team, self.setup
+
+        class Record(StepRecord):
+            interval = None if run.count is None else (run.t0, run.t_end, run.count)
+            collects = team.steps is not None
+            dense = run.keeps or run.t_eval is not None
+            n_slopes = number_of_slopes(setup)
+
+            def pre_run(self, step: Any, level_number: int) -> None:
+                super().pre_run(step, level_number)
+                run.samples = run.sampling(self.n_slopes) if run.together == 1 else None
+
+            def show_progress(self, time: float) -> None:
+                bar.update(1)
+                if run.samples is not None and len(self.rows) == WINDOW:
+                    run.samples.advance(self.rows)
+                run.save_now_and_then(self)
+
+        return Record
+
+    def _controller(self, record: type[StepRecord]) -> Any:
+        """The controller with its hooks."""
+        team, setup, hooks = self.team, self.setup, self.given.hooks
+        description = setup.with_step(self.dt)
+        if team.nodes is not None:
+            description["sweeper_params"]["comm"] = team.nodes
+        own_hooks: list[type[Any]] = [record, *hooks]
+        if self.count is None:
+            own_hooks = [CheckInitialValue, *own_hooks]
+        elif team.steps is None:
+            own_hooks = [CheckInitialValue, RequireConvergence, *own_hooks]
+        else:
+            # The hooks would raise on one rank alone.
+            check_consistent(setup.problem, self.u0, self.t0)
+            description["convergence_controllers"][ShareBlock] = {}
+        if self.together > 1:
+            own_hooks.append(MarkProvisionalStarts)
+        else:
+            own_hooks[:0] = self.watching()
+            if setup.problem.index not in (0, 1) and not isinstance(description["sweeper_class"], list):
+                own_hooks.append(WatchAmplification)
+        params = {**CONTROLLER, **(self.given.controller_params or {}), "hook_class": own_hooks}
+        with told_before():  # the setup has made the problem once and warned of its parameters
+            if self.count is None or self.locates or self.saving is not None:
+                controller = SteppingController(params, description)
+                controller.show_stages(bool(hooks))
+            elif team.steps is None:
+                controller = controller_nonMPI(self.given.steps or 1, params, description)
+            else:
+                from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
+
+                controller = controller_MPI(params, description, team.steps)
+        unasked = {DefaultHooks, CPUTimings, LogRestarts} - set(hooks)
+        controller.hooks[:] = [hook for hook in controller.hooks if type(hook) not in unasked]
+        return controller
+
+    def _run(self, controller: Any, record: StepRecord, watch: WatchSingularPoints | None) -> str:
+        """Let the controller run; why it failed, empty if it did not."""
+        try:
+            # pySDC adds up the times of the steps; half a step less makes the number of steps certain.
+            adapts = self.setup.adaptive or self.count is None
+            controller.run(u0=self.u0, t0=self.t0, Tend=self.t_end if adapts else self.t_end - 0.5 * self.dt)
+            self.check_in()
+        except SolveError as error:
+            # A hook may raise such an error on one rank alone.
+            if not self.check_in(GRACE):
+                raise
+            if watch is None or isinstance(error, SingularPointError):
+                return str(error)
+            return f"{error}{watch.diagnosis()}"
+        except BaseException as error:
+            # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
+            if self.out is not None and len(record.rows):
+                put_down(self.solution(record, f"ended by {type(error).__name__}"), self.out, False)
+            raise
+        return ""
+
+    def _work(self, controller: Any) -> dict[str, int]:
+        """The work of the run on all ranks."""
+        team, sweepers = self.team, _sweepers(controller)
+        problems = [level.prob for step in controller.steps for level in step.levels]
+        work = np.array([sum(P.work_counters[name].niter for P in problems) for name in COUNTERS], float)
+        total = dict(zip(COUNTERS, map(int, team.total(work, team.comm)), strict=True))
+        if hasattr(sweepers[0], "charts"):
+            total["charts"] = sweepers[0].charts
+        return total
+
+    def watching(self) -> list[type[Any]]:
+        """The hook that looks for singular points, where one is wanted."""
+        setup = self.setup
+        if isinstance(setup.description["sweeper_class"], list):
+            return []
+        keeps = hasattr(setup.sweeper_class, "on_manifold")
+        asked = self.given.singular
+        found = asked or ("pass" if keeps else default_way(setup.problem))
+        if found is None:
+            return []
+        chosen: str = found
+
+        class Watch(WatchSingularPoints):
+            way: ClassVar[str] = chosen
+            n_slopes = number_of_slopes(setup)
+            refuses = not (keeps or asked == "pass") and getattr(setup.problem, "kind", "") in FIRST_ORDER
+            trusts = keeps and asked is None
+            straight = self.team.nodes is not None
+
+        return [Watch]
+
+    def check_in(self, patience: float = float("inf")) -> bool:
+        """Whether all ranks have come to the end of the run."""
+        comm = self.team.comm
+        return comm is None or comm.Get_size() == 1 or meet(comm, RUN_ENDED, patience)
+
+    def save_now_and_then(self, record: StepRecord) -> None:
+        """Save what is finished, so that a killed run leaves it; it may take a twentieth of the time."""
+        began = perf_counter()
+        if self.out is None or began - self.saved < self.pause:
+            return
+        put_down(self.solution(record, "the run had not ended when this was written"), self.out, False)
+        self.saved = perf_counter()
+        self.pause = max(PAUSE, 20.0 * (self.saved - began))
+
+    def bring_together(self, record: StepRecord) -> None:
+        """Give all ranks all steps, and to every step the work of all ranks that shared its nodes."""
+        team = self.team
+        if team.steps is not None:
+            record.rows = team.steps.bcast(record.rows, root=0)
+        if team.nodes is not None and len(record.rows):
+            columns = record.rows.columns()
+            work = np.column_stack([columns[name] for name in COUNTERS]).astype(float)
+            columns |= dict(zip(COUNTERS, team.total(work, team.nodes).T, strict=True))
+            record.rows.fill(columns, record.rows.dense)
+
+    def solution(
+        self,
+        record: StepRecord,
+        message: str,
+        total: Mapping[str, int] | None = None,
+        log: Mapping[Any, Any] | None = None,
+        located: LocateEvents | None = None,
+    ) -> Solution:
+        """What is known so far as a solution; the work of the finished steps unless ``total`` is given."""
+        setup, t0 = self.setup, self.t0
+        problem = setup.problem
+        between, found = None, None if self.samples is None else self.samples.ended(record.rows)
+        if found is not None:
+            t, u, du, per_step = found.times, found.u, found.du, found.per_step
+            taken, work = found.steps, found.total
+        else:
+            t, u, du, per_step, data = self.at_steps(record)
+            taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}
+            if self.keeps or self.t_eval is not None:
+                between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
+        sizes = None if between is None else between.largest()
+        sizes = sizes if found is None else found.largest
+        if located is not None:
+            located.settle(between)
+        remarks = "" if located is None else located.message, self.singular, self.sizes, self.started
+        solution = Solution(
+            equations=None if sizes is None else self.pointwise(sizes),
+            t=t,
+            u=u,
+            du=du,
+            names=problem.names,
+            units=problem.units,
+            success=not message,
+            message=message or "; ".join(part for part in remarks if part),
+            stats={
+                "steps": taken,
+                "rejected": record.rejected,
+                **work,
+                **(total or {}),
+                **self.drift,
+            },
+            per_step=per_step,
+            parameters={
+                **self.given.told(),
+                **setup.label,
+                **({"chosen_for": self.chosen} if self.chosen else {}),
+                "dt": self.dt,
+                "t0": t0,
+                "t_end": self.t_end,
+                "n_diff": problem.n_diff,
+                "names": list(problem.names),
+                "units": list(problem.units),
+                "time_unit": problem.time_unit,
+                "restol": setup.description["level_params"]["restol"],
+                "maxiter": setup.most_sweeps,
+                "params": {name: plain(value) for name, value in problem.params.items()},
+                "parallel": setup.parallel or "",
+                "ranks": self.team.size,
+                **({} if self.saving is None else self.saving.parameters),
+            },
+            log=log or {},
+            events=() if located is None else located.records(located.events),
+            switches=() if located is None else located.records(located.switches),
+            dense=between,
+            saves_dense=bool(self.given.dense),
+            unknowns=self.unknowns,
+        )
+        solution = solution.with_corrected_events()
+        if found is not None:
+            solution = solution.reached(found.done, found.sizes)
+        elif self.t_eval is not None:
+            solution = solution.at(self.t_eval)
+        return solution if self.keeps else replace(solution, dense=None)
+
+    def at_steps(self, record: StepRecord) -> tuple[Vector, Vector, Vector, dict[str, Any], list[StepData]]:
+        """Times, u, u', the work, and data for dense output, of the start and of all steps in their order."""
+        first = {"t": self.t0, "residual": 0.0, "u": self.u0.view(np.ndarray), **dict.fromkeys(COUNTS, 0)}
+        first["du"] = derivative_at_start(self.setup.problem, self.u0, self.t0)
+        dense = record.rows.dense
+        if not len(record.rows):
+            columns = {name: np.array([value]) for name, value in first.items()}
+        else:
+            columns = record.rows.columns(start=first)
+        order = np.argsort(columns["t"], kind="stable")
+        if (np.diff(order) < 0).any():
+            columns = {name: values[order] for name, values in columns.items()}
+            dense = [dense[number - 1] for number in order[1:].tolist()] if dense else dense
+        per_step = {name: columns[name] for name in ("residual", *COUNTS)}
+        return columns["t"], columns["u"], columns["du"], per_step, dense
+
+    def sampling(self, n_slopes: int) -> Samples | None:
+        """What takes the values at the times asked for as the run goes on; None where steps must be kept.
+
+        Events within steps and checkpoints look at all steps, ranks count each other's work at the end.
+        """
+        kept = self.keeps or self.locates or self.saving is not None or self.team.size > 1
+        if self.t_eval is None or kept:
+            return None
+        start = derivative_at_start(self.setup.problem, self.u0, self.t0)
+        return Samples(self.t_eval, self.t0, np.array(self.u0), start, n_slopes)
+
+    def pointwise(self, sizes: Vector) -> Pointwise:
+        """What makes values between the steps satisfy the equations, from the sizes of the unknowns."""
+        problem = self.setup.problem
+        if getattr(self.setup.sweeper_class, "on_manifold", False):
+            return ManifoldValues(problem)
+        return PointwiseEquations(problem, sizes)
+
+
+class _RootLogger:
+    """The root logger as it was before the first and is after the last of the runs that go on."""
+
+    def __init__(self) -> None:
+        self._lock, self._runs = Lock(), 0
+        self._handlers: list[logging.Handler] = []
+        self._level = logging.WARNING
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Put it back after a run: a pySDC controller replaces its handlers and level."""
+        root = logging.getLogger()
+        with self._lock:
+            if not self._runs:
+                self._handlers, self._level = root.handlers[:], root.level
+            self._runs += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._runs -= 1
+                if not self._runs:
+                    root.handlers[:] = self._handlers
+                    root.setLevel(self._level)
+
+
+_ROOT = _RootLogger()
+
+
+def number_of_slopes(setup: Setup) -> int:
+    """Number of unknowns whose u' at the ends of steps is as good as u.
+
+    A constraint on an unknown leaves its derivative no better than the stages, and from index 2 on that of
+    the unknowns which the multipliers drive, too.
+    """
+    method, problem = getattr(setup.sweeper_class, "method", None), setup.problem
+    if problem.index not in (0, 1) or not (method is None or method.stiffly_accurate):
+        return 0
+    if problem.index == 0:
+        return problem.n
+    return problem.n_diff if problem.n_diff < problem.n else 0
+
+
+def _hook(controller: Any, kind: type[Any]) -> Any:
+    """The hook of a class, None if there is none."""
+    return next((hook for hook in controller.hooks if isinstance(hook, kind)), None)
+
+
+def _sweepers(controller: Any) -> list[Any]:
+    return [level.sweep for step in controller.steps for level in step.levels]
