@@ -13,7 +13,8 @@ import pytest
 from scipy import special
 
 import dae_sdc as ds
-from dae_sdc.constrained.quasilinear_parts import PARTS, Pointers
+from dae_sdc.constrained.compiled_parts import Pointers
+from dae_sdc.constrained.parts import PARTS
 from dae_sdc.dae import machine
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.state import Vector

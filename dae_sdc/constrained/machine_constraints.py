@@ -8,7 +8,6 @@ they find in two numbers before the parameters p, as Jacobians by complex steps 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -24,40 +23,36 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 
 
-class Place(enum.IntEnum):
-    """Entries of the places of a workspace: numbers, and addresses of functions and arrays."""
-
-    N = 0
-    M = 1
-    N_U = 2
-    BY_VELOCITY = 3
-    G = 4
-    G_COMPLEX = 5
-    DG = 6
-    DG_DT = 7
-    WORK = 8
-    SCALES = 9
-    A = 10  # from here on for the residual and its Jacobian alone
-    B = 11  # 0 where it is the transposed of dg
-    H = 12
-    RATES = 13  # of g_t; 0 where it is zero
-    REST = 14  # what the constraints add when they are differentiated
-    A_COMPLEX = 15  # 0 where differences are taken
-    B_COMPLEX = 16
-    H_COMPLEX = 17
-    DG_COMPLEX = 18
-    RATES_COMPLEX = 19
-    REST_COMPLEX = 20
-    SECOND_ORDER = 21  # whether the equations are of second order
-    MULTIPLIED = 22  # whether they have multipliers
-    FORM = 23  # which equations stand last, one of the four below
-    AREA = 24
-
-
-N, M, N_U, BY_VELOCITY, G, G_COMPLEX, DG, DG_DT, WORK, SCALES, *_MORE = map(int, Place)
-A, B, H, RATES, REST, *_MORE = _MORE
-A_COMPLEX, B_COMPLEX, H_COMPLEX, DG_COMPLEX, RATES_COMPLEX, REST_COMPLEX, *_MORE = _MORE
-SECOND_ORDER, MULTIPLIED, FORM, AREA = _MORE
+(
+    N,
+    M,
+    N_U,
+    BY_VELOCITY,
+    G,
+    G_COMPLEX,
+    DG,
+    DG_DT,
+    WORK,
+    SCALES,
+    A,  # this one and those below are read by the residual and its Jacobian alone
+    B,  # 0 where it is the transposed of dg
+    H,
+    RATES,  # of g_t; 0 where it is zero
+    REST,  # what the constraints add when they are differentiated
+    A_COMPLEX,  # 0, as all complex forms, where differences are taken
+    B_COMPLEX,
+    H_COMPLEX,
+    DG_COMPLEX,
+    RATES_COMPLEX,
+    REST_COMPLEX,
+    SECOND_ORDER,  # whether the equations are of second order
+    MULTIPLIED,  # whether they have multipliers
+    FORM,  # which equations stand last, one of the four below
+    AREA,
+    PLACES,
+) = range(26)
+"""Entries of the row of integers of a :class:`Workspace`: numbers, and addresses of functions and arrays; how
+many there are."""
 
 CONSTRAINT, HIDDEN, BOTH, DERIVATIVE = range(4)
 """Forms: g = 0; g_u u' + g_t = 0; both, with multipliers that stabilise; g_u u'' + the rest = 0."""
@@ -69,7 +64,7 @@ class Workspace:
     Parameters
     ----------
     places : dict of int to int
-        Numbers and addresses by their :class:`Place`; 0 for what is not given.
+        Numbers and addresses by their entries in the row; 0 for what is not given.
     scales : ndarray, shape (n + 1,)
         Distances over which u and t change little.
     functions : dict
@@ -89,7 +84,7 @@ class Workspace:
         self.scales = np.array(scales, dtype=np.float64)
         self._work = np.zeros(2 * (2 * n + m) + n + m * n + m)
         self._area = np.zeros(4 * n * n + 2 * n * m + 5 * n + m)
-        self._places = np.zeros(len(Place), dtype=np.int64)
+        self._places = np.zeros(PLACES, dtype=np.int64)
         self.enter(places)
         self._places[WORK], self._places[SCALES] = self._work.ctypes.data, self.scales.ctypes.data
         self._places[AREA] = self._area.ctypes.data
@@ -110,6 +105,13 @@ class Workspace:
 
     def __reduce__(self) -> Any:
         return _forgotten, ()
+
+
+@register_jitable(**OPTIONS)
+def _difference_weight(k: Any, step: Any) -> Any:
+    """Weight of the value k steps aside in a first derivative by central differences of order 6."""
+    weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
+    return weight * ((1.0 if k > 0 else -1.0) / (60.0 * step))
 
 
 def _dg(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
@@ -147,8 +149,7 @@ def _dg_dt(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     for k in range(-3, 4):
         if k == 0:
             continue
-        weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
-        weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
+        weight = _difference_weight(k, step)
         call_residual(places[G], t + k * step, _address(u), rates, _address(p), work)
         for i in range(m):
             out[i] += weight * values[i]
@@ -187,8 +188,7 @@ def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     for k in range(-3, 4):
         if k == 0:
             continue
-        weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
-        weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
+        weight = _difference_weight(k, step)
         for i in range(n):
             value[2 * i], value[2 * i + 1] = u[i] + k * step * v[i], STEP * v[i]
         late = t + 2.0 * k * step
@@ -201,8 +201,7 @@ def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
         for k in range(-3, 4):
             if k == 0:
                 continue
-            weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
-            weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
+            weight = _difference_weight(k, step)
             call_residual(places[DG_DT], t + k * step, place, rates, _address(p), work + 32 * n)
             for i in range(m):
                 out[i] += weight * values[i]
@@ -365,30 +364,23 @@ def _slopes(places: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v:
     for k in range(-3, 4):
         if k == 0:
             continue
-        weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
-        weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
+        weight = _difference_weight(k, step)
         moved[at] = middle + k * step
         call_residual(real, t, value_at, rate_at, p, found_at)
         for i in range(count):
             slope[i] += weight * found[i]
 
 
-def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
-    """dF/du' + c dF/du of the formulation: F is linear in all but u and u' of second order."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    places = _integers_of(p[-1])
+@register_jitable(**OPTIONS)
+def _linear_entries(places: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any, size: Any) -> None:
+    """The entries of the Jacobian that do not need derivatives of A, B, h and dg, into a matrix of zeros."""
     n, m, form, multiplied = places[N], places[M], places[FORM], places[MULTIPLIED] != 0
     start = n if places[SECOND_ORDER] != 0 else 0
     rows = n if multiplied else n - m
     first, last = start + n, start + rows
-    size = last + (2 * m if form == BOTH else m)
     here, rate, numbers = _address(u), _address(u) + 8 * start, _address(p)
-    a_at, b_at, _, g_at, _, _, _, _, slope_at = _areas(places)
-    a, b, g, slope, v = _doubles(a_at), _doubles(b_at), _doubles(g_at), _doubles(slope_at), _doubles(rate)
-    for i in range(size * size):
-        out[i] = 0.0
+    a_at, b_at, _, g_at, _, _, _, _, _ = _areas(places)
+    a, b, g = _doubles(a_at), _doubles(b_at), _doubles(g_at)
     for i in range(start):
         out[i * size + i] = 1.0
         out[i * size + n + i] = -c
@@ -424,46 +416,78 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         for k in range(m):
             for j in range(n):
                 out[(last + k) * size + n + j] = c * g[k * n + j]
+
+
+@register_jitable(**OPTIONS)
+def _add_slopes(
+    places: Any, t: Any, u: Any, du: Any, v: Any, c: Any, p: Any, out: Any, size: Any, j: Any
+) -> None:
+    """Add what A, B, h and the constraints contribute to column j, which belongs to u or u'."""
+    n, m, form, multiplied = places[N], places[M], places[FORM], places[MULTIPLIED] != 0
+    start = n if places[SECOND_ORDER] != 0 else 0
+    rows = n if multiplied else n - m
+    first, last = start + n, start + rows + (m if form == BOTH else 0)
+    transposed = multiplied and places[B] == 0
+    slope = _doubles(_areas(places)[8])
+    _slopes(places, places[A], places[A_COMPLEX], rows * n, t, u, v, p, j)
+    for i in range(rows):
+        for k in range(n):
+            out[(start + i) * size + j] += c * slope[i * n + k] * du[start + k]
+    _slopes(places, places[H], places[H_COMPLEX], rows, t, u, v, p, j)
+    for i in range(rows):
+        out[(start + i) * size + j] -= c * slope[i]
+    if multiplied and not transposed:
+        _slopes(places, places[B], places[B_COMPLEX], n * m, t, u, v, p, j)
+        for i in range(n):
+            for k in range(m):
+                out[(start + i) * size + j] += c * slope[i * m + k] * u[first + k]
+    if (j < n or places[BY_VELOCITY] != 0) and (transposed or form != CONSTRAINT):
+        _slopes(places, places[DG], places[DG_COMPLEX], m * n, t, u, v, p, j)
+        for k in range(m):
+            for i in range(n):
+                change = c * slope[k * n + i]
+                if transposed:
+                    out[(start + i) * size + j] += change * u[first + k]
+                if form == BOTH:
+                    out[i * size + j] += change * u[first + m + k]
+                if form == HIDDEN or form == BOTH:
+                    out[(last + k) * size + j] += change * u[n + i]
+                elif form == DERIVATIVE:
+                    out[(last + k) * size + j] += change * du[start + i]
+    if j < n and form == CONSTRAINT and places[BY_VELOCITY] != 0:
+        _slopes(places, places[G], places[G_COMPLEX], m, t, u, v, p, j)
+    elif j < n and (form == HIDDEN or form == BOTH) and places[RATES] != 0:
+        _slopes(places, places[RATES], places[RATES_COMPLEX], m, t, u, v, p, j)
+    elif form == DERIVATIVE:
+        _slopes(places, places[REST], places[REST_COMPLEX], m, t, u, v, p, j)
+    else:
+        return
+    for k in range(m):
+        out[(last + k) * size + j] += c * slope[k]
+
+
+def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
+    """dF/du' + c dF/du of the formulation: F is linear in all but u and u' of second order."""
+    if p[-2] != SIGN:
+        out[0] = np.nan
+        return
+    places = _integers_of(p[-1])
+    n, m = places[N], places[M]
+    start = n if places[SECOND_ORDER] != 0 else 0
+    rows = n if places[MULTIPLIED] != 0 else n - m
+    size = start + rows + (2 * m if places[FORM] == BOTH else m)
+    for i in range(size * size):
+        out[i] = 0.0
+    _linear_entries(places, t, u, du, c, p, out, size)
+    if c == 0.0:
+        return
     if places[N_U] != 0:  # implicit equations: A is constant, h the second block of u
         for i in range(rows):
             out[i * size + rows + i] = -c
         return
-    for j in range(first):
-        _slopes(places, places[A], places[A_COMPLEX], rows * n, t, u, v, numbers, j)
-        for i in range(rows):
-            for k in range(n):
-                out[(start + i) * size + j] += c * slope[i * n + k] * du[start + k]
-        _slopes(places, places[H], places[H_COMPLEX], rows, t, u, v, numbers, j)
-        for i in range(rows):
-            out[(start + i) * size + j] -= c * slope[i]
-        if multiplied and not transposed:
-            _slopes(places, places[B], places[B_COMPLEX], n * m, t, u, v, numbers, j)
-            for i in range(n):
-                for k in range(m):
-                    out[(start + i) * size + j] += c * slope[i * m + k] * u[first + k]
-        if (j < n or places[BY_VELOCITY] != 0) and (transposed or form != CONSTRAINT):
-            _slopes(places, places[DG], places[DG_COMPLEX], m * n, t, u, v, numbers, j)
-            for k in range(m):
-                for i in range(n):
-                    change = c * slope[k * n + i]
-                    if transposed:
-                        out[(start + i) * size + j] += change * u[first + k]
-                    if form == BOTH:
-                        out[i * size + j] += change * u[first + m + k]
-                    if form == HIDDEN or form == BOTH:
-                        out[(last + k) * size + j] += change * u[n + i]
-                    elif form == DERIVATIVE:
-                        out[(last + k) * size + j] += change * du[start + i]
-        if j < n and form == CONSTRAINT and places[BY_VELOCITY] != 0:
-            _slopes(places, places[G], places[G_COMPLEX], m, t, u, v, numbers, j)
-        elif j < n and (form == HIDDEN or form == BOTH) and places[RATES] != 0:
-            _slopes(places, places[RATES], places[RATES_COMPLEX], m, t, u, v, numbers, j)
-        elif form == DERIVATIVE:
-            _slopes(places, places[REST], places[REST_COMPLEX], m, t, u, v, numbers, j)
-        else:
-            continue
-        for k in range(m):
-            out[(last + k) * size + j] += c * slope[k]
+    v, numbers = _doubles(_address(u) + 8 * start), _address(p)
+    for j in range(start + n):
+        _add_slopes(places, t, u, du, v, c, numbers, out, size, j)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

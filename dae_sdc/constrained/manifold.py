@@ -12,7 +12,8 @@ import numpy as np
 from scipy.integrate import DOP853, RK45
 
 from dae_sdc.arguments import checked
-from dae_sdc.constrained.quasilinear import Pointers, QuasilinearProblem
+from dae_sdc.constrained.compiled_parts import Pointers
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach

@@ -17,12 +17,13 @@ from pySDC.core.convergence_controller import ConvergenceController
 from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.control.hooks import unconverged
+from dae_sdc.dae.branches import SIDE_SLACK
 from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
-from dae_sdc.dae.problem import SIDE_SLACK, ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.coupled import CoupledStages

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.problem import undefined
 from dae_sdc.dae.state import Vector
+from dae_sdc.dae.values import undefined
 
 MOST_VIEWS = 256
 """Addresses a callback remembers; compiled solvers pass a handful of buffers again and again."""

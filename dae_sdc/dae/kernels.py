@@ -13,6 +13,7 @@ derivatives of the residual. A kernel may call plain functions of numbers that :
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -77,11 +78,13 @@ class Kernels:
     owners: tuple[Any, ...] = field(default=(), repr=False)
 
 
+@functools.cache
 def machine() -> Any:
     """The module that calls kernels from Python; numba is imported with it, and only then."""
     return importlib.import_module("dae_sdc.dae.machine")
 
 
+@functools.cache
 def complex_step() -> Any:
     """The module of Jacobians by complex steps, imported when one is wanted."""
     return importlib.import_module("dae_sdc.dae.complex_step")

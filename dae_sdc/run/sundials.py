@@ -27,8 +27,9 @@ from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.problem import ProblemDAE, undefined
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.values import undefined
 from dae_sdc.errors import EvaluationError, InputError, SolveError, require_number
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import Limits, stops_of
