@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from dae_sdc.constrained.part_derivatives import PartDerivatives
 from dae_sdc.constrained.parts import PARTS
-from dae_sdc.dae.callbacks import Callback, CallbackFailure
+from dae_sdc.dae.callbacks import Callback, CallbackFailure, no_copy
 from dae_sdc.dae.kernels import compile_kernel, complex_step, machine
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
@@ -54,11 +54,7 @@ class _Compiled:
         self.source, self.pointers = source, pointers
 
     def __reduce__(self) -> Any:
-        return _forgotten, ()
-
-
-def _forgotten() -> None:
-    """What a copy of pointers is."""
+        return no_copy, ()
 
 
 @functools.cache

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dae_sdc.constrained.compiled_parts import CompiledParts
 from dae_sdc.constrained.saddle import nearest_point, solve_saddle
-from dae_sdc.dae.consistency import CONSISTENT
+from dae_sdc.dae.consistency import CONSISTENCY
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import real_numbers
 from dae_sdc.errors import InconsistentStateError, InputError
@@ -101,11 +101,12 @@ class ConstraintManifold(CompiledParts):
         """Refuse values of constraints beyond the tolerance."""
         relative = np.abs(values) / scale
         worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
-        if relative[worst] <= CONSISTENT:
+        tolerance = CONSISTENCY.largest_violation
+        if relative[worst] <= tolerance:
             return
         raise InconsistentStateError(
             f"{what} of {type(self).__name__} violates {rule} '{self.constraint_names[worst]}' at t={t:.6g}: "
-            f"residual {values[worst]:.2g} (tolerance {CONSISTENT * scale[worst]:.1e}); {advice}"
+            f"residual {values[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e}); {advice}"
         )
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
@@ -130,7 +131,17 @@ class ConstraintManifold(CompiledParts):
     def packed(
         self, q: npt.ArrayLike, v: npt.ArrayLike | None = None, multipliers: npt.ArrayLike = ()
     ) -> MeshDAE:
-        """The state of the formulation from its parts; multipliers that only stabilise are zero."""
+        """The state of the formulation from its parts; multipliers that only stabilise are zero.
+
+        Parameters
+        ----------
+        q : array_like, shape (n_u,)
+            Functions u.
+        v : array_like, shape (n_u,), optional
+            Their derivatives, where the state has them.
+        multipliers : array_like, shape (n_constraints,)
+            Multipliers, where the state has them.
+        """
         parts = [np.asarray(q, dtype=float), np.asarray(() if v is None else v, dtype=float)]
         values = np.concatenate([*parts, np.asarray(multipliers, dtype=float)])
         return self.state(np.concatenate([values, np.zeros(max(0, self.n - len(values)))]))
@@ -145,6 +156,24 @@ class ConstraintManifold(CompiledParts):
         v, multipliers : ndarray or None
             Velocities, shape (..., n_u), and multipliers, shape (..., n_constraints); None where a state has
             none.
+        """
+        raise NotImplementedError
+
+    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
+        """A state moved to the constraints, with derivatives and multipliers that belong to it.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        u_row, du_row : ndarray, shape (n,)
+            State of the formulation and its derivative.
+
+        Returns
+        -------
+        u_row, du_row : ndarray, shape (n,)
+            New ones. The derivatives of multipliers stay as they are, and so do the u of an
+            :class:`ImplicitDAE`, whose u' and w follow from them.
         """
         raise NotImplementedError
 

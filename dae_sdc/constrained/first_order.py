@@ -155,20 +155,7 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
         return self.packed(place, None, self.saddle_point(t, place)[1])
 
     def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """A state moved to the constraints, with derivative and multipliers that belong to it.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u_row, du_row : ndarray, shape (n,)
-            State of the formulation and its derivative.
-
-        Returns
-        -------
-        u_row, du_row : ndarray, shape (n,)
-            New ones; the derivatives of multipliers stay as they are.
-        """
+        """See :meth:`QuasilinearProblem.on_manifold`."""
         values, rates = np.array(u_row, dtype=float), np.array(du_row, dtype=float)
         n = self.n_u
         values[:n] = self._projected(float(t), values[:n])
@@ -363,19 +350,6 @@ class ImplicitDAE(QuasilinearProblem):
         return np.concatenate([q[:n], found])
 
     def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """A state with the u' and w that belong to its u, and its derivative.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u_row, du_row : ndarray, shape (2 n_u + n_w,)
-            State (u, p, w) and its derivative.
-
-        Returns
-        -------
-        u_row, du_row : ndarray, shape (2 n_u + n_w,)
-            New ones.
-        """
+        """See :meth:`QuasilinearProblem.on_manifold`."""
         values = self._projected(float(t), np.array(u_row, dtype=float))
         return values, self.saddle_point(t, values)[0]

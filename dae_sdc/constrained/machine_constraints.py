@@ -15,13 +15,13 @@ import numpy as np
 from numba.extending import register_jitable
 
 from dae_sdc.dae import machine
+from dae_sdc.dae.callbacks import no_copy
 from dae_sdc.dae.compiling import c_function
-from dae_sdc.dae.complex_step import OPTIONS, SIGN, _address, _doubles, _forgotten, _integers_of
-from dae_sdc.dae.differences import FIRST, SECOND, STEP
-from dae_sdc.dae.machine import call_residual
+from dae_sdc.dae.complex_step import OPTIONS, SIGN, integers_of
+from dae_sdc.dae.differences import FIRST_DIFFERENCE, SECOND_DIFFERENCE, STEP
+from dae_sdc.dae.machine import address_of, call_residual, doubles
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
-
 
 (
     N,
@@ -104,7 +104,7 @@ class Workspace:
         return pattern is None
 
     def __reduce__(self) -> Any:
-        return _forgotten, ()
+        return no_copy, ()
 
 
 @register_jitable(**OPTIONS)
@@ -119,16 +119,16 @@ def _dg(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, work, turned = places[N], places[M], places[WORK], places[BY_VELOCITY] != 0
-    value, rate, found = _doubles(work), _doubles(work + 16 * n), _doubles(work + 32 * n)
+    value, rate, found = doubles(work), doubles(work + 16 * n), doubles(work + 32 * n)
     for i in range(n):
         value[2 * i], value[2 * i + 1] = u[i], 0.0
         rate[2 * i], rate[2 * i + 1] = v[i] if turned else 0.0, 0.0
     varied = rate if turned else value
     for j in range(n):
         varied[2 * j + 1] = STEP
-        call_residual(places[G_COMPLEX], t, work, work + 16 * n, _address(p), work + 32 * n)
+        call_residual(places[G_COMPLEX], t, work, work + 16 * n, address_of(p), work + 32 * n)
         varied[2 * j + 1] = 0.0
         for i in range(m):
             out[i * n + j] = found[2 * i + 1] / STEP
@@ -139,26 +139,26 @@ def _dg_dt(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, work = places[N], places[M], places[WORK]
-    rates = _address(v) if places[BY_VELOCITY] != 0 else _address(u)
-    values = _doubles(work)
-    step = FIRST * _doubles(places[SCALES])[n]
+    rates = address_of(v) if places[BY_VELOCITY] != 0 else address_of(u)
+    values = doubles(work)
+    step = FIRST_DIFFERENCE * doubles(places[SCALES])[n]
     for i in range(m):
         out[i] = 0.0
     for k in range(-3, 4):
         if k == 0:
             continue
         weight = _difference_weight(k, step)
-        call_residual(places[G], t + k * step, _address(u), rates, _address(p), work)
+        call_residual(places[G], t + k * step, address_of(u), rates, address_of(p), work)
         for i in range(m):
             out[i] += weight * values[i]
     if places[BY_VELOCITY] != 0:
-        value, rate, found = _doubles(work), _doubles(work + 16 * n), _doubles(work + 32 * n)
+        value, rate, found = doubles(work), doubles(work + 16 * n), doubles(work + 32 * n)
         for i in range(n):
             value[2 * i], value[2 * i + 1] = u[i], STEP * v[i]
             rate[2 * i], rate[2 * i + 1] = v[i], 0.0
-        call_residual(places[G_COMPLEX], t, work, work + 16 * n, _address(p), work + 32 * n)
+        call_residual(places[G_COMPLEX], t, work, work + 16 * n, address_of(p), work + 32 * n)
         for i in range(m):
             out[i] += found[2 * i + 1] / STEP
 
@@ -171,18 +171,18 @@ def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, work = places[N], places[M], places[WORK]
-    scales = _doubles(places[SCALES])
-    value, found = _doubles(work), _doubles(work + 32 * n)
-    zero, values = _doubles(work + 16 * n), _doubles(work + 32 * n)
+    scales = doubles(places[SCALES])
+    value, found = doubles(work), doubles(work + 32 * n)
+    zero, values = doubles(work + 16 * n), doubles(work + 32 * n)
     length = 0.5 * scales[n]
     for i in range(n):
         zero[2 * i] = zero[2 * i + 1] = 0.0
         reach = scales[i] + abs(u[i])
         if length * abs(v[i]) > reach:
             length = reach / abs(v[i])
-    step = FIRST * length
+    step = FIRST_DIFFERENCE * length
     for i in range(m):
         out[i] = 0.0
     for k in range(-3, 4):
@@ -192,32 +192,32 @@ def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
         for i in range(n):
             value[2 * i], value[2 * i + 1] = u[i] + k * step * v[i], STEP * v[i]
         late = t + 2.0 * k * step
-        call_residual(places[G_COMPLEX], late, work, work + 16 * n, _address(p), work + 32 * n)
+        call_residual(places[G_COMPLEX], late, work, work + 16 * n, address_of(p), work + 32 * n)
         for i in range(m):
             out[i] += weight * (found[2 * i + 1] / STEP)
-    place, rates = _address(u), work + 16 * n
+    place, rates = address_of(u), work + 16 * n
     if places[DG_DT] != 0:
-        step = FIRST * scales[n]
+        step = FIRST_DIFFERENCE * scales[n]
         for k in range(-3, 4):
             if k == 0:
                 continue
             weight = _difference_weight(k, step)
-            call_residual(places[DG_DT], t + k * step, place, rates, _address(p), work + 32 * n)
+            call_residual(places[DG_DT], t + k * step, place, rates, address_of(p), work + 32 * n)
             for i in range(m):
                 out[i] += weight * values[i]
         return
-    step = SECOND * scales[n]
-    sums = _doubles(work + 32 * n + 16 * m)
-    middle = _doubles(work + 32 * n + 16 * m + 8 * m)
-    call_residual(places[G], t, place, rates, _address(p), work + 32 * n)
+    step = SECOND_DIFFERENCE * scales[n]
+    sums = doubles(work + 32 * n + 16 * m)
+    middle = doubles(work + 32 * n + 16 * m + 8 * m)
+    call_residual(places[G], t, place, rates, address_of(p), work + 32 * n)
     for i in range(m):
         middle[i] = 2.0 * values[i]
     for k in range(1, 4):
         weight = (270.0 if k == 1 else -27.0 if k == 2 else 2.0) / (180.0 * step * step)
-        call_residual(places[G], t - k * step, place, rates, _address(p), work + 32 * n)
+        call_residual(places[G], t - k * step, place, rates, address_of(p), work + 32 * n)
         for i in range(m):
             sums[i] = values[i]
-        call_residual(places[G], t + k * step, place, rates, _address(p), work + 32 * n)
+        call_residual(places[G], t + k * step, place, rates, address_of(p), work + 32 * n)
         for i in range(m):
             out[i] += weight * (sums[i] + values[i] - middle[i])
 
@@ -227,12 +227,12 @@ def _transposed(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, work = places[N], places[M], places[WORK]
-    rates = _address(v) if places[BY_VELOCITY] != 0 else _address(u)
+    rates = address_of(v) if places[BY_VELOCITY] != 0 else address_of(u)
     own = work + 8 * (2 * (2 * n + m) + n)
-    matrix = _doubles(own)
-    call_residual(places[DG], t, _address(u), rates, _address(p), own)
+    matrix = doubles(own)
+    call_residual(places[DG], t, address_of(u), rates, address_of(p), own)
     for i in range(m):
         for j in range(n):
             out[j * m + i] = matrix[i * n + j]
@@ -243,7 +243,7 @@ def _selection(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, rows = places[N], places[N_U]
     for i in range(rows):
         for j in range(n):
@@ -255,7 +255,7 @@ def _derivative(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    rows = _integers_of(p[-1])[N_U]
+    rows = integers_of(p[-1])[N_U]
     for i in range(rows):
         out[i] = u[rows + i]
 
@@ -282,13 +282,13 @@ def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, form, multiplied = places[N], places[M], places[FORM], places[MULTIPLIED] != 0
     start = n if places[SECOND_ORDER] != 0 else 0  # of the highest derivative in x'
     rows = n if multiplied else n - m
-    here, rate, numbers = _address(u), _address(u) + 8 * start, _address(p)
+    here, rate, numbers = address_of(u), address_of(u) + 8 * start, address_of(p)
     a_at, b_at, h_at, g_at, rest_at, _, _, _, _ = _areas(places)
-    a, b, h, g, rest = _doubles(a_at), _doubles(b_at), _doubles(h_at), _doubles(g_at), _doubles(rest_at)
+    a, b, h, g, rest = doubles(a_at), doubles(b_at), doubles(h_at), doubles(g_at), doubles(rest_at)
     for i in range(start):
         out[i] = du[i] - u[n + i]
     call_residual(places[A], t, here, rate, numbers, a_at)
@@ -312,7 +312,7 @@ def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
                 out[start + i] += g[k * n + i] * u[first + k]
     last = start + rows
     if form == CONSTRAINT or form == BOTH:
-        call_residual(places[G], t, here, rate, numbers, _address(out) + 8 * last)
+        call_residual(places[G], t, here, rate, numbers, address_of(out) + 8 * last)
     if form == BOTH:
         last += m
         for k in range(m):
@@ -343,7 +343,7 @@ def _slopes(places: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v:
     """
     n = places[N]
     _, _, _, _, _, value_at, rate_at, found_at, slope_at = _areas(places)
-    value, rate, found, slope = _doubles(value_at), _doubles(rate_at), _doubles(found_at), _doubles(slope_at)
+    value, rate, found, slope = doubles(value_at), doubles(rate_at), doubles(found_at), doubles(slope_at)
     turned = j >= n
     moved, at = (rate, j - n) if turned else (value, j)
     if stepped != 0:
@@ -360,7 +360,7 @@ def _slopes(places: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v:
     for i in range(count):
         slope[i] = 0.0
     middle = moved[at]
-    step = FIRST * (abs(middle) + (1.0 if turned else _doubles(places[SCALES])[at]))
+    step = FIRST_DIFFERENCE * (abs(middle) + (1.0 if turned else doubles(places[SCALES])[at]))
     for k in range(-3, 4):
         if k == 0:
             continue
@@ -378,9 +378,9 @@ def _linear_entries(places: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: A
     start = n if places[SECOND_ORDER] != 0 else 0
     rows = n if multiplied else n - m
     first, last = start + n, start + rows
-    here, rate, numbers = _address(u), _address(u) + 8 * start, _address(p)
+    here, rate, numbers = address_of(u), address_of(u) + 8 * start, address_of(p)
     a_at, b_at, _, g_at, _, _, _, _, _ = _areas(places)
-    a, b, g = _doubles(a_at), _doubles(b_at), _doubles(g_at)
+    a, b, g = doubles(a_at), doubles(b_at), doubles(g_at)
     for i in range(start):
         out[i * size + i] = 1.0
         out[i * size + n + i] = -c
@@ -428,7 +428,7 @@ def _add_slopes(
     rows = n if multiplied else n - m
     first, last = start + n, start + rows + (m if form == BOTH else 0)
     transposed = multiplied and places[B] == 0
-    slope = _doubles(_areas(places)[8])
+    slope = doubles(_areas(places)[8])
     _slopes(places, places[A], places[A_COMPLEX], rows * n, t, u, v, p, j)
     for i in range(rows):
         for k in range(n):
@@ -471,7 +471,7 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m = places[N], places[M]
     start = n if places[SECOND_ORDER] != 0 else 0
     rows = n if places[MULTIPLIED] != 0 else n - m
@@ -485,7 +485,7 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         for i in range(rows):
             out[i * size + rows + i] = -c
         return
-    v, numbers = _doubles(_address(u) + 8 * start), _address(p)
+    v, numbers = doubles(address_of(u) + 8 * start), address_of(p)
     for j in range(start + n):
         _add_slopes(places, t, u, du, v, c, numbers, out, size, j)
 

@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.constrained.parts import QuasilinearParts
-from dae_sdc.dae.differences import FIRST, SECOND, STEP, complex_slope, curvature, slope, takes_complex
+from dae_sdc.dae.differences import (
+    FIRST_DIFFERENCE,
+    SECOND_DIFFERENCE,
+    STEP,
+    complex_slope,
+    curvature,
+    slope,
+    takes_complex,
+)
 from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import undefined
@@ -126,7 +134,7 @@ class PartDerivatives(QuasilinearParts):
         if not self._takes_complex("g", t, q, v):
             columns = self._columns(self._g, t, q, v)
             return np.ascontiguousarray(
-                np.transpose([slope(along, FIRST * scale) for along, scale in columns])
+                np.transpose([slope(along, FIRST_DIFFERENCE * scale) for along, scale in columns])
             )
         if v is not None and "g" in self._with_velocity:
             rows = [self._g(t, q, w) for w in v + self._steps]
@@ -140,12 +148,14 @@ class PartDerivatives(QuasilinearParts):
         if self._takes_complex("g", t, q, v, time=True):
             rate = complex_slope(lambda s: self._g(t + s, q, v))
         else:
-            rate = np.asarray(slope(lambda s: self._g(t + s, q, v), FIRST * self._scales(q)[1]))
+            rate = np.asarray(slope(lambda s: self._g(t + s, q, v), FIRST_DIFFERENCE * self._scales(q)[1]))
         if v is None or "g" not in self._with_velocity:
             return rate
         if self._takes_complex("g", t, q, v):
             return rate + complex_slope(lambda s: self._g(t, q + s * v, v))
-        return np.asarray(rate + slope(lambda s: self._g(t, q + s * v, v), FIRST * self._reach(q, v)))
+        return np.asarray(
+            rate + slope(lambda s: self._g(t, q + s * v, v), FIRST_DIFFERENCE * self._reach(q, v))
+        )
 
     def _derived_d2g(self, t: float, q: Vector, v: Vector) -> Vector:
         """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
@@ -153,25 +163,31 @@ class PartDerivatives(QuasilinearParts):
         if self._given("dg"):
             if self._takes_complex("dg", t, q, v):
                 changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
-                changes = changes + 2.0 * slope(lambda s: self._at("dg", t + s, q) @ v, FIRST * time)
+                changes = changes + 2.0 * slope(
+                    lambda s: self._at("dg", t + s, q) @ v, FIRST_DIFFERENCE * time
+                )
             else:
-                changes = slope(lambda s: self._at("dg", t + 2.0 * s, q + s * v) @ v, FIRST * reach)
+                changes = slope(
+                    lambda s: self._at("dg", t + 2.0 * s, q + s * v) @ v, FIRST_DIFFERENCE * reach
+                )
         elif self._takes_complex("g", t, q, v):
 
             def along(s: float) -> Vector:
                 return complex_slope(lambda h: self._g(t + 2.0 * s, q + (s + h) * v, v))
 
-            changes = slope(along, FIRST * reach)
+            changes = slope(along, FIRST_DIFFERENCE * reach)
         else:
-            return np.asarray(curvature(lambda s: self._g(t + s, q + s * v, v), SECOND * reach))
+            return np.asarray(curvature(lambda s: self._g(t + s, q + s * v, v), SECOND_DIFFERENCE * reach))
         if self.kind == "eulag":
             return np.asarray(changes)
         if self._given("dg_dt"):
-            return np.asarray(changes + slope(lambda s: self._at("dg_dt", t + s, q), FIRST * time))
+            return np.asarray(changes + slope(lambda s: self._at("dg_dt", t + s, q), FIRST_DIFFERENCE * time))
         if self._takes_complex("g", t, q, v, time=True):
-            explicit = slope(lambda s: complex_slope(lambda h: self._g(t + s + h, q, v)), FIRST * time)
+            explicit = slope(
+                lambda s: complex_slope(lambda h: self._g(t + s + h, q, v)), FIRST_DIFFERENCE * time
+            )
         else:
-            explicit = curvature(lambda s: self._g(t + s, q, v), SECOND * time)
+            explicit = curvature(lambda s: self._g(t + s, q, v), SECOND_DIFFERENCE * time)
         return np.asarray(changes + explicit)
 
     def _at_complex(self, name: str, t: float, q: Any, v: Any = None) -> Any:
@@ -192,15 +208,21 @@ class PartDerivatives(QuasilinearParts):
             return self._at_complex("dg", t, q, v).T
         if name == "dg":
             g = functools.partial(self._at_complex, "g")
-            return np.transpose([slope(along, FIRST * scale) for along, scale in self._columns(g, t, q, v)])
+            return np.transpose(
+                [slope(along, FIRST_DIFFERENCE * scale) for along, scale in self._columns(g, t, q, v)]
+            )
         if name == "dg_dt":
-            rate = slope(lambda s: self._at_complex("g", t + s, q, v), FIRST * self._scales(np.real(q))[1])
+            rate = slope(
+                lambda s: self._at_complex("g", t + s, q, v), FIRST_DIFFERENCE * self._scales(np.real(q))[1]
+            )
             if "g" in self._with_velocity:
                 reach = self._reach(np.real(q), np.real(v))
-                rate = rate + slope(lambda s: self._at_complex("g", t, q + s * v, v), FIRST * reach)
+                rate = rate + slope(
+                    lambda s: self._at_complex("g", t, q + s * v, v), FIRST_DIFFERENCE * reach
+                )
             return rate
         reach = self._reach(np.real(q), np.real(v))
-        return curvature(lambda s: self._at_complex("g", t + s, q + s * v, v), SECOND * reach)
+        return curvature(lambda s: self._at_complex("g", t + s, q + s * v, v), SECOND_DIFFERENCE * reach)
 
     def _check_derivatives(self, t: float, q: Vector, v: Vector | None) -> None:
         """Compare derivatives that the class gives with automatic ones, once."""

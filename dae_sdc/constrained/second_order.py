@@ -127,20 +127,7 @@ class _SecondOrderProblem(QuasilinearProblem):
         return self.packed(place, rate, self.saddle_point(t, place, rate)[1])
 
     def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """A state moved to the constraints, with accelerations and multipliers that belong to it.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u_row, du_row : ndarray, shape (n,)
-            State of the formulation and its derivative.
-
-        Returns
-        -------
-        u_row, du_row : ndarray, shape (n,)
-            New ones; the derivatives of multipliers stay as they are.
-        """
+        """See :meth:`QuasilinearProblem.on_manifold`."""
         values, rates = np.array(u_row, dtype=float), np.array(du_row, dtype=float)
         n, m = self.n_u, self.n_constraints
         q, v = self._moved(float(t), values[:n], values[n : 2 * n])

@@ -30,7 +30,7 @@ AT_START = {
 """Entries of the status of a step before its prediction."""
 
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
-"""The same of its level."""
+"""Entries of the status of a level before its prediction."""
 
 
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
@@ -105,7 +105,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             value = self._carry_out(step, u0, t0)
             if not self.adaptivity.goes_back(level, value):
                 break
-            level.sweep.begin_anew()
+            level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
                 self.checkpoints.start = None

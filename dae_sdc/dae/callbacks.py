@@ -40,8 +40,8 @@ class CallbackFailure:
             raise error
 
 
-def _forgotten() -> None:
-    """What a copy of a callback is: its address would be that of the original."""
+def no_copy() -> None:
+    """What a copy of an object with addresses is: they would be those of the original."""
 
 
 class Callback:
@@ -113,4 +113,4 @@ class Callback:
         self.address = int(ctypes.cast(self._function, ctypes.c_void_p).value or 0)
 
     def __reduce__(self) -> Any:
-        return _forgotten, ()
+        return no_copy, ()

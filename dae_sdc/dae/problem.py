@@ -300,7 +300,20 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         return attach(array.copy(), self.n_diff)
 
     def evaluate(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
-        """The residual as a plain array of shape (n,), counted and checked for its shape."""
+        """The residual as a plain array, counted and checked for its shape.
+
+        Parameters
+        ----------
+        u, du : MeshDAE
+            State and derivative, shape (n,).
+        t : float
+            Time.
+
+        Returns
+        -------
+        ndarray, shape (n,)
+            F(t, u, u'), of NaN where it is not defined.
+        """
         self._rhs.niter += 1
         try:
             value = self.eval_f(u, du, t)
@@ -319,7 +332,20 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         return value
 
     def evaluate_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
-        """The residual at M nodes, shape (M, n), in one call where ``residual_nodes`` exists."""
+        """The residual at M nodes, in one call where ``residual_nodes`` exists.
+
+        Parameters
+        ----------
+        u, du : ndarray, shape (M, n)
+            States and derivatives.
+        t : ndarray, shape (M,)
+            Times.
+
+        Returns
+        -------
+        ndarray, shape (M, n)
+            One row a node.
+        """
         batched: Callable[[Vector, Vector, Vector], Any] | None = getattr(self, "residual_nodes", None)
         if batched is not None:
             try:
@@ -327,7 +353,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
             except (ArithmeticError, ValueError) as error:
                 if not undefined(error):
                     raise
-                # One node is undefined, but it does not say which: ask them one by one.
+                # F is undefined at a node, and nothing says at which: evaluate them one by one.
                 batched = None
         address = self._residual_address() if batched is None and u.shape[1] == self.n else 0
         if address:

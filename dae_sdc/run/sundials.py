@@ -22,7 +22,7 @@ from scipy.sparse.linalg import splu
 from tqdm import tqdm
 
 from dae_sdc.arguments import checked
-from dae_sdc.control.events import RESTART_STEP, consistent_restart
+from dae_sdc.control.events import EVENTS, consistent_restart
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
@@ -536,7 +536,7 @@ class _IdaDriver(_Driver):
         self.equations.begin(u, t)
         if t > self.task.t0:
             # Algebraic unknowns may jump where the equations do.
-            state = consistent_restart(self.problem, self.problem.state(u), t, RESTART_STEP * before)
+            state = consistent_restart(self.problem, self.problem.state(u), t, EVENTS.restart_step * before)
             u, known = np.array(state), state.polynomial
             self.slope = (
                 slope_at(self.problem, u, t) if known is None else np.array(known.derivative_at_end())
