@@ -99,7 +99,7 @@ class CompiledParts(PartDerivatives):
             if self._compiles_derivatives:
                 owner = complex_step().Parameters(self._make_workspace(functions), self.kernel_parameters())
                 p = owner.array
-        for name in self._has():
+        for name in self._parts_of_kind():
             addresses[PARTS.index(name)] = functions[name].address
         if self.kind == "nohol":
             addresses[PARTS.index("d2g")] = addresses[PARTS.index("dg_dt")]
@@ -109,28 +109,28 @@ class CompiledParts(PartDerivatives):
 
     def _functions(self) -> dict[str, Any]:
         """The parts as C functions with their ``address``, by name."""
-        structure = self._generic() if self._compiles_derivatives else {}
+        structure = self._substitutes() if self._compiles_derivatives else {}
         functions: dict[str, Any] = {}
-        for name in self._has():
-            if self._given(name) == "kernel":
+        for name in self._parts_of_kind():
+            if self._source_of(name) == "kernel":
                 kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
                 functions[name] = compile_kernel(kernel, "residual")
             elif name in structure:
                 functions[name] = constraint_machine().function(structure[name])
             else:
-                method = functools.partial(self._at, name)
+                method = functools.partial(self._part, name)
                 velocities = name in self._with_velocity
                 functions[name] = Callback(method, self._size, self._shapes[name], velocities, self._failure)
         return functions
 
-    def _generic(self) -> dict[str, str]:
+    def _substitutes(self) -> dict[str, str]:
         """Parts that compiled functions of :mod:`dae_sdc.constrained.machine_constraints` give, and which."""
-        return {name: name for name in ("dg", "dg_dt", "d2g") if not self._given(name)}
+        return {name: name for name in ("dg", "dg_dt", "d2g") if not self._source_of(name)}
 
     def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:
         """A part that the class gives as a kernel or leaves to be derived."""
         label = self._user_names.get(name, name)
-        if self._given(name) == "kernel":
+        if self._source_of(name) == "kernel":
             kernel: Any = getattr(type(self), f"{label}_kernel")
             return self._run(
                 compile_kernel(kernel, "residual").address, name, t, q, v, self.packed_parameters
@@ -166,9 +166,9 @@ class CompiledParts(PartDerivatives):
         places = {own.N: self._size, own.M: self.n_constraints, own.N_U: first}
         places |= {own.BY_VELOCITY: int("g" in self._with_velocity)}
         places |= {own.G: functions["g"].address, own.DG: functions["dg"].address}
-        if self._given("dg_dt"):
+        if self._source_of("dg_dt"):
             places[own.DG_DT] = functions["dg_dt"].address
-        if self._generic().keys() & {"dg", "dg_dt", "d2g"}:
+        if self._substitutes().keys() & {"dg", "dg_dt", "d2g"}:
             stepped = functions["complex g"] = self._complex_kernel("g")
             places[own.G_COMPLEX] = stepped.address
         scales, time = self._scales(np.zeros(self._size))
@@ -181,8 +181,8 @@ class CompiledParts(PartDerivatives):
         if known is None:
             needed = ["B"] if self.kind == "daeq2" else []
             known = not self._gives_equations() and self._compiles_derivatives
-            known = known and all(self._given(name) == "kernel" for name in (*self._needed, *needed))
-            if self._last_rows() == "derivative" and self._given("d2g") == "method":
+            known = known and all(self._source_of(name) == "kernel" for name in (*self._needed, *needed))
+            if self._last_rows() == "derivative" and self._source_of("d2g") == "method":
                 known = False
             self._equations_compile = known
         return known and self.sparsity is None
@@ -209,7 +209,7 @@ class CompiledParts(PartDerivatives):
         last, second = self._last_rows(), "A" in self._with_velocity
         places = {own.A: functions["A"].address, own.H: functions["h"].address, own.SECOND_ORDER: int(second)}
         places |= {own.MULTIPLIED: int("B" in functions), own.FORM: getattr(own, last.upper())}
-        if self._given("B"):
+        if self._source_of("B"):
             places[own.B] = functions["B"].address
         if self.kind != "eulag":
             places[own.RATES] = functions["dg_dt"].address
@@ -224,17 +224,17 @@ class CompiledParts(PartDerivatives):
             return
         made, own, last = self._workspace(), constraint_machine(), self._last_rows()
         names = {"A": own.A_COMPLEX, "h": own.H_COMPLEX, "B": own.B_COMPLEX}
-        if last != "constraint" or ("B" in made.functions and not self._given("B")):
+        if last != "constraint" or ("B" in made.functions and not self._source_of("B")):
             names["dg"] = own.DG_COMPLEX
         if last == "constraint" and "g" in self._with_velocity:
             names["g"] = own.G_COMPLEX
         if last in ("hidden", "both"):
             names["dg_dt"] = own.RATES_COMPLEX
         if last == "derivative":
-            names["d2g" if "d2g" in self._has() else "dg_dt"] = own.REST_COMPLEX
+            names["d2g" if "d2g" in self._parts_of_kind() else "dg_dt"] = own.REST_COMPLEX
         for name, place in names.items():
             key = f"complex {name}"
-            if self._given(name) == "kernel" and key not in made.functions:
+            if self._source_of(name) == "kernel" and key not in made.functions:
                 made.functions[key] = function = self._complex_kernel(name)
                 made.enter({place: 0 if function is None else function.address})
         made.stepped = True

@@ -19,12 +19,12 @@ from dae_sdc.errors import InconsistentStateError, InputError
 class ConstraintManifold(CompiledParts):
     """States that fulfil constraints, with derivatives and multipliers that follow from the equations."""
 
-    def _what(self, t: float) -> str:
+    def _described(self, t: float) -> str:
         return f"{type(self).__name__} at t={t:.6g}"
 
-    def _rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
+    def _constraint_rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
         """What the constraints add to G times the highest derivative when they are differentiated."""
-        return self._at("dg_dt", t, q, v)
+        return self._part("dg_dt", t, q, v)
 
     def saddle_point(
         self, t: float, q: npt.ArrayLike, v: npt.ArrayLike | None = None
@@ -58,10 +58,10 @@ class ConstraintManifold(CompiledParts):
         t, n = float(t), self._size
         place = self._vector("u", q)
         rate = None if v is None else self._vector("u'", v)
-        A, h, G = (self._at(name, t, place, rate) for name in ("A", "h", "dg"))
-        B = None if "B" not in self._has() else self._at("B", t, place, rate)
-        rhs = np.concatenate([h, -self._rest(t, place, rate)])
-        found = solve_saddle(A, B, G, rhs, self.constraint_names, self._what(t))
+        A, h, G = (self._part(name, t, place, rate) for name in ("A", "h", "dg"))
+        B = None if "B" not in self._parts_of_kind() else self._part("B", t, place, rate)
+        rhs = np.concatenate([h, -self._constraint_rest(t, place, rate)])
+        found = solve_saddle(A, B, G, rhs, self.constraint_names, self._described(t))
         return found[:n], found[n:]
 
     def saddle_matrix(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
@@ -79,10 +79,10 @@ class ConstraintManifold(CompiledParts):
         ndarray, shape (k, k)
             The rows of the constraints are the last.
         """
-        A, G = self._at("A", t, q, v), self._at("dg", t, q, v)
-        if "B" not in self._has():
+        A, G = self._part("A", t, q, v), self._part("dg", t, q, v)
+        if "B" not in self._parts_of_kind():
             return np.vstack([A, G])
-        return np.block([[A, self._at("B", t, q, v)], [G, np.zeros((len(G), len(G)))]])
+        return np.block([[A, self._part("B", t, q, v)], [G, np.zeros((len(G), len(G)))]])
 
     def _vector(self, name: str, values: Any, count: int | None = None) -> Vector:
         """What a user gave for some functions as a new array."""
@@ -111,20 +111,21 @@ class ConstraintManifold(CompiledParts):
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         """1 + the size of the terms of the constraints."""
-        size: Vector = 1.0 + np.abs(self._at("dg", t, q, v)) @ np.abs(q)
+        size: Vector = 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(q)
         return size
 
     def _projected(self, t: float, q: Vector) -> Vector:
         """The nearest functions u that fulfil the constraints."""
         found = nearest_point(
             q,
-            lambda x: self._at("g", t, x),
-            lambda x: self._at("dg", t, x),
+            lambda x: self._part("g", t, x),
+            lambda x: self._part("dg", t, x),
             lambda x: self._scale(t, x),
         )
         if found is None:
             raise InconsistentStateError(
-                f"found no values near u0 that fulfil the constraints of {self._what(t)}; pass better ones"
+                f"found no values near u0 that fulfil the constraints of {self._described(t)}; "
+                f"pass better ones"
             )
         return found
 
@@ -206,7 +207,7 @@ class ConstraintManifold(CompiledParts):
         self.saddle_point(t, q, v)
 
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
-        self._violated("u0", "constraint", self._at("g", t, q, v), self._scale(t, q, v), t, advice)
+        self._violated("u0", "constraint", self._part("g", t, q, v), self._scale(t, q, v), t, advice)
 
     def drift(self, t: float, u: Vector) -> dict[str, float]:
         """How far a state is from the manifold of the constraints.
@@ -225,7 +226,7 @@ class ConstraintManifold(CompiledParts):
             "velocity"; "energy" where the class has a method ``energy(q, v)``.
         """
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
-        found = {"constraint": float(np.abs(self._at("g", float(t), q, v)).max())}
+        found = {"constraint": float(np.abs(self._part("g", float(t), q, v)).max())}
         if v is not None and "g" not in self._with_velocity:
             found["velocity"] = float(np.abs(self._velocity_defect(float(t), q, v)).max())
         energy: Callable[..., Any] | None = getattr(self, "energy", None)
@@ -260,7 +261,7 @@ class ConstraintManifold(CompiledParts):
             One entry for each of ``invariant_names``.
         """
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
-        value = self._at("g", float(t), q, v)
+        value = self._part("g", float(t), q, v)
         if not self._is_holonomic:
             return value
         assert v is not None
@@ -286,7 +287,7 @@ class ConstraintManifold(CompiledParts):
         t, size = float(t), self._size
         q, v, _ = self.state_parts(np.asarray(u, dtype=float))
         found = np.zeros((len(self.invariant_names), self.n))
-        G = self._at("dg", t, q, v)
+        G = self._part("dg", t, q, v)
         m = len(G)
         if "g" in self._with_velocity:
             found[:, size : 2 * size] = G
@@ -297,9 +298,9 @@ class ConstraintManifold(CompiledParts):
             found[m:, size : 2 * size] = G
             # d2g is quadratic in v: its differences are exact, and those of G v + g_t times 4.
             for j, e in enumerate(np.diag(1.0 + np.abs(v))):
-                above, below = self._at("d2g", t, q, v + e), self._at("d2g", t, q, v - e)
+                above, below = self._part("d2g", t, q, v + e), self._part("d2g", t, q, v - e)
                 found[m:, j] = (above - below) / (4.0 * e[j])
         return found
 
     def _velocity_defect(self, t: float, q: Vector, v: Vector) -> Vector:
-        return self._at("dg", t, q) @ v + self._at("dg_dt", t, q)
+        return self._part("dg", t, q) @ v + self._part("dg_dt", t, q)

@@ -276,8 +276,8 @@ class ImplicitDAE(QuasilinearProblem):
         n = self.n_u
         return np.concatenate([dx[:n] - x[n : 2 * n], at("g", t, x)])
 
-    def _generic(self) -> dict[str, str]:
-        return {**super()._generic(), "A": "selection", "h": "derivative"}
+    def _substitutes(self) -> dict[str, str]:
+        return {**super()._substitutes(), "A": "selection", "h": "derivative"}
 
     def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
         """See :meth:`QuasilinearProblem.state_parts`."""
@@ -339,13 +339,13 @@ class ImplicitDAE(QuasilinearProblem):
 
         found = nearest_point(
             q[n:].copy(),
-            lambda y: self._at("g", t, at(y)),
-            lambda y: self._at("dg", t, at(y))[:, n:],
+            lambda y: self._part("g", t, at(y)),
+            lambda y: self._part("dg", t, at(y))[:, n:],
             lambda y: self._scale(t, at(y)),
         )
         if found is None:
             raise InconsistentStateError(
-                f"found no u' and w that belong to u0 of {self._what(t)}; pass better guesses of them"
+                f"found no u' and w that belong to u0 of {self._described(t)}; pass better guesses of them"
             )
         return np.concatenate([q[:n], found])
 

@@ -75,7 +75,7 @@ class PartDerivatives(QuasilinearParts):
         known = self._complex.get(key)
         if known is not None:
             return known
-        given = self._given(name)
+        given = self._source_of(name)
         if given == "kernel":
             found = not time and self._complex_kernel(name) is not None
         elif given == "method":
@@ -103,18 +103,20 @@ class PartDerivatives(QuasilinearParts):
         """Whether derivatives of constraints that are not given come from compiled functions."""
         known = self._complex.get("compiled")
         if known is None:
-            sources = [self._given(name) for name in ("dg", "dg_dt", "d2g") if name in self._has()]
-            known = self._given("g") == "kernel" and "method" not in sources[:2]
+            sources = [
+                self._source_of(name) for name in ("dg", "dg_dt", "d2g") if name in self._parts_of_kind()
+            ]
+            known = self._source_of("g") == "kernel" and "method" not in sources[:2]
             if known and "" in sources:
                 known = self._complex_kernel("g") is not None
             self._complex["compiled"] = known
         return known
 
-    def _g(self, t: Any, q: Any, v: Any) -> Any:
+    def _g_at(self, t: Any, q: Any, v: Any) -> Any:
         """The constraints for arguments of any type."""
-        if self._given("g") == "kernel":
+        if self._source_of("g") == "kernel":
             complex_given = np.iscomplexobj(q) or np.iscomplexobj(v)
-            return self._at_complex("g", t, q, v) if complex_given else self._at("g", t, q, v)
+            return self._at_complex("g", t, q, v) if complex_given else self._part("g", t, q, v)
         method: Callable[..., Any] = getattr(self, "g")  # noqa: B009
         return np.asarray(method(t, q, v) if "g" in self._with_velocity else method(t, q))
 
@@ -130,69 +132,72 @@ class PartDerivatives(QuasilinearParts):
 
     def _derived_dg(self, t: float, q: Vector, v: Vector | None) -> Vector:
         if "g" not in self._complex:
-            self._at("g", t, q, v)  # its shape is looked at
+            self._part("g", t, q, v)  # its shape is looked at
         if not self._takes_complex("g", t, q, v):
-            columns = self._columns(self._g, t, q, v)
+            columns = self._columns(self._g_at, t, q, v)
             return np.ascontiguousarray(
                 np.transpose([slope(along, FIRST_DIFFERENCE * scale) for along, scale in columns])
             )
         if v is not None and "g" in self._with_velocity:
-            rows = [self._g(t, q, w) for w in v + self._steps]
+            rows = [self._g_at(t, q, w) for w in v + self._steps]
         else:
-            rows = [self._g(t, z, v) for z in q + self._steps]
+            rows = [self._g_at(t, z, v) for z in q + self._steps]
         return np.ascontiguousarray(np.array(rows, dtype=np.complex128).imag.T) / STEP
 
     def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None) -> Vector:
         if self.kind == "eulag":
             return np.zeros(self.n_constraints)
         if self._takes_complex("g", t, q, v, time=True):
-            rate = complex_slope(lambda s: self._g(t + s, q, v))
+            rate = complex_slope(lambda s: self._g_at(t + s, q, v))
         else:
-            rate = np.asarray(slope(lambda s: self._g(t + s, q, v), FIRST_DIFFERENCE * self._scales(q)[1]))
+            rate = np.asarray(slope(lambda s: self._g_at(t + s, q, v), FIRST_DIFFERENCE * self._scales(q)[1]))
         if v is None or "g" not in self._with_velocity:
             return rate
         if self._takes_complex("g", t, q, v):
-            return rate + complex_slope(lambda s: self._g(t, q + s * v, v))
+            return rate + complex_slope(lambda s: self._g_at(t, q + s * v, v))
         return np.asarray(
-            rate + slope(lambda s: self._g(t, q + s * v, v), FIRST_DIFFERENCE * self._reach(q, v))
+            rate + slope(lambda s: self._g_at(t, q + s * v, v), FIRST_DIFFERENCE * self._reach(q, v))
         )
 
     def _derived_d2g(self, t: float, q: Vector, v: Vector) -> Vector:
         """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
         time, reach = self._scales(q)[1], self._reach(q, v)
-        if self._given("dg"):
+        if self._source_of("dg"):
             if self._takes_complex("dg", t, q, v):
                 changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
                 changes = changes + 2.0 * slope(
-                    lambda s: self._at("dg", t + s, q) @ v, FIRST_DIFFERENCE * time
+                    lambda s: self._part("dg", t + s, q) @ v, FIRST_DIFFERENCE * time
                 )
             else:
                 changes = slope(
-                    lambda s: self._at("dg", t + 2.0 * s, q + s * v) @ v, FIRST_DIFFERENCE * reach
+                    lambda s: self._part("dg", t + 2.0 * s, q + s * v) @ v, FIRST_DIFFERENCE * reach
                 )
         elif self._takes_complex("g", t, q, v):
 
             def along(s: float) -> Vector:
-                return complex_slope(lambda h: self._g(t + 2.0 * s, q + (s + h) * v, v))
+                return complex_slope(lambda h: self._g_at(t + 2.0 * s, q + (s + h) * v, v))
 
             changes = slope(along, FIRST_DIFFERENCE * reach)
         else:
-            return np.asarray(curvature(lambda s: self._g(t + s, q + s * v, v), SECOND_DIFFERENCE * reach))
+            return np.asarray(curvature(lambda s: self._g_at(t + s, q + s * v, v), SECOND_DIFFERENCE * reach))
         if self.kind == "eulag":
             return np.asarray(changes)
-        if self._given("dg_dt"):
-            return np.asarray(changes + slope(lambda s: self._at("dg_dt", t + s, q), FIRST_DIFFERENCE * time))
+        if self._source_of("dg_dt"):
+            return np.asarray(
+                changes + slope(lambda s: self._part("dg_dt", t + s, q), FIRST_DIFFERENCE * time)
+            )
         if self._takes_complex("g", t, q, v, time=True):
             explicit = slope(
-                lambda s: complex_slope(lambda h: self._g(t + s + h, q, v)), FIRST_DIFFERENCE * time
+                lambda s: complex_slope(lambda h: self._g_at(t + s + h, q, v)),
+                FIRST_DIFFERENCE * time,
             )
         else:
-            explicit = curvature(lambda s: self._g(t + s, q, v), SECOND_DIFFERENCE * time)
+            explicit = curvature(lambda s: self._g_at(t + s, q, v), SECOND_DIFFERENCE * time)
         return np.asarray(changes + explicit)
 
     def _at_complex(self, name: str, t: float, q: Any, v: Any = None) -> Any:
         """A part for complex u and u'; derivatives that are not given by differences of order 6."""
-        given, shape = self._given(name), self._shapes[name]
+        given, shape = self._source_of(name), self._shapes[name]
         if given == "kernel":
             out = np.empty(shape, dtype=np.complex128)
             place = np.array(q, dtype=np.complex128).view(np.float64)
@@ -239,12 +244,12 @@ class PartDerivatives(QuasilinearParts):
                 f"use a QuasiSecondOrderProblem"
             )
         known = self._complex
-        if self._given("g") == "kernel":
+        if self._source_of("g") == "kernel":
             # Differences will do; compiling for complex numbers takes longer than all the rest.
             self._complex = {"g": False, "g(t)": False, "dg": False}
         try:
             for name in ("dg", "dg_dt", "d2g"):
-                if name in self._has() and self._given(name):
+                if name in self._parts_of_kind() and self._source_of(name):
                     for at in ((t, place, rate), (t, q, v)):
                         if self._compare(name, *at):
                             break
@@ -254,9 +259,9 @@ class PartDerivatives(QuasilinearParts):
 
     def _changes(self, t: float, q: Vector) -> bool:
         """Whether constraints depend on time."""
-        time, now = self._scales(q)[1], self._at("g", t, q)
+        time, now = self._scales(q)[1], self._part("g", t, q)
         try:
-            return any((self._at("g", t + k * time, q) != now).any() for k in (-1, 1))
+            return any((self._part("g", t + k * time, q) != now).any() for k in (-1, 1))
         except (ArithmeticError, ValueError) as error:
             if not undefined(error):
                 raise
@@ -266,7 +271,7 @@ class PartDerivatives(QuasilinearParts):
         """Refuse a wrong derivative; False where there is none to compare with."""
         derive: Callable[..., Vector] = getattr(self, f"_derived_{name}")
         try:
-            given, expected = self._at(name, t, q, v), derive(t, q, v)
+            given, expected = self._part(name, t, q, v), derive(t, q, v)
         except (ArithmeticError, ValueError) as error:
             if not undefined(error):
                 raise

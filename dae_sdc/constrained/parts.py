@@ -95,7 +95,7 @@ class QuasilinearParts(ProblemDAE):
     def _begin_parts(self) -> None:
         """Set up what the parts are evaluated with."""
         self._shapes = self._part_shapes()
-        self._sources = {name: self._given(name) for name in PARTS}
+        self._sources = {name: self._source_of(name) for name in PARTS}
 
     def _part_shapes(self) -> dict[str, tuple[int, ...]]:
         n, m = self._size, self.n_constraints
@@ -103,17 +103,17 @@ class QuasilinearParts(ProblemDAE):
         shapes = {"A": (rows, n), "B": (n, m), "h": (rows,), "g": (m,), "dg": (m, n), "dg_dt": (m,)}
         return {**shapes, "d2g": (m,)}
 
-    def _has(self) -> tuple[str, ...]:
+    def _parts_of_kind(self) -> tuple[str, ...]:
         """The parts that this kind has."""
         absent = {"daen1": ("B", "d2g"), "daeq1": ("B", "d2g"), "daeq2": ("d2g",), "nohol": ("d2g",)}
         return tuple(name for name in PARTS if name not in absent.get(self.kind, ()))
 
-    def _given(self, name: str) -> str:
+    def _source_of(self, name: str) -> str:
         """How a class gives a part: as a "method", a "kernel", or not at all."""
         known: str | None = self._sources.get(name)
         return how_given(type(self), self._user_names.get(name, name)) if known is None else known
 
-    def _at(self, name: str, t: float, q: Vector, v: Vector | None = None) -> Vector:
+    def _part(self, name: str, t: float, q: Vector, v: Vector | None = None) -> Vector:
         """A part as a real array of its shape."""
         method: Callable[..., Any] = getattr(self, name)
         value = method(t, q, v) if name in self._with_velocity else method(t, q)

@@ -88,9 +88,9 @@ class QuasilinearProblem(ConstraintManifold):
             formulation = self.formulations[0]
         if formulation not in self.formulations:
             raise InputError(unknown(f"formulation of {cls}", formulation, self.formulations))
-        if self.kind in ("eulag", "nohol") and self._given("B"):
+        if self.kind in ("eulag", "nohol") and self._source_of("B"):
             raise InputError(f"{cls} defines B, but its B is the transposed of dg; remove it")
-        missing = [name for name in self._needed if not self._given(name)]
+        missing = [name for name in self._needed if not self._source_of(name)]
         if missing:
             signatures = ", ".join(f"{name}({', '.join(self._arguments[name])})" for name in missing)
             raise InputError(f"{cls} defines no {signatures}")
@@ -213,7 +213,7 @@ class QuasilinearProblem(ConstraintManifold):
             machine().residual_at(address, float(t), place, slope, p, out)
             return out
         x, dx = np.asarray(u, dtype=float), np.asarray(du, dtype=float)
-        return self._residual(float(t), x, dx, self._at)
+        return self._residual(float(t), x, dx, self._part)
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
@@ -225,8 +225,8 @@ class QuasilinearProblem(ConstraintManifold):
             )
             return matrix
         x, dx, t = u.view(np.ndarray), du.view(np.ndarray), float(t)
-        q, v = self._motion(x)
-        names = [name for name in PARTS if self._given(name)]
+        q, v = self._positions_and_velocities(x)
+        names = [name for name in PARTS if self._source_of(name)]
         columns = []
         if all(self._takes_complex(name, t, q, v) for name in names):
             # The parts are functions of u and u' alone, and F is linear in all else.
@@ -234,11 +234,15 @@ class QuasilinearProblem(ConstraintManifold):
 
             def fixed(name: str, *at: Any) -> Vector:
                 if name not in known:
-                    known[name] = self._at(name, t, q, v)
+                    known[name] = self._part(name, t, q, v)
                 return known[name]
 
             def moving(name: str, *at: Any) -> Vector:
-                return fixed(name) if j >= self._size and self._rests(name) else self._at_complex(name, *at)
+                return (
+                    fixed(name)
+                    if j >= self._size and self._is_velocity_free(name)
+                    else self._at_complex(name, *at)
+                )
 
             moved = 0 if c == 0.0 else self._size * (1 if v is None else 2)
             for j, e in enumerate(np.eye(self.n)):
@@ -254,10 +258,10 @@ class QuasilinearProblem(ConstraintManifold):
                 columns.append((above - below) / (2.0 * e.sum()))
         return np.ascontiguousarray(np.transpose(columns))
 
-    def _rests(self, name: str) -> bool:
+    def _is_velocity_free(self, name: str) -> bool:
         """Whether a part does not depend on u'."""
         return name not in self._with_velocity
 
-    def _motion(self, x: Vector) -> tuple[Vector, Vector | None]:
+    def _positions_and_velocities(self, x: Vector) -> tuple[Vector, Vector | None]:
         """u, and u' where it is part of a packed state."""
         return x[: self._size], None

@@ -64,7 +64,7 @@ class _SecondOrderProblem(QuasilinearProblem):
         forces = at("A", t, q, v) @ dx[n : 2 * n] + at("B", t, q, v) @ multipliers - at("h", t, q, v)
         return [dx[:n] - v, forces]
 
-    def _motion(self, x: Vector) -> tuple[Vector, Vector | None]:
+    def _positions_and_velocities(self, x: Vector) -> tuple[Vector, Vector | None]:
         return x[: self.n_u], x[self.n_u : 2 * self.n_u]
 
     def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
@@ -78,7 +78,7 @@ class _SecondOrderProblem(QuasilinearProblem):
         """See :meth:`QuasilinearProblem.saddle_point`; velocities are zero if not given."""
         return super().saddle_point(t, q, np.zeros(self.n_u) if v is None else v)
 
-    def _moved(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
         """The nearest positions, and there the nearest velocities, that fulfil the constraints."""
         raise NotImplementedError
 
@@ -122,7 +122,7 @@ class _SecondOrderProblem(QuasilinearProblem):
         t, place = float(t), self._vector("u0", u)
         rate = np.zeros(self.n_u) if v is None else self._vector("u'0", v)
         if project:
-            place, rate = self._moved(t, place, rate)
+            place, rate = self._nearest_consistent(t, place, rate)
         self._check_constraints(t, place, rate, "pass consistent values, or project=True for the nearest")
         return self.packed(place, rate, self.saddle_point(t, place, rate)[1])
 
@@ -130,7 +130,7 @@ class _SecondOrderProblem(QuasilinearProblem):
         """See :meth:`QuasilinearProblem.on_manifold`."""
         values, rates = np.array(u_row, dtype=float), np.array(du_row, dtype=float)
         n, m = self.n_u, self.n_constraints
-        q, v = self._moved(float(t), values[:n], values[n : 2 * n])
+        q, v = self._nearest_consistent(float(t), values[:n], values[n : 2 * n])
         values[:n], values[n : 2 * n], rates[:n] = q, v, v
         rates[n : 2 * n], values[2 * n : 2 * n + m] = self.saddle_point(t, q, v)
         values[2 * n + m :] = rates[2 * n + m :] = 0.0
@@ -213,12 +213,12 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
         blocks[0] = blocks[0] + G.T @ x[2 * n + self.n_constraints :]
         return np.concatenate([*blocks, at("g", t, q), hidden])
 
-    def _rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
-        return self._at("d2g", t, q, v)
+    def _constraint_rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
+        return self._part("d2g", t, q, v)
 
-    def _moved(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
         q = self._projected(t, q)
-        G, defect = self._at("dg", t, q), self._velocity_defect(t, q, v)
+        G, defect = self._part("dg", t, q), self._velocity_defect(t, q, v)
         v = v - np.linalg.lstsq(G, defect, rcond=None)[0]
         # Once more, as the first defect may have been much larger than what is left of it.
         return q, v - np.linalg.lstsq(G, self._velocity_defect(t, q, v), rcond=None)[0]
@@ -226,7 +226,7 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
         super()._check_constraints(t, q, v, advice)
         assert v is not None
-        G, explicit = self._at("dg", t, q), self._at("dg_dt", t, q)
+        G, explicit = self._part("dg", t, q), self._part("dg_dt", t, q)
         scale = 1.0 + np.abs(G) @ np.abs(v) + np.abs(explicit)
         self._violated("u'0", "the derivative of constraint", G @ v + explicit, scale, t, advice)
 
@@ -256,13 +256,13 @@ class QuasiLagrangeProblem(QuasiSecondOrderProblem):
     @supplied
     def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
         """The matrix g_u^T, shape (n, m)."""
-        return self._at("dg", t, q).T
+        return self._part("dg", t, q).T
 
-    def _rests(self, name: str) -> bool:
-        return name == "B" or super()._rests(name)
+    def _is_velocity_free(self, name: str) -> bool:
+        return name == "B" or super()._is_velocity_free(name)
 
-    def _generic(self) -> dict[str, str]:
-        return super()._generic() | {"B": "transposed"}
+    def _substitutes(self) -> dict[str, str]:
+        return super()._substitutes() | {"B": "transposed"}
 
 
 class NonholonomicProblem(_SecondOrderProblem):
@@ -296,7 +296,7 @@ class NonholonomicProblem(_SecondOrderProblem):
     @supplied
     def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
         """The matrix G^T, shape (n, m)."""
-        return self._at("dg", t, q, v).T
+        return self._part("dg", t, q, v).T
 
     @supplied
     def g(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
@@ -313,8 +313,8 @@ class NonholonomicProblem(_SecondOrderProblem):
         """What the constraints add to G u'' when they are differentiated, g_t + g_u u', shape (m,)."""
         return self._supply("dg_dt", t, q, v)
 
-    def _generic(self) -> dict[str, str]:
-        return super()._generic() | {"B": "transposed"}
+    def _substitutes(self) -> dict[str, str]:
+        return super()._substitutes() | {"B": "transposed"}
 
     def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
         n = self.n_u
@@ -332,23 +332,23 @@ class NonholonomicProblem(_SecondOrderProblem):
 
     def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
         assert v is not None
-        size: Vector = 1.0 + np.abs(self._at("dg", t, q, v)) @ np.abs(v)
+        size: Vector = 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(v)
         return size
 
-    def _moved(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
         found = nearest_point(
             v,
-            lambda x: self._at("g", t, q, x),
-            lambda x: self._at("dg", t, q, x),
+            lambda x: self._part("g", t, q, x),
+            lambda x: self._part("dg", t, q, x),
             lambda x: self._scale(t, q, x),
         )
         if found is None:
             raise InconsistentStateError(
-                f"found no velocities near u'0 that fulfil the constraints of {self._what(t)}; "
+                f"found no velocities near u'0 that fulfil the constraints of {self._described(t)}; "
                 f"pass better ones"
             )
         return q, found
 
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
         assert v is not None
-        self._violated("u'0", "constraint", self._at("g", t, q, v), self._scale(t, q, v), t, advice)
+        self._violated("u'0", "constraint", self._part("g", t, q, v), self._scale(t, q, v), t, advice)

@@ -203,7 +203,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         What a user should know of a run that has ended.
     second_opinion : callable or None
         Called with this object, the level of a step that is to be rejected, and whether it was solved;
-        returns whether it is accepted all the same, and may :meth:`want` another size.
+        returns whether it is accepted all the same, and may :meth:`set_next_step` another size.
     """
 
     def setup(
@@ -333,7 +333,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         wanted = float(L.sweep.starting_step(u0, time, left))
         return float(min(left, max(wanted, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(time))))
 
-    def doubts(self, L: Any, value: Any) -> bool:
+    def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong.
 
         The sizes are looked at after 64 accepted steps, and each time the steps have become eight times as
@@ -346,7 +346,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._again = self._looks_back(L, value, False)
         return self._again
 
-    def goes_back(self, L: Any, value: Any) -> bool:
+    def must_repeat_run(self, L: Any, value: Any) -> bool:
         """Whether a run that has ended must be repeated because it measured an unknown by a wrong size.
 
         If not, ``remark`` holds what a user should know of unknowns that were never seen.
@@ -376,11 +376,11 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         """The end of the run."""
         return float(self.params.t_end)
 
-    def repeat(self, dt: float) -> None:
+    def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
         self._given = dt
 
-    def want(self, dt: float) -> None:
+    def set_next_step(self, dt: float) -> None:
         """Let the next step have this size, or less where a time is to be met."""
         self._wanted = dt
 

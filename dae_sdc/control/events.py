@@ -338,7 +338,7 @@ class _Watch:
                 tolerance = noise if abs(v) <= noise else 0.0
         return found, (side, tolerance, noise)
 
-    def know(self, state: tuple[int, float, float]) -> None:
+    def set_side(self, state: tuple[int, float, float]) -> None:
         self.side, self.tolerance, self.noise = state
 
     @staticmethod
@@ -394,7 +394,17 @@ def _steepest(thetas: Sequence[float], values: Sequence[float]) -> float:
 
 @dataclass
 class _Aim:
-    """A zero that a step is to end at."""
+    """A zero that a step is to end at.
+
+    Parameters
+    ----------
+    watch : _Watch
+        The function.
+    whole : float
+        Size of the step before it was made shorter.
+    attempts : int
+        How often it has been repeated.
+    """
 
     watch: _Watch
     whole: float
@@ -512,7 +522,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         wanted = self._look(L, Curve(L, self.params.n_slopes))
         if wanted is not None:
             S.status.restart = True
-            self._steps.repeat(wanted)
+            self._steps.repeat_step(wanted)
 
     def _look(self, L: Any, curve: Curve) -> float | None:
         """Take what the step has found, or the size with which to repeat it."""
@@ -565,7 +575,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
                 return further * dt
         self._aim = None
         for watch, (crossings, state), values in zip(watches, scans, table, strict=True):
-            watch.know(state)
+            watch.set_side(state)
             if crossings and crossings[-1].theta >= 1.0 - near:
                 # The run goes on from the zero itself, on whichever side of it rounding has put the state.
                 watch.tolerance = max(
@@ -612,7 +622,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
             if is_event and not self.params.events[number].counts(crossing.side):
                 continue
             watch.keep(L.time, L.u[0], crossing.side)
-            watch.know((crossing.side, state[2], state[2]))
+            watch.set_side((crossing.side, state[2], state[2]))
             if is_event:
                 self._check_last(number, L.time)
             else:

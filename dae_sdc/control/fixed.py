@@ -51,15 +51,15 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
         """The last time of the grid."""
         return float(self._grid[-1])
 
-    def doubts(self, L: Any, value: Any) -> bool:
+    def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """False: steps of a fixed size do not depend on the sizes of unknowns."""
         return False
 
-    def goes_back(self, L: Any, value: Any) -> bool:
+    def must_repeat_run(self, L: Any, value: Any) -> bool:
         """False: steps of a fixed size do not depend on the sizes of unknowns."""
         return False
 
-    def repeat(self, dt: float) -> None:
+    def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
         self._given = dt
 

@@ -300,7 +300,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         return f"passed singular points of the equations {places}{more}"
 
     def diagnosis(self) -> str:
-        """Why a run has failed: the singular point it was near; nothing where there is none."""
+        """Why a run has failed: the singular point it was near; an empty text where there is none."""
         last = self._steps.tip()
         near = None if last is None else self._steps.ahead(last)
         point = None if near is None or last is None else self._steps.passage(last, *near)
@@ -344,7 +344,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 self._report(point)
         if self.way == "pass" and distance < OPTIONS.nearer_by * self._tried:
             self._leap, self._tried = _Leap(near[0].t, near[1], 0.3 * L.dt), distance
-            control.want(max(2.0 * distance, OPTIONS.least_leap * largest))
+            control.set_next_step(max(2.0 * distance, OPTIONS.least_leap * largest))
         return False
 
     def _landed(self, leap: _Leap, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
@@ -358,13 +358,13 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 self._leap, self._tried = None, np.inf
                 control.sizes.forget()
                 control.sizes.rejections = 0
-                control.want(L.dt)
+                control.set_next_step(L.dt)
                 return True
         leap.tries += 1
         if leap.tries < OPTIONS.most_leaps:
-            control.want(1.5 * L.dt)
+            control.set_next_step(1.5 * L.dt)
         else:
-            control.want(leap.back)
+            control.set_next_step(leap.back)
             self._leap = None
         return False
 

@@ -103,7 +103,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         level = step.levels[0]
         while True:
             value = self._carry_out(step, u0, t0)
-            if not self.adaptivity.goes_back(level, value):
+            if not self.adaptivity.must_repeat_run(level, value):
                 break
             level.sweep.reset()
             level.prob.hold_sides(None)
@@ -142,7 +142,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 value, time = level.uend, self.adaptivity.end_of_step(level)
                 for process in self._controls["post_step_processing"]:
                     process(self, step, MS=block)
-                if self.adaptivity.doubts(level, value):
+                if self.adaptivity.finds_wrong_scales(level, value):
                     break
             if events is not None:
                 value = events.carry_on(level, time, value)
