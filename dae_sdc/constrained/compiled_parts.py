@@ -73,15 +73,6 @@ class CompiledParts(PartDerivatives):
         self._equations_compile: bool | None = None
         self._workspace_of_parts: Any = None
 
-    @property
-    def callback_failure(self) -> BaseException | None:
-        """The first exception of a part called from compiled code, until it is raised or set to None."""
-        return self._failure.error
-
-    @callback_failure.setter
-    def callback_failure(self, error: BaseException | None) -> None:
-        self._failure.error = error
-
     def pointers(self) -> Pointers:
         """The parts of the equations as C functions, for solvers that use the quasilinear form."""
         source, known = self.packed_parameters, self._compiled

@@ -15,10 +15,10 @@ import numpy as np
 from dae_sdc.constrained.compiled_parts import constraint_machine
 from dae_sdc.constrained.constraint_manifold import ConstraintManifold
 from dae_sdc.constrained.parts import PARTS, how_given
-from dae_sdc.dae.compiled_equations import contiguous_state, follows_from_residual, matrix_of_kernel
+from dae_sdc.dae.compiled_equations import follows_from_residual, matrix_of_kernel, residual_of_kernel
 from dae_sdc.dae.differences import STEP
 from dae_sdc.dae.guard import unguarded
-from dae_sdc.dae.kernels import COMPLEX_STEP, Kernels, compile_kernel, machine
+from dae_sdc.dae.kernels import COMPLEX_STEP, Kernels, compile_kernel
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.dae.values import is_integer
 from dae_sdc.errors import InputError
@@ -208,10 +208,7 @@ class QuasilinearProblem(ConstraintManifold):
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u') of the formulation, shape (n,)."""
         if self._compiles_equations:
-            out, place, slope = np.empty(self.n), contiguous_state(self, u), contiguous_state(self, du)
-            address, p = constraint_machine().function("residual").address, self.packed_parameters
-            machine().residual_at(address, float(t), place, slope, p, out)
-            return out
+            return residual_of_kernel(self, constraint_machine().function("residual").address, u, du, t)
         x, dx = np.asarray(u, dtype=float), np.asarray(du, dtype=float)
         return self._residual(float(t), x, dx, self._part)
 

@@ -130,7 +130,7 @@ def follows_from_residual(method: S) -> S:
     return unguarded(method)
 
 
-def contiguous_state(problem: Any, values: npt.ArrayLike) -> Vector:
+def _contiguous(problem: Any, values: npt.ArrayLike) -> Vector:
     """Values of the unknowns as a kernel reads them, which looks at neither type nor length."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     if array.shape != (problem.n,):
@@ -144,11 +144,7 @@ def _compiled_residual(kernel: Callable[..., None]) -> Callable[..., Vector]:
     @unguarded
     def eval_f(self: Any, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
-        out = np.empty(self.n)
-        address = compile_kernel(kernel, "residual").address
-        place, slope = contiguous_state(self, u), contiguous_state(self, du)
-        machine().residual_at(address, float(t), place, slope, self.packed_parameters, out)
-        return out
+        return residual_of_kernel(self, compile_kernel(kernel, "residual").address, u, du, t)
 
     return eval_f
 
@@ -173,7 +169,7 @@ def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) ->
     """The matrix dF/du' + c dF/du by complex steps, shape (n, n), dense or CSC of ``sparsity``."""
     workspace = self._workspace()
     matrix = matrix_of_kernel(self, complex_step().jacobian_function().address, u, du, t, c)
-    place, slope = contiguous_state(self, u), contiguous_state(self, du)
+    place, slope = _contiguous(self, u), _contiguous(self, du)
     outside = workspace.outside(float(t), place, slope, float(c), self.packed_parameters)
     if outside is not None:
         i, j = outside
@@ -182,6 +178,31 @@ def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) ->
             f"({self.equation_names[i]}) depends on {self.names[j]}; add it"
         )
     return matrix
+
+
+def residual_of_kernel(problem: Any, address: int, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+    """The residual F(t, u, u') that a C function writes.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Gives the parameters of the kernel.
+    address : int
+        Address of the C function.
+    u, du : MeshDAE
+        State and derivative, shape (n,).
+    t : float
+        Time.
+
+    Returns
+    -------
+    ndarray, shape (n,)
+        A new array.
+    """
+    out = np.empty(problem.n)
+    place, slope = _contiguous(problem, u), _contiguous(problem, du)
+    machine().residual_at(address, float(t), place, slope, problem.packed_parameters, out)
+    return out
 
 
 def matrix_of_kernel(problem: Any, address: int, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
@@ -205,7 +226,7 @@ def matrix_of_kernel(problem: Any, address: int, u: MeshDAE, du: MeshDAE, t: flo
     """
     pattern = problem.sparsity
     out = np.empty((problem.n, problem.n) if pattern is None else pattern.nnz)
-    place, slope = contiguous_state(problem, u), contiguous_state(problem, du)
+    place, slope = _contiguous(problem, u), _contiguous(problem, du)
     machine().jacobian_at(address, float(t), place, slope, float(c), problem.packed_parameters, out)
     if pattern is None:
         return out
