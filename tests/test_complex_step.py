@@ -242,7 +242,9 @@ def test_columns_are_found_by_colours() -> None:
     assert sparse.issparse(matrix) and matrix.nnz == 36
     for found in (matrix.toarray(), jacobian(full, u, du)):
         np.testing.assert_allclose(found, P.exact(u, du, 0.3), rtol=1e-13, atol=1e-14)
-    assert len(P._workspace().groups) == 3, "columns j and j + 3 share no row, and 12 is a multiple of 3"
+    assert len(P.kernel_workspace().groups) == 3, (
+        "columns j and j + 3 share no row, and 12 is a multiple of 3"
+    )
 
 
 def test_a_pattern_that_lacks_an_entry_is_refused() -> None:
@@ -365,10 +367,10 @@ def test_a_problem_without_parameters_has_a_header_too() -> None:
 def test_parameters_set_later_reach_the_jacobian() -> None:
     P = Ring(sparsely=False)
     u = np.ones(12)
-    before, workspace = P.packed_parameters, P._workspace()
+    before, workspace = P.packed_parameters, P.kernel_workspace()
     assert P.packed_parameters is before
     P.k = 3.0
-    assert P.packed_parameters is not before and P._workspace() is workspace
+    assert P.packed_parameters is not before and P.kernel_workspace() is workspace
     np.testing.assert_allclose(jacobian(P, u, u), P.exact(u, u, 0.3), rtol=1e-13)
 
 

@@ -84,7 +84,7 @@ class CompiledParts(PartDerivatives):
         addresses = np.zeros(8, dtype=np.int64)
         p, owner = source, None
         if self._compiles_equations:
-            functions = self._workspace().functions
+            functions = self.kernel_workspace().functions
         else:
             functions = self._functions()
             if self._compiles_derivatives:
@@ -186,10 +186,10 @@ class CompiledParts(PartDerivatives):
         """Which equations of the formulation stand last: "constraint", "hidden", "both" or "derivative"."""
         raise NotImplementedError
 
-    def _workspace(self) -> Any:
+    def kernel_workspace(self) -> Any:
         """See :class:`ProblemDAE`; of compiled equations that of their parts."""
         if not self._compiles_equations:
-            return super()._workspace()
+            return super().kernel_workspace()
         known = self._workspace_of_parts
         if known is not None:
             scales, time = self._scales(np.zeros(self._size))  # settings may have changed
@@ -213,7 +213,7 @@ class CompiledParts(PartDerivatives):
         """Compile what the Jacobian differentiates by complex steps, where that is possible."""
         if self._workspace_of_parts is not None and self._workspace_of_parts.stepped:
             return
-        made, own, last = self._workspace(), constraint_machine(), self._last_rows()
+        made, own, last = self.kernel_workspace(), constraint_machine(), self._last_rows()
         names = {"A": own.A_COMPLEX, "h": own.H_COMPLEX, "B": own.B_COMPLEX}
         if last != "constraint" or ("B" in made.functions and not self._source_of("B")):
             names["dg"] = own.DG_COMPLEX

@@ -197,11 +197,14 @@ class QuasilinearProblem(ConstraintManifold):
         elif self.jacobian_kernel is not None:
             given: Any = type(self).jacobian_kernel
             second = compile_kernel(given, "jacobian")
-        return Kernels(first.address, second.address if second else 0, (first, second, self._workspace()))
+        return Kernels(
+            first.address, second.address if second else 0, (first, second, self.kernel_workspace())
+        )
 
-    def _residual_address(self) -> int:
+    def residual_address(self) -> int:
+        """Address of the compiled residual, of the formulation or of the class itself; 0 without one."""
         if not self._compiles_equations:
-            return super()._residual_address()
+            return super().residual_address()
         return int(constraint_machine().function("residual").address)
 
     @unguarded

@@ -50,7 +50,7 @@ class CompiledEquations:
         """What :meth:`kernel_parameters` gave last."""
         known: Any = self.__dict__.get("_parameters")
         if known is None:
-            workspace = self._workspace()
+            workspace = self.kernel_workspace()
             if workspace is None:
                 known = np.ascontiguousarray(self.kernel_parameters(), dtype=np.float64)
             else:
@@ -64,7 +64,7 @@ class CompiledEquations:
         found: Vector = known.array
         return found
 
-    def _workspace(self) -> Any:
+    def kernel_workspace(self) -> Any:
         """What the header of the parameters leads to, see :mod:`dae_sdc.dae.complex_step`, or None."""
         if self.jacobian_kernel is not COMPLEX_STEP:
             return None
@@ -85,7 +85,7 @@ class CompiledEquations:
             return None
         return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
 
-    def _residual_address(self) -> int:
+    def residual_address(self) -> int:
         """Where the compiled residual is; 0 without one."""
         kernel: Any = type(self).residual_kernel
         return 0 if kernel is None else int(compile_kernel(kernel, "residual").address)
@@ -167,7 +167,7 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
 @follows_from_residual
 def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
     """The matrix dF/du' + c dF/du by complex steps, shape (n, n), dense or CSC of ``sparsity``."""
-    workspace = self._workspace()
+    workspace = self.kernel_workspace()
     matrix = matrix_of_kernel(self, complex_step().jacobian_function().address, u, du, t, c)
     place, slope = _contiguous(self, u), _contiguous(self, du)
     outside = workspace.outside(float(t), place, slope, float(c), self.packed_parameters)

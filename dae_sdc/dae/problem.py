@@ -355,7 +355,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
                     raise
                 # F is undefined at a node, and nothing says at which: evaluate them one by one.
                 batched = None
-        address = self._residual_address() if batched is None and u.shape[1] == self.n else 0
+        address = self.residual_address() if batched is None and u.shape[1] == self.n else 0
         if address:
             values, residual_at, p = np.empty(u.shape), machine().residual_at, self.packed_parameters
             for i, time in enumerate(t.tolist()):
