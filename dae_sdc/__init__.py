@@ -16,18 +16,20 @@ from typing import TYPE_CHECKING, Any
 from dae_sdc.deferred import defer_mpi
 
 if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
+    from dae_sdc.constrained.first_order import (
+        ImplicitDAE as ImplicitDAE,
+        QuasiFirstOrderProblem as QuasiFirstOrderProblem,
+    )
     from dae_sdc.constrained.manifold import (
         MANIFOLD_METHODS as MANIFOLD_METHODS,
         ManifoldDAE as ManifoldDAE,
         ManifoldMethod as ManifoldMethod,
         manifold_method as manifold_method,
     )
-    from dae_sdc.constrained.quasilinear import (
-        ImplicitDAE as ImplicitDAE,
+    from dae_sdc.constrained.quasilinear import QuasilinearProblem as QuasilinearProblem
+    from dae_sdc.constrained.second_order import (
         NonholonomicProblem as NonholonomicProblem,
-        QuasiFirstOrderProblem as QuasiFirstOrderProblem,
         QuasiLagrangeProblem as QuasiLagrangeProblem,
-        QuasilinearProblem as QuasilinearProblem,
         QuasiSecondOrderProblem as QuasiSecondOrderProblem,
     )
     from dae_sdc.control.blocks import ShareBlock as ShareBlock
@@ -182,11 +184,11 @@ _HOME = {
     "PROBLEMS": "dae_sdc.dae.problem",
     "MODELS": "dae_sdc.problems._models",
     "ProblemDAE": "dae_sdc.dae.problem",
-    "ImplicitDAE": "dae_sdc.constrained.quasilinear",
-    "NonholonomicProblem": "dae_sdc.constrained.quasilinear",
-    "QuasiFirstOrderProblem": "dae_sdc.constrained.quasilinear",
-    "QuasiLagrangeProblem": "dae_sdc.constrained.quasilinear",
-    "QuasiSecondOrderProblem": "dae_sdc.constrained.quasilinear",
+    "ImplicitDAE": "dae_sdc.constrained.first_order",
+    "NonholonomicProblem": "dae_sdc.constrained.second_order",
+    "QuasiFirstOrderProblem": "dae_sdc.constrained.first_order",
+    "QuasiLagrangeProblem": "dae_sdc.constrained.second_order",
+    "QuasiSecondOrderProblem": "dae_sdc.constrained.second_order",
     "QuasilinearProblem": "dae_sdc.constrained.quasilinear",
     "MeshDAE": "dae_sdc.dae.state",
     "ConvergenceError": "dae_sdc.errors",

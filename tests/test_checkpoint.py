@@ -17,7 +17,7 @@ from launcher import Launcher
 from pySDC.core.hooks import Hooks
 
 import dae_sdc as ds
-from dae_sdc.control.checkpoint import EVERY, Checkpoints
+from dae_sdc.control.checkpoint import CHECKPOINTS, Checkpoints
 from dae_sdc.run.files import replacing
 from dae_sdc.run.resume import _packed, _unpacked, read_checkpoint
 
@@ -104,7 +104,7 @@ def test_a_resumed_run_to_a_tolerance_is_the_run_without_checkpoints(
 def test_full_factors_of_sparse_matrices_are_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("dae_sdc.sweepers._sparse_stages.MOST_ENTRIES", 0)
+    monkeypatch.setattr("dae_sdc.sweepers._sparse_stages.LARGEST_ROW_FILL", 0)
     settings: dict[str, Any] = {"rtol": 1e-6, "t_end": 2.0}
     whole = ds.solve("transmission-line", **settings)
     interrupted("transmission-line", attempts(whole) // 2, checkpoint=tmp_path / "run", every=1, **settings)
@@ -395,7 +395,7 @@ def test_unasked_checkpoints_take_a_tenth_of_the_time(monkeypatch: pytest.Monkey
     written: list[float] = []
 
     class Sweep:
-        keeps_memory = True
+        keeps_state = True
 
     class Parts:
         sweep = Sweep
@@ -409,7 +409,7 @@ def test_unasked_checkpoints_take_a_tenth_of_the_time(monkeypatch: pytest.Monkey
         written.append(now[0])
         now[0] += 1.0
 
-    for every, gap in ((None, 10.0), (EVERY, 0.0)):
+    for every, gap in ((None, 10.0), (CHECKPOINTS.every, 0.0)):
         written.clear()
         checkpoints = Slow(every, write)
         checkpoints._record = type("Record", (), {"rows": []})()  # type: ignore[assignment]
@@ -420,7 +420,7 @@ def test_unasked_checkpoints_take_a_tenth_of_the_time(monkeypatch: pytest.Monkey
         assert len(written) > 1
         assert min(np.diff(written)) > gap
         if every is not None:
-            assert len(written) == 1000 // EVERY
+            assert len(written) == 1000 // CHECKPOINTS.every
 
 
 def test_leftovers_of_killed_processes_are_removed(tmp_path: Path) -> None:

@@ -14,7 +14,8 @@ from pySDC.core.hooks import Hooks
 from pySDC.core.step import Step
 
 import dae_sdc as ds
-from dae_sdc.dae.problem import LINEAR_SOLVERS, PROBLEMS
+from dae_sdc.dae.declaration import LINEAR_SOLVERS
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.run.description import MAXITER, describe
 from dae_sdc.sweepers.sdc import BACKENDS, SWEEPERS, SpectralDeferredCorrectionDAE

@@ -19,7 +19,7 @@ import pytest
 import scipy.sparse as sparse
 from numba import njit
 
-from dae_sdc.dae import complex_step
+from dae_sdc.dae.differences import STEP
 from dae_sdc.dae.kernels import COMPLEX_STEP, inlined, machine
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
@@ -242,7 +242,7 @@ def test_columns_are_found_by_colours() -> None:
     assert sparse.issparse(matrix) and matrix.nnz == 36
     for found in (matrix.toarray(), jacobian(full, u, du)):
         np.testing.assert_allclose(found, P.exact(u, du, 0.3), rtol=1e-13, atol=1e-14)
-    assert P._workspace().n_groups == 3, "columns j and j + 3 share no row, and 12 is a multiple of 3"
+    assert P.kernel_workspace().n_groups == 3, "columns j and j + 3 share no row, and 12 is a multiple of 3"
 
 
 def test_a_pattern_that_lacks_an_entry_is_refused() -> None:
@@ -365,10 +365,10 @@ def test_a_problem_without_parameters_has_a_header_too() -> None:
 def test_parameters_set_later_reach_the_jacobian() -> None:
     P = Ring(sparsely=False)
     u = np.ones(12)
-    before, workspace = P.packed_parameters, P._workspace()
+    before, workspace = P.packed_parameters, P.kernel_workspace()
     assert P.packed_parameters is before
     P.k = 3.0
-    assert P.packed_parameters is not before and P._workspace() is workspace
+    assert P.packed_parameters is not before and P.kernel_workspace() is workspace
     np.testing.assert_allclose(jacobian(P, u, u), P.exact(u, u, 0.3), rtol=1e-13)
 
 
@@ -616,5 +616,5 @@ def test_a_class_gives_the_index_of_its_unknowns_or_a_property_of_them() -> None
 
 
 def test_the_step_is_too_small_to_change_a_number_and_not_too_small_to_be_multiplied() -> None:
-    assert complex_step.STEP**2 * 1e30 < EPS * 1e-100
-    assert math.frexp(complex_step.STEP)[0] == 0.5, "a power of two"
+    assert STEP**2 * 1e30 < EPS * 1e-100
+    assert math.frexp(STEP)[0] == 0.5, "a power of two"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,10 +18,9 @@ from dae_sdc.compiled import triangular
 from dae_sdc.dae import linear
 from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.linear import (
-    DIAGNOSIS_LIMIT,
     EPS,
     KLU,
-    REUSE_FROM,
+    LINEAR,
     SOLVERS,
     DenseLU,
     SparseLU,
@@ -181,7 +181,7 @@ def test_an_unknown_solver_is_refused_with_the_names_there_are() -> None:
 
 
 def test_a_matrix_too_large_to_be_made_dense_is_refused_before_it_is_made() -> None:
-    largest_allowed = int((linear.DENSE_LIMIT / 8) ** 0.5)
+    largest_allowed = int((LINEAR.dense_bytes / 8) ** 0.5)
     with pytest.raises(InputError, match=rf"n={largest_allowed + 1}.* GiB.*'superlu'") as error:
         factorize(sparse.eye_array(largest_allowed + 1, format="csc"), "dense")
     assert "\n" not in str(error.value)
@@ -275,7 +275,7 @@ def test_a_structural_singularity_without_an_empty_row_is_found(solver: str) -> 
         factorize(sparse.csc_matrix(matrix), solver)
 
 
-@pytest.mark.parametrize("n", [300, DIAGNOSIS_LIMIT + 1])
+@pytest.mark.parametrize("n", [300, LINEAR.diagnosis_size + 1])
 @pytest.mark.parametrize("solver", EACH)
 def test_a_laplacian_without_boundary_values_is_singular(solver: str, n: int) -> None:
     """Its last pivot is round-off and nowhere an exact zero."""
@@ -284,7 +284,7 @@ def test_a_laplacian_without_boundary_values_is_singular(solver: str, n: int) ->
     matrix = sparse.csc_matrix(steps.T @ sparse.diags_array(weights) @ steps)
     with pytest.raises(SingularMatrixError) as error:
         factorize(matrix, solver)
-    assert (str(error.value) == "") == (n > DIAGNOSIS_LIMIT), "naming takes hours where n is large"
+    assert (str(error.value) == "") == (n > LINEAR.diagnosis_size), "naming takes hours where n is large"
     repaired = matrix.copy()
     repaired[0, 0] += 1.0
     factorize(repaired, solver)
@@ -314,7 +314,7 @@ def test_the_next_matrix_of_a_pattern_is_solved_with_the_ordering_of_the_first(
     make, size = (line, 600) if case == "line" else (flow, 15)
     first = make(size, c=0.05)
     rhs = np.cos(np.arange(first.shape[0]))
-    assert first.shape[0] >= REUSE_FROM
+    assert first.shape[0] >= LINEAR.reuse_size
     factors = factorize(first, solver)
     before = factors.solve(rhs)
     for c, t in ((0.3, 0.7), (0.01, 0.9)):
@@ -453,7 +453,7 @@ def test_digits_that_klu_loses_come_back() -> None:
 def test_superlu_takes_the_place_of_factors_that_refinement_does_not_mend(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(linear, "REFINEMENTS", 0)
+    monkeypatch.setattr(linear, "LINEAR", replace(LINEAR, refinements=0))
     matrix = flow(30)
     rhs = np.cos(np.arange(matrix.shape[0]))
     factors: Any = factorize(matrix, "klu")
@@ -472,7 +472,7 @@ def by_an_earlier_ordering(matrix: Any) -> SparseLU:
     other = matrix.copy()
     other.data *= np.random.default_rng(4).uniform(0.9, 1.1, len(other.data))
     factors = SparseLU(matrix, SparseLU(other))
-    assert (factors._rank is not None) == (matrix.shape[0] >= REUSE_FROM)
+    assert (factors._rank is not None) == (matrix.shape[0] >= LINEAR.reuse_size)
     return factors
 
 
@@ -502,7 +502,7 @@ def test_compiled_loops_give_the_same_numbers(case: str) -> None:
     rhs = matrix @ np.sin(np.arange(n))
     plain, machine, work = np.empty(n), np.empty(n), np.empty(n)
     triangular.solve_triangular(factors, rhs, plain, work)
-    triangular.compiled()(factors, rhs, machine, work)
+    triangular.compiled_loop(triangular.solve_triangular)(factors, rhs, machine, work)
     np.testing.assert_array_equal(machine, plain)
 
 
@@ -527,16 +527,6 @@ def test_other_factors_have_no_triangles_to_give() -> None:
 def test_a_pivot_without_reciprocal_is_refused() -> None:
     with pytest.raises(SingularMatrixError):
         triangular.triangular_factors(SparseLU(sparse.diags_array([1.0, 1e-310], format="csc")))
-
-
-def test_missing_numba_is_named_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    triangular.compiled.cache_clear()
-    try:
-        with pytest.raises(InputError, match="pip install numba"):
-            triangular.compiled()
-    finally:
-        triangular.compiled.cache_clear()
 
 
 # --- GMRES -----------------------------------------------------------------------------------------

@@ -14,8 +14,9 @@ import numpy as np
 import pytest
 
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, undefined
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
+from dae_sdc.dae.values import undefined
 from dae_sdc.errors import InputError
 from dae_sdc.problems.hessenberg import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
 from dae_sdc.run.solve import solve

@@ -276,7 +276,7 @@ def test_full_factors_stay_with_superlu(monkeypatch: pytest.MonkeyPatch, superlu
     kept = stages_of(problem)
     expected = [step(kept, problem.u_exact(0.25), 0.25, h) for h in (1e-2, 2e-2)]
     assert superlu.count == 1
-    monkeypatch.setattr(_sparse_stages, "MOST_ENTRIES", 0)
+    monkeypatch.setattr(_sparse_stages, "LARGEST_ROW_FILL", 0)
     stages = stages_of(NavierStokes(cells=6))
     for h, numbers in zip((1e-2, 2e-2), expected, strict=True):
         close(step(stages, problem.u_exact(0.25), 0.25, h), numbers)
@@ -411,8 +411,8 @@ def complex_matrix(seed: int, n: int = 60) -> Any:
 
 @pytest.mark.parametrize("kind", ["plain", "compiled"])
 def test_complex_matrices_are_refactorised(kind: str) -> None:
-    renew = refactorize if kind == "plain" else triangular.compiled_refactorize()
-    solve = solve_triangular if kind == "plain" else triangular.compiled()
+    renew = refactorize if kind == "plain" else triangular.compiled_loop(triangular.refactorize)
+    solve = solve_triangular if kind == "plain" else triangular.compiled_loop(triangular.solve_triangular)
     first = complex_matrix(1)
     n = first.shape[0]
     factors, pattern = superlu_factors(splu(first), first)
@@ -435,7 +435,7 @@ def test_complex_matrices_are_refactorised(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["plain", "compiled"])
 @pytest.mark.parametrize("unit", [1.0, 1j, np.exp(0.25j * np.pi)])
 def test_complex_pivots_are_watched(kind: str, unit: complex) -> None:
-    renew = refactorize if kind == "plain" else triangular.compiled_refactorize()
+    renew = refactorize if kind == "plain" else triangular.compiled_loop(triangular.refactorize)
     first = sparse.csc_matrix(unit * np.array([[4.0, 1.0], [1.0, 3.0 + 0j]]))
     factors, pattern = superlu_factors(splu(first, permc_spec="NATURAL"), first)
     work = np.empty(6, dtype=np.complex128)

@@ -26,7 +26,7 @@ from dae_sdc.compiled.triangular import (
     solve_triangular,
     triangular_factors,
 )
-from dae_sdc.dae.linear import EPS, REUSE_FROM, SparseLU
+from dae_sdc.dae.linear import EPS, LINEAR, SparseLU
 from dae_sdc.errors import InputError
 from dae_sdc.problems.flow import NavierStokes
 from dae_sdc.problems.lines import TransmissionLine
@@ -90,7 +90,7 @@ CASES: dict[str, Any] = {
 
 def prepared(matrix: Any) -> tuple[TriangularFactors, RowPattern, Array]:
     factorization = SparseLU(matrix)
-    if matrix.shape[0] >= REUSE_FROM:
+    if matrix.shape[0] >= LINEAR.reuse_size:
         # With the order of the columns taken over, as it is from the second matrix on.
         factorization = SparseLU(matrix, factorization)
     factors = triangular_factors(factorization, matrix)
@@ -489,7 +489,7 @@ def test_compiled_loops_give_the_same_numbers(case: str) -> None:
     for matrix in others:
         assert refactorize(pattern, plain, matrix.data, work) == REFACTORIZED
         kept = work.copy()
-        assert triangular.compiled_refactorize()(pattern, machine, matrix.data, work) == REFACTORIZED
+        assert triangular.compiled_loop(refactorize)(pattern, machine, matrix.data, work) == REFACTORIZED
         same_numbers(plain, machine)
         np.testing.assert_array_equal(work, kept)
 
@@ -508,39 +508,19 @@ def test_compiled_loops_give_the_same_answers() -> None:
             values[rng.integers(64)] = rng.choice([np.nan, np.inf, 1e308])
         with np.errstate(all="ignore"):
             met.append(refactorize(pattern, factors, values, work))
-        assert triangular.compiled_refactorize()(pattern, copy_for(factors), values, work) == met[-1]
+        assert triangular.compiled_loop(refactorize)(pattern, copy_for(factors), values, work) == met[-1]
     assert set(met) == {REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE}
 
 
-@needs_numba
 @pytest.mark.parametrize("case", CASES)
-def test_patterns_are_found_without_compiled_code_too(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_and_plain_loops_find_the_same_patterns(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     matrix = CASES[case]()[0]
     factors, pattern, _ = prepared(matrix)
-    monkeypatch.setattr(triangular, "_machine_or_plain", lambda function: function)
+    monkeypatch.setattr(triangular, "compiled_loop", lambda function: function)
     other, same_pattern, _ = prepared(matrix)
     same_numbers(factors, other)
     for mine, theirs in zip(pattern, same_pattern, strict=True):
         np.testing.assert_array_equal(mine, theirs)
-
-
-def test_missing_numba_is_named_in_one_line_and_needed_for_compiled_loops_only(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    caches = (triangular.compiled_refactorize, triangular._machine_or_plain)
-    for cache in caches:
-        cache.cache_clear()
-    try:
-        with pytest.raises(InputError, match="pip install numba"):
-            triangular.compiled_refactorize()
-        matrix = line(200)
-        factors, pattern, work = prepared(matrix)
-        assert refactorize(pattern, factors, matrix.data, work) == REFACTORIZED
-        check_factors(matrix, factors)
-    finally:
-        for cache in caches:
-            cache.cache_clear()
 
 
 def test_numba_is_not_imported_for_factors_that_are_only_solved_with() -> None:

@@ -22,9 +22,16 @@ from dae_sdc.compiled import triangular
 from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
 from dae_sdc.dae import iteration, machine
 from dae_sdc.dae.compiling import c_function, lightly_optimized
-from dae_sdc.dae.iteration import ROUND_OFF
+from dae_sdc.dae.iteration import BACKWARD_ERROR
 from dae_sdc.dae.linear import EPS
-from dae_sdc.dae.machine import call_jacobian, call_residual
+from dae_sdc.dae.machine import (
+    call_jacobian,
+    call_residual,
+    doubles as doubles,
+    integers as integers,
+    pointer_to as pointer_to,
+    short_integers as short_integers,
+)
 from dae_sdc.sharing import once
 
 INNER = {
@@ -37,7 +44,7 @@ INNER = {
 """Options of functions that only compiled code calls: without what Python would need, they compile faster."""
 
 RARE = {**INNER, "_dbg_optnone": True}
-"""The same for functions that are seldom called, and need not be optimised."""
+"""Options of functions that only compiled code calls and that run seldom: they are not optimised either."""
 
 
 class Places(IntEnum):
@@ -60,9 +67,9 @@ class Places(IntEnum):
     FACTORS = 11  # LU factors, column by column, (S, n, n)
     PIVOTS = 12  # row exchanges, integers of 32 bits, (S, n)
     MASSES = 13  # dF/du' of which the matrices are made, (S + 1, n, n); the last is the guide's
-    STIFFNESSES = 14  # dF/du, the same
+    STIFFNESSES = 14  # dF/du of which the matrices are made, (S + 1, n, n)
     KEPT = 15  # see dae_sdc.dae.iteration.AGE, (S, 4)
-    AGES = 16  # of the newest linearisation, (M,); one serves all nodes where no guide does
+    AGES = 16  # number of the newest linearisation at every node, (M,); without a guide the first serves all
     NEWEST = 17  # in which slot that is, -1 for none, integers, (M,)
     VALUE = 18  # F, (n,)
     DELTA = 19  # the correction, (n,)
@@ -117,68 +124,15 @@ class Sizes(IntEnum):
 
 
 # numba takes numbers from the module, not from a class.
-(
-    RESIDUAL,
-    JACOBIAN,
-    GETRF,
-    GETRS,
-    P,
-    U,
-    DU,
-    STRIDE,
-    TIMES,
-    COEFFICIENTS,
-    SLOTS,
-    FACTORS,
-    PIVOTS,
-    MASSES,
-    STIFFNESSES,
-    KEPT,
-    AGES,
-    NEWEST,
-    VALUE,
-    DELTA,
-    SAVED,
-    GUIDE,
-    TAU,
-    LAPACK_N,
-    LAPACK_ONE,
-    LAPACK_INFO,
-    LETTER,
-    N,
-    N_INTEGRATED,
-    FIRST,
-    CAPACITY,
-    SPLIT,
-    GUIDED,
-    GUIDE_KNOWN,
-    TRUST,
-    MAXITER,
-    RHS,
-    NEWTON,
-    JACOBIANS,
-    FACTORIZATIONS,
-    SOLVES,
-    SOLVE_AT,
-    RENEW,
-    SUBSTITUTE,
-    TRIANGLES,
-    WORK,
-    NODE_U,
-    NODE_DU,
-    SLOT,
-    AGE_AT,
-    NODE,
-    ENTRIES,
-    REFACTORIZE,
-    PATTERNS,
-    ENTRY_DATA,
-    RENEWED,
-    WEIGHTS,
-) = (int(place) for place in Places)
-(TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC, FORCING, UNIT) = (int(i) for i in Sizes)
+RESIDUAL, JACOBIAN, GETRF, GETRS, P, U, DU, STRIDE, TIMES, COEFFICIENTS, SLOTS, *_REST = map(int, Places)
+FACTORS, PIVOTS, MASSES, STIFFNESSES, KEPT, AGES, NEWEST, VALUE, DELTA, SAVED, GUIDE, TAU, *_REST = _REST
+LAPACK_N, LAPACK_ONE, LAPACK_INFO, LETTER, N, N_INTEGRATED, FIRST, CAPACITY, SPLIT, GUIDED, *_REST = _REST
+GUIDE_KNOWN, TRUST, MAXITER, RHS, NEWTON, JACOBIANS, FACTORIZATIONS, SOLVES, SOLVE_AT, *_REST = _REST
+RENEW, SUBSTITUTE, TRIANGLES, WORK, NODE_U, NODE_DU, SLOT, AGE_AT, NODE, ENTRIES, *_REST = _REST
+REFACTORIZE, PATTERNS, ENTRY_DATA, RENEWED, WEIGHTS = _REST
+TOLERANCE, RESIDUAL_TOLERANCE, DIFFERENTIAL, ALGEBRAIC, FORCING, UNIT = map(int, Sizes)
 
-OWN_SOLVE = 32
+LARGEST_LOOPED_SOLVE = 32
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
 
 
@@ -203,22 +157,6 @@ def lapack(name: str) -> int:
     """Address of a function of the LAPACK that SciPy uses."""
     address: int = get_cython_function_address("scipy.linalg.cython_lapack", name)
     return address
-
-
-def _view(kind: Any) -> Any:
-    """An intrinsic that takes an address for that of numbers of a kind."""
-
-    @intrinsic
-    def view(context: Any, address: Any) -> Any:
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-        return types.CPointer(kind)(types.int64), generate
-
-    return view
-
-
-doubles, integers, short_integers = _view(types.float64), _view(types.int64), _view(types.int32)
 
 
 def _pointers(count: int) -> Any:
@@ -278,7 +216,7 @@ def lu_factor(places: Any, matrix: Any, pivots: Any) -> Any:
 def lu_solve(places: Any, factors_at: Any, pivots_at: Any, x_at: Any) -> Any:
     """Solve with the factors, in place."""
     n = places[N]
-    if n > OWN_SOLVE:
+    if n > LARGEST_LOOPED_SOLVE:
         size, one, info = places[LAPACK_N], places[LAPACK_ONE], places[LAPACK_INFO]
         _call_with_9(
             places[GETRS], (places[LETTER], size, one, factors_at, size, pivots_at, x_at, size, info)
@@ -395,7 +333,7 @@ def _largest_residual(work: Any) -> Any:
 def _at_round_off(work: Any) -> Any:
     def implementation(work: Any) -> Any:
         places = integers(work.places)
-        if places[SUBSTITUTE] != 0:  # Python knows it
+        if places[SUBSTITUTE] != 0:  # left to Python, which then repeats the solve
             return False
         residual_of_node(places, places[NODE], places[NODE_U], places[NODE_DU])
         n, value, u, du = places[N], doubles(places[VALUE]), doubles(places[NODE_U]), doubles(places[NODE_DU])
@@ -405,7 +343,7 @@ def _at_round_off(work: Any) -> Any:
             scale = 0.0
             for j in range(n):
                 scale += abs(mass[i * n + j] * du[j]) + abs(stiffness[i * n + j] * u[j])
-            if not abs(value[i]) <= ROUND_OFF * scale:
+            if not abs(value[i]) <= BACKWARD_ERROR * scale:
                 return False
         return True
 

@@ -26,10 +26,10 @@ from dae_sdc.sharing import filtering, once
 
 Indices = npt.NDArray[np.int32]
 
-MOST_ENTRIES = 100
+LARGEST_ROW_FILL = 100
 """Entries of sparse factors a row up to which loops are faster than SuperLU, which works on blocks."""
 
-PLAIN = 1000
+LARGEST_PLAIN_PATTERN = 1000
 """Entries of a matrix and its factors up to which their pattern is found in plain Python: in milliseconds, as
 numba needs a fifth of a second to load what it has compiled before."""
 
@@ -121,8 +121,7 @@ def triangular_factors(factorization: Factorization, matrix: Any = None) -> Tria
 
     SciPy leaves out what is zero in SuperLU's factors, by chance or because the matrix stores zeros. In the
     next matrix of the pattern it may be none: for :func:`refactorize` give the matrix, from whose pattern and
-    the order of the pivots follows what can ever be filled. This is done in compiled code if numba is
-    installed, and by slow loops otherwise.
+    the order of the pivots follows what can ever be filled.
 
     Parameters
     ----------
@@ -280,7 +279,7 @@ def _rows_of(factors: TriangularFactors, matrix: Any) -> RowPattern:
 
 
 def _filled(factors: TriangularFactors, pattern: RowPattern) -> TriangularFactors:
-    """The same factors, with an entry wherever matrices of this pattern can have one."""
+    """Factors with an entry wherever matrices of this pattern can have one, zero where these have none."""
     lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
     below = _spread(lower, lower_starts, factors.lower_data, factors.lower_indices, factors.lower_indptr)
     above = _spread(upper, upper_starts, factors.upper_data, factors.upper_indices, factors.upper_indptr)
@@ -300,7 +299,7 @@ def _filled_places(factors: TriangularFactors, pattern: RowPattern) -> tuple[Ind
     lower_starts, upper_starts = np.empty(n + 1, dtype=np.int32), np.empty(n + 1, dtype=np.int32)
     link, ends = np.empty(n + 1, dtype=np.int32), np.empty(n, dtype=np.int32)
     room = len(pattern.source) + len(factors.lower_data) + len(factors.upper_data)
-    fill = fill_in if room <= PLAIN else _machine_or_plain(fill_in)
+    fill = fill_in if room <= LARGEST_PLAIN_PATTERN else compiled_loop(fill_in)
     while True:
         lower, upper = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
         if fill(pattern, n, link, ends, lower, lower_starts, upper, upper_starts, room) >= 0:
@@ -541,7 +540,7 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
     """Solve A x = b with the factors of A; allocates nothing.
 
     In the part of Python that numba compiles: compiled code calls ``register_jitable(solve_triangular)`` or
-    what :func:`compiled` returns. The arithmetic is the same everywhere, to the last digit.
+    what :func:`compiled_loop` returns. The arithmetic is the same everywhere, to the last digit.
 
     Parameters
     ----------
@@ -573,44 +572,12 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
 
 
 @once
-def compiled() -> Callable[[TriangularFactors, Vector, Vector, Vector], None]:
-    """:func:`solve_triangular` compiled, from the disk where it was before; numba is imported only now.
+def compiled_loop(function: Callable[..., Any]) -> Callable[..., Any]:
+    """One of the loops of this module compiled, from the disk where it was before.
 
-    Raises
-    ------
-    InputError
-        If numba is not installed.
+    numba is imported when this is first called.
     """
-    solver: Callable[[TriangularFactors, Vector, Vector, Vector], None] = _machine(solve_triangular)
-    return solver
-
-
-@once
-def compiled_refactorize() -> Callable[[RowPattern, TriangularFactors, Vector, Vector], int]:
-    """:func:`refactorize` compiled, as :func:`compiled`.
-
-    Raises
-    ------
-    InputError
-        If numba is not installed.
-    """
-    made: Callable[[RowPattern, TriangularFactors, Vector, Vector], int] = _machine(refactorize)
-    return made
-
-
-def _machine(function: Callable[..., Any]) -> Any:
-    try:
-        numba = importlib.import_module("numba")
-    except ImportError:
-        raise InputError("compiled solves need the package numba: pip install numba") from None
-    with filtering("ignore", numba.NumbaWarning):
-        return importlib.import_module("dae_sdc.dae.compiling").kept(function)
-
-
-@once
-def _machine_or_plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    try:
-        made: Callable[..., Any] = _machine(function)
-    except InputError:
-        return function
+    compiling = importlib.import_module("dae_sdc.dae.compiling")
+    with filtering("ignore", compiling.NumbaWarning):
+        made: Callable[..., Any] = compiling.kept(function)
     return made

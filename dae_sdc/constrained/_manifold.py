@@ -21,7 +21,8 @@ from dae_sdc.dae.compiling import inner, kept, lightly_optimized
 from dae_sdc.dae.machine import call_residual
 
 FIRST, MULTIPLIED, SECOND, NONHOLONOMIC = range(4)
-"""Forms: A u' = h with g(u) = 0; A u' + B lambda = h; A u'' + B lambda = h; the same with g(u, u') = 0."""
+"""Forms: A u' = h with g(u) = 0; A u' + B lambda = h with g(u) = 0; A u'' + B lambda = h with g(u) = 0; and
+A u'' + B lambda = h with g(u, u') = 0."""
 
 A, B, H, G, DG, DG_DT, D2G = range(7)
 """Parts of the equations, in the order of their addresses."""
@@ -59,12 +60,14 @@ MULTIPLIERS, END_MULTIPLIERS, VALUE, REST = range(4)
 SCALE, RHS = range(2)
 MASS, J, REFLECTIONS = range(3)
 
-MOST_ITERATIONS = 12
-QUICK = 6
-"""Iterations of the corrector, and how many of them are a sign that the chart has become a poor one."""
+CORRECTOR_ITERATIONS = 12
+"""Largest number of Newton iterations that find a point on the manifold."""
 
-CLOSE = 1e-8
-"""Last change of the corrector relative to its value; Newton's method then leaves its square."""
+ITERATIONS_IN_GOOD_CHART = 6
+"""Newton iterations from which on a chart counts as a poor one, and a new one is made for the next step."""
+
+CORRECTOR_TOLERANCE = 1e-8
+"""Last relative change of Newton's method for a point on the manifold; it then leaves the square of that."""
 
 TINY_PIVOT = 1e-13
 """Pivot, relative to the largest entry of its row, that counts as zero."""
@@ -289,7 +292,7 @@ def improve(s, x):  # type: ignore[no-untyped-def]
     before, s.numbers[LAST_CHANGE] = s.numbers[LAST_CHANGE], change
     if not change < np.inf:
         return UNDEFINED
-    if change <= CLOSE * size or change <= 1e-300:
+    if change <= CORRECTOR_TOLERANCE * size or change <= 1e-300:
         return SOLVED
     return SLOW if change > 2.0 * before else GOING
 
@@ -299,7 +302,7 @@ def correct(s, t, eta, u, v, x):  # type: ignore[no-untyped-def]
     """Newton's method for [g; U^T (x - base) - eta] = 0 from ``x``: ``u`` or, nonholonomic, ``v``."""
     n, m = s.integers[N], s.integers[M]
     s.numbers[LAST_CHANGE] = np.inf
-    for iteration in range(MOST_ITERATIONS):
+    for iteration in range(CORRECTOR_ITERATIONS):
         part(s, G, t, u, v, s.sides[VALUE])
         evaluate_constraint_jacobian(s, t, u, v)
         if not factor_chart(s):
@@ -312,7 +315,7 @@ def correct(s, t, eta, u, v, x):  # type: ignore[no-untyped-def]
         substitute(s.square[J], s.pivots[0], s.long[RHS], n)
         status = improve(s, x)
         if status != GOING:
-            if status == SOLVED and iteration >= QUICK:
+            if status == SOLVED and iteration >= ITERATIONS_IN_GOOD_CHART:
                 s.marks[VALID] = 0
             return status
     return SLOW
@@ -600,7 +603,7 @@ def project(s, t, u, v, x):  # type: ignore[no-untyped-def]
     first = s.integers[FORM] == FIRST
     size, at = (n, n - m) if first else (n + m, n)
     s.numbers[LAST_CHANGE] = np.inf
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(CORRECTOR_ITERATIONS):
         part(s, G, t, u, v, s.sides[VALUE])
         evaluate_constraint_jacobian(s, t, u, v)
         if not factor_saddle(s, t, u, v):
@@ -747,7 +750,7 @@ def rattle(s, t, h):  # type: ignore[no-untyped-def]
             s.coupling[i, j] = s.coupling[i, j] if own else s.G[j, i]
     status = SLOW
     s.numbers[LAST_CHANGE] = s.numbers[LEAST_SIZE] = np.inf
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(CORRECTOR_ITERATIONS):
         part(s, G, t + h, u1, v0, s.sides[VALUE])
         evaluate_constraint_jacobian(s, t + h, u1, v0)
         for i in range(n):

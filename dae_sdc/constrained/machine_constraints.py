@@ -8,7 +8,6 @@ they find in two numbers before the parameters p, as Jacobians by complex steps 
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable
 from typing import Any
 
@@ -16,48 +15,44 @@ import numpy as np
 from numba.extending import register_jitable
 
 from dae_sdc.dae import machine
+from dae_sdc.dae.callbacks import no_copy
 from dae_sdc.dae.compiling import c_function
-from dae_sdc.dae.complex_step import OPTIONS, SIGN, _address, _doubles, _forgotten, _integers_of
-from dae_sdc.dae.differences import FIRST, SECOND, STEP
-from dae_sdc.dae.machine import call_residual
+from dae_sdc.dae.complex_step import OPTIONS, SIGN, integers_of
+from dae_sdc.dae.differences import FIRST_DIFFERENCE, SECOND_DIFFERENCE, STEP
+from dae_sdc.dae.machine import address_of, call_residual, doubles
 from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import once
 
-
-class Place(enum.IntEnum):
-    """Entries of the places of a workspace: numbers, and addresses of functions and arrays."""
-
-    N = 0
-    M = 1
-    N_U = 2
-    BY_VELOCITY = 3
-    G = 4
-    G_COMPLEX = 5
-    DG = 6
-    DG_DT = 7
-    WORK = 8
-    SCALES = 9
-    A = 10  # from here on for the residual and its Jacobian alone
-    B = 11  # 0 where it is the transposed of dg
-    H = 12
-    RATES = 13  # of g_t; 0 where it is zero
-    REST = 14  # what the constraints add when they are differentiated
-    A_COMPLEX = 15  # 0 where differences are taken
-    B_COMPLEX = 16
-    H_COMPLEX = 17
-    DG_COMPLEX = 18
-    RATES_COMPLEX = 19
-    REST_COMPLEX = 20
-    SECOND_ORDER = 21  # whether the equations are of second order
-    MULTIPLIED = 22  # whether they have multipliers
-    FORM = 23  # which equations stand last, one of the four below
-    AREA = 24
-
-
-N, M, N_U, BY_VELOCITY, G, G_COMPLEX, DG, DG_DT, WORK, SCALES, *_MORE = map(int, Place)
-A, B, H, RATES, REST, *_MORE = _MORE
-A_COMPLEX, B_COMPLEX, H_COMPLEX, DG_COMPLEX, RATES_COMPLEX, REST_COMPLEX, *_MORE = _MORE
-SECOND_ORDER, MULTIPLIED, FORM, AREA = _MORE
+(
+    N,
+    M,
+    N_U,
+    BY_VELOCITY,
+    G,
+    G_COMPLEX,
+    DG,
+    DG_DT,
+    WORK,
+    SCALES,
+    A,  # this one and those below are read by the residual and its Jacobian alone
+    B,  # 0 where it is the transposed of dg
+    H,
+    RATES,  # of g_t; 0 where it is zero
+    REST,  # what the constraints add when they are differentiated
+    A_COMPLEX,  # 0, as all complex forms, where differences are taken
+    B_COMPLEX,
+    H_COMPLEX,
+    DG_COMPLEX,
+    RATES_COMPLEX,
+    REST_COMPLEX,
+    SECOND_ORDER,  # whether the equations are of second order
+    MULTIPLIED,  # whether they have multipliers
+    FORM,  # which equations stand last, one of the four below
+    AREA,
+    PLACES,
+) = range(26)
+"""Entries of the row of integers of a :class:`Workspace`: numbers, and addresses of functions and arrays; how
+many there are."""
 
 CONSTRAINT, HIDDEN, BOTH, DERIVATIVE = range(4)
 """Forms: g = 0; g_u u' + g_t = 0; both, with multipliers that stabilise; g_u u'' + the rest = 0."""
@@ -69,7 +64,7 @@ class Workspace:
     Parameters
     ----------
     places : dict of int to int
-        Numbers and addresses by their :class:`Place`; 0 for what is not given.
+        Numbers and addresses by their entries in the row; 0 for what is not given.
     scales : ndarray, shape (n + 1,)
         Distances over which u and t change little.
     functions : dict
@@ -89,7 +84,7 @@ class Workspace:
         self.scales = np.array(scales, dtype=np.float64)
         self._work = np.zeros(2 * (2 * n + m) + n + m * n + m)
         self._area = np.zeros(4 * n * n + 2 * n * m + 5 * n + m)
-        self._places = np.zeros(len(Place), dtype=np.int64)
+        self._places = np.zeros(PLACES, dtype=np.int64)
         self.enter(places)
         self._places[WORK], self._places[SCALES] = self._work.ctypes.data, self.scales.ctypes.data
         self._places[AREA] = self._area.ctypes.data
@@ -109,7 +104,14 @@ class Workspace:
         return pattern is None
 
     def __reduce__(self) -> Any:
-        return _forgotten, ()
+        return no_copy, ()
+
+
+@register_jitable(**OPTIONS)
+def _difference_weight(k: Any, step: Any) -> Any:
+    """Weight of the value k steps aside in a first derivative by central differences of order 6."""
+    weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
+    return weight * ((1.0 if k > 0 else -1.0) / (60.0 * step))
 
 
 def _dg(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
@@ -117,16 +119,16 @@ def _dg(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, work, turned = places[N], places[M], places[WORK], places[BY_VELOCITY] != 0
-    value, rate, found = _doubles(work), _doubles(work + 16 * n), _doubles(work + 32 * n)
+    value, rate, found = doubles(work), doubles(work + 16 * n), doubles(work + 32 * n)
     for i in range(n):
         value[2 * i], value[2 * i + 1] = u[i], 0.0
         rate[2 * i], rate[2 * i + 1] = v[i] if turned else 0.0, 0.0
     varied = rate if turned else value
     for j in range(n):
         varied[2 * j + 1] = STEP
-        call_residual(places[G_COMPLEX], t, work, work + 16 * n, _address(p), work + 32 * n)
+        call_residual(places[G_COMPLEX], t, work, work + 16 * n, address_of(p), work + 32 * n)
         varied[2 * j + 1] = 0.0
         for i in range(m):
             out[i * n + j] = found[2 * i + 1] / STEP
@@ -137,27 +139,26 @@ def _dg_dt(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, work = places[N], places[M], places[WORK]
-    rates = _address(v) if places[BY_VELOCITY] != 0 else _address(u)
-    values = _doubles(work)
-    step = FIRST * _doubles(places[SCALES])[n]
+    rates = address_of(v) if places[BY_VELOCITY] != 0 else address_of(u)
+    values = doubles(work)
+    step = FIRST_DIFFERENCE * doubles(places[SCALES])[n]
     for i in range(m):
         out[i] = 0.0
     for k in range(-3, 4):
         if k == 0:
             continue
-        weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
-        weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
-        call_residual(places[G], t + k * step, _address(u), rates, _address(p), work)
+        weight = _difference_weight(k, step)
+        call_residual(places[G], t + k * step, address_of(u), rates, address_of(p), work)
         for i in range(m):
             out[i] += weight * values[i]
     if places[BY_VELOCITY] != 0:
-        value, rate, found = _doubles(work), _doubles(work + 16 * n), _doubles(work + 32 * n)
+        value, rate, found = doubles(work), doubles(work + 16 * n), doubles(work + 32 * n)
         for i in range(n):
             value[2 * i], value[2 * i + 1] = u[i], STEP * v[i]
             rate[2 * i], rate[2 * i + 1] = v[i], 0.0
-        call_residual(places[G_COMPLEX], t, work, work + 16 * n, _address(p), work + 32 * n)
+        call_residual(places[G_COMPLEX], t, work, work + 16 * n, address_of(p), work + 32 * n)
         for i in range(m):
             out[i] += found[2 * i + 1] / STEP
 
@@ -170,55 +171,53 @@ def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, work = places[N], places[M], places[WORK]
-    scales = _doubles(places[SCALES])
-    value, found = _doubles(work), _doubles(work + 32 * n)
-    zero, values = _doubles(work + 16 * n), _doubles(work + 32 * n)
+    scales = doubles(places[SCALES])
+    value, found = doubles(work), doubles(work + 32 * n)
+    zero, values = doubles(work + 16 * n), doubles(work + 32 * n)
     length = 0.5 * scales[n]
     for i in range(n):
         zero[2 * i] = zero[2 * i + 1] = 0.0
         reach = scales[i] + abs(u[i])
         if length * abs(v[i]) > reach:
             length = reach / abs(v[i])
-    step = FIRST * length
+    step = FIRST_DIFFERENCE * length
     for i in range(m):
         out[i] = 0.0
     for k in range(-3, 4):
         if k == 0:
             continue
-        weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
-        weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
+        weight = _difference_weight(k, step)
         for i in range(n):
             value[2 * i], value[2 * i + 1] = u[i] + k * step * v[i], STEP * v[i]
         late = t + 2.0 * k * step
-        call_residual(places[G_COMPLEX], late, work, work + 16 * n, _address(p), work + 32 * n)
+        call_residual(places[G_COMPLEX], late, work, work + 16 * n, address_of(p), work + 32 * n)
         for i in range(m):
             out[i] += weight * (found[2 * i + 1] / STEP)
-    place, rates = _address(u), work + 16 * n
+    place, rates = address_of(u), work + 16 * n
     if places[DG_DT] != 0:
-        step = FIRST * scales[n]
+        step = FIRST_DIFFERENCE * scales[n]
         for k in range(-3, 4):
             if k == 0:
                 continue
-            weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
-            weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
-            call_residual(places[DG_DT], t + k * step, place, rates, _address(p), work + 32 * n)
+            weight = _difference_weight(k, step)
+            call_residual(places[DG_DT], t + k * step, place, rates, address_of(p), work + 32 * n)
             for i in range(m):
                 out[i] += weight * values[i]
         return
-    step = SECOND * scales[n]
-    sums = _doubles(work + 32 * n + 16 * m)
-    middle = _doubles(work + 32 * n + 16 * m + 8 * m)
-    call_residual(places[G], t, place, rates, _address(p), work + 32 * n)
+    step = SECOND_DIFFERENCE * scales[n]
+    sums = doubles(work + 32 * n + 16 * m)
+    middle = doubles(work + 32 * n + 16 * m + 8 * m)
+    call_residual(places[G], t, place, rates, address_of(p), work + 32 * n)
     for i in range(m):
         middle[i] = 2.0 * values[i]
     for k in range(1, 4):
         weight = (270.0 if k == 1 else -27.0 if k == 2 else 2.0) / (180.0 * step * step)
-        call_residual(places[G], t - k * step, place, rates, _address(p), work + 32 * n)
+        call_residual(places[G], t - k * step, place, rates, address_of(p), work + 32 * n)
         for i in range(m):
             sums[i] = values[i]
-        call_residual(places[G], t + k * step, place, rates, _address(p), work + 32 * n)
+        call_residual(places[G], t + k * step, place, rates, address_of(p), work + 32 * n)
         for i in range(m):
             out[i] += weight * (sums[i] + values[i] - middle[i])
 
@@ -228,12 +227,12 @@ def _transposed(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, work = places[N], places[M], places[WORK]
-    rates = _address(v) if places[BY_VELOCITY] != 0 else _address(u)
+    rates = address_of(v) if places[BY_VELOCITY] != 0 else address_of(u)
     own = work + 8 * (2 * (2 * n + m) + n)
-    matrix = _doubles(own)
-    call_residual(places[DG], t, _address(u), rates, _address(p), own)
+    matrix = doubles(own)
+    call_residual(places[DG], t, address_of(u), rates, address_of(p), own)
     for i in range(m):
         for j in range(n):
             out[j * m + i] = matrix[i * n + j]
@@ -244,7 +243,7 @@ def _selection(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, rows = places[N], places[N_U]
     for i in range(rows):
         for j in range(n):
@@ -256,7 +255,7 @@ def _derivative(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    rows = _integers_of(p[-1])[N_U]
+    rows = integers_of(p[-1])[N_U]
     for i in range(rows):
         out[i] = u[rows + i]
 
@@ -283,13 +282,13 @@ def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, m, form, multiplied = places[N], places[M], places[FORM], places[MULTIPLIED] != 0
     start = n if places[SECOND_ORDER] != 0 else 0  # of the highest derivative in x'
     rows = n if multiplied else n - m
-    here, rate, numbers = _address(u), _address(u) + 8 * start, _address(p)
+    here, rate, numbers = address_of(u), address_of(u) + 8 * start, address_of(p)
     a_at, b_at, h_at, g_at, rest_at, _, _, _, _ = _areas(places)
-    a, b, h, g, rest = _doubles(a_at), _doubles(b_at), _doubles(h_at), _doubles(g_at), _doubles(rest_at)
+    a, b, h, g, rest = doubles(a_at), doubles(b_at), doubles(h_at), doubles(g_at), doubles(rest_at)
     for i in range(start):
         out[i] = du[i] - u[n + i]
     call_residual(places[A], t, here, rate, numbers, a_at)
@@ -313,7 +312,7 @@ def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
                 out[start + i] += g[k * n + i] * u[first + k]
     last = start + rows
     if form == CONSTRAINT or form == BOTH:
-        call_residual(places[G], t, here, rate, numbers, _address(out) + 8 * last)
+        call_residual(places[G], t, here, rate, numbers, address_of(out) + 8 * last)
     if form == BOTH:
         last += m
         for k in range(m):
@@ -344,7 +343,7 @@ def _slopes(places: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v:
     """
     n = places[N]
     _, _, _, _, _, value_at, rate_at, found_at, slope_at = _areas(places)
-    value, rate, found, slope = _doubles(value_at), _doubles(rate_at), _doubles(found_at), _doubles(slope_at)
+    value, rate, found, slope = doubles(value_at), doubles(rate_at), doubles(found_at), doubles(slope_at)
     turned = j >= n
     moved, at = (rate, j - n) if turned else (value, j)
     if stepped != 0:
@@ -361,34 +360,27 @@ def _slopes(places: Any, real: Any, stepped: Any, count: Any, t: Any, u: Any, v:
     for i in range(count):
         slope[i] = 0.0
     middle = moved[at]
-    step = FIRST * (abs(middle) + (1.0 if turned else _doubles(places[SCALES])[at]))
+    step = FIRST_DIFFERENCE * (abs(middle) + (1.0 if turned else doubles(places[SCALES])[at]))
     for k in range(-3, 4):
         if k == 0:
             continue
-        weight = 45.0 if abs(k) == 1 else -9.0 if abs(k) == 2 else 1.0
-        weight *= (1.0 if k > 0 else -1.0) / (60.0 * step)
+        weight = _difference_weight(k, step)
         moved[at] = middle + k * step
         call_residual(real, t, value_at, rate_at, p, found_at)
         for i in range(count):
             slope[i] += weight * found[i]
 
 
-def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
-    """dF/du' + c dF/du of the formulation: F is linear in all but u and u' of second order."""
-    if p[-2] != SIGN:
-        out[0] = np.nan
-        return
-    places = _integers_of(p[-1])
+@register_jitable(**OPTIONS)
+def _linear_entries(places: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any, size: Any) -> None:
+    """The entries of the Jacobian that do not need derivatives of A, B, h and dg, into a matrix of zeros."""
     n, m, form, multiplied = places[N], places[M], places[FORM], places[MULTIPLIED] != 0
     start = n if places[SECOND_ORDER] != 0 else 0
     rows = n if multiplied else n - m
     first, last = start + n, start + rows
-    size = last + (2 * m if form == BOTH else m)
-    here, rate, numbers = _address(u), _address(u) + 8 * start, _address(p)
-    a_at, b_at, _, g_at, _, _, _, _, slope_at = _areas(places)
-    a, b, g, slope, v = _doubles(a_at), _doubles(b_at), _doubles(g_at), _doubles(slope_at), _doubles(rate)
-    for i in range(size * size):
-        out[i] = 0.0
+    here, rate, numbers = address_of(u), address_of(u) + 8 * start, address_of(p)
+    a_at, b_at, _, g_at, _, _, _, _, _ = _areas(places)
+    a, b, g = doubles(a_at), doubles(b_at), doubles(g_at)
     for i in range(start):
         out[i * size + i] = 1.0
         out[i * size + n + i] = -c
@@ -424,46 +416,78 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         for k in range(m):
             for j in range(n):
                 out[(last + k) * size + n + j] = c * g[k * n + j]
+
+
+@register_jitable(**OPTIONS)
+def _add_slopes(
+    places: Any, t: Any, u: Any, du: Any, v: Any, c: Any, p: Any, out: Any, size: Any, j: Any
+) -> None:
+    """Add what A, B, h and the constraints contribute to column j, which belongs to u or u'."""
+    n, m, form, multiplied = places[N], places[M], places[FORM], places[MULTIPLIED] != 0
+    start = n if places[SECOND_ORDER] != 0 else 0
+    rows = n if multiplied else n - m
+    first, last = start + n, start + rows + (m if form == BOTH else 0)
+    transposed = multiplied and places[B] == 0
+    slope = doubles(_areas(places)[8])
+    _slopes(places, places[A], places[A_COMPLEX], rows * n, t, u, v, p, j)
+    for i in range(rows):
+        for k in range(n):
+            out[(start + i) * size + j] += c * slope[i * n + k] * du[start + k]
+    _slopes(places, places[H], places[H_COMPLEX], rows, t, u, v, p, j)
+    for i in range(rows):
+        out[(start + i) * size + j] -= c * slope[i]
+    if multiplied and not transposed:
+        _slopes(places, places[B], places[B_COMPLEX], n * m, t, u, v, p, j)
+        for i in range(n):
+            for k in range(m):
+                out[(start + i) * size + j] += c * slope[i * m + k] * u[first + k]
+    if (j < n or places[BY_VELOCITY] != 0) and (transposed or form != CONSTRAINT):
+        _slopes(places, places[DG], places[DG_COMPLEX], m * n, t, u, v, p, j)
+        for k in range(m):
+            for i in range(n):
+                change = c * slope[k * n + i]
+                if transposed:
+                    out[(start + i) * size + j] += change * u[first + k]
+                if form == BOTH:
+                    out[i * size + j] += change * u[first + m + k]
+                if form == HIDDEN or form == BOTH:
+                    out[(last + k) * size + j] += change * u[n + i]
+                elif form == DERIVATIVE:
+                    out[(last + k) * size + j] += change * du[start + i]
+    if j < n and form == CONSTRAINT and places[BY_VELOCITY] != 0:
+        _slopes(places, places[G], places[G_COMPLEX], m, t, u, v, p, j)
+    elif j < n and (form == HIDDEN or form == BOTH) and places[RATES] != 0:
+        _slopes(places, places[RATES], places[RATES_COMPLEX], m, t, u, v, p, j)
+    elif form == DERIVATIVE:
+        _slopes(places, places[REST], places[REST_COMPLEX], m, t, u, v, p, j)
+    else:
+        return
+    for k in range(m):
+        out[(last + k) * size + j] += c * slope[k]
+
+
+def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
+    """dF/du' + c dF/du of the formulation: F is linear in all but u and u' of second order."""
+    if p[-2] != SIGN:
+        out[0] = np.nan
+        return
+    places = integers_of(p[-1])
+    n, m = places[N], places[M]
+    start = n if places[SECOND_ORDER] != 0 else 0
+    rows = n if places[MULTIPLIED] != 0 else n - m
+    size = start + rows + (2 * m if places[FORM] == BOTH else m)
+    for i in range(size * size):
+        out[i] = 0.0
+    _linear_entries(places, t, u, du, c, p, out, size)
+    if c == 0.0:
+        return
     if places[N_U] != 0:  # implicit equations: A is constant, h the second block of u
         for i in range(rows):
             out[i * size + rows + i] = -c
         return
-    for j in range(first):
-        _slopes(places, places[A], places[A_COMPLEX], rows * n, t, u, v, numbers, j)
-        for i in range(rows):
-            for k in range(n):
-                out[(start + i) * size + j] += c * slope[i * n + k] * du[start + k]
-        _slopes(places, places[H], places[H_COMPLEX], rows, t, u, v, numbers, j)
-        for i in range(rows):
-            out[(start + i) * size + j] -= c * slope[i]
-        if multiplied and not transposed:
-            _slopes(places, places[B], places[B_COMPLEX], n * m, t, u, v, numbers, j)
-            for i in range(n):
-                for k in range(m):
-                    out[(start + i) * size + j] += c * slope[i * m + k] * u[first + k]
-        if (j < n or places[BY_VELOCITY] != 0) and (transposed or form != CONSTRAINT):
-            _slopes(places, places[DG], places[DG_COMPLEX], m * n, t, u, v, numbers, j)
-            for k in range(m):
-                for i in range(n):
-                    change = c * slope[k * n + i]
-                    if transposed:
-                        out[(start + i) * size + j] += change * u[first + k]
-                    if form == BOTH:
-                        out[i * size + j] += change * u[first + m + k]
-                    if form == HIDDEN or form == BOTH:
-                        out[(last + k) * size + j] += change * u[n + i]
-                    elif form == DERIVATIVE:
-                        out[(last + k) * size + j] += change * du[start + i]
-        if j < n and form == CONSTRAINT and places[BY_VELOCITY] != 0:
-            _slopes(places, places[G], places[G_COMPLEX], m, t, u, v, numbers, j)
-        elif j < n and (form == HIDDEN or form == BOTH) and places[RATES] != 0:
-            _slopes(places, places[RATES], places[RATES_COMPLEX], m, t, u, v, numbers, j)
-        elif form == DERIVATIVE:
-            _slopes(places, places[REST], places[REST_COMPLEX], m, t, u, v, numbers, j)
-        else:
-            continue
-        for k in range(m):
-            out[(last + k) * size + j] += c * slope[k]
+    v, numbers = doubles(address_of(u) + 8 * start), address_of(p)
+    for j in range(start + n):
+        _add_slopes(places, t, u, du, v, c, numbers, out, size, j)
 
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {

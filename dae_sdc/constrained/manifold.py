@@ -12,7 +12,8 @@ import numpy as np
 from scipy.integrate import DOP853, RK45
 
 from dae_sdc.arguments import checked
-from dae_sdc.constrained.quasilinear import Pointers, QuasilinearProblem
+from dae_sdc.constrained.compiled_parts import Pointers
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.polynomial import EndDerivative, EndWithInterior
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -37,12 +38,28 @@ SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
 COUNTED = ("rhs", "jacobian", "newton", "factorization", "solve")
 """Names of what compiled steps count, in their order."""
 
-TURNED = 0.95
-"""Cosine of the angle between a chart and the tangent space at which the chart is given up."""
 
-LOOKED_BACK, DIP = 3, 1.9
-"""Steps in which the determinant of the equations is followed, and by how much its logarithm falls at least
-where it touches zero: that of the square of a distance which is 1 at the ends of steps, 1/4 at a stage."""
+@dataclass(frozen=True)
+class ManifoldOptions:
+    """Settings of steps on manifolds.
+
+    Parameters
+    ----------
+    chart_cosine : float
+        Cosine of the angle between a chart and the tangent space at which the chart is given up.
+    steps_watched : int
+        Steps in which the determinant of the equations is followed.
+    least_dip : float
+        By how much the logarithm of that determinant falls at least where it touches zero: as that of the
+        square of a distance which is 1 at the ends of steps and 1/4 at a stage.
+    """
+
+    chart_cosine: float = 0.95
+    steps_watched: int = 3
+    least_dip: float = 1.9
+
+
+MANIFOLD = ManifoldOptions()
 
 REASONS = (
     "",
@@ -166,7 +183,7 @@ class ManifoldMethod(MethodRecord):
     velocities: bool = False
     alpha: float = 0.0
     beta: float = 0.0
-    turned: float = TURNED
+    turned: float = MANIFOLD.chart_cosine
 
     def __post_init__(self) -> None:
         self._check_names()
@@ -273,7 +290,7 @@ class ManifoldDAE(DirectSweeper):
         self._resumed = False
         self.passed: list[tuple[float, float]] = []
         self.dipped = False
-        self._sizes: deque[tuple[float, float]] = deque(maxlen=LOOKED_BACK)
+        self._sizes: deque[tuple[float, float]] = deque(maxlen=MANIFOLD.steps_watched)
         self._theta = tuple(PAIRS[self.method.pair]().theta.tolist()) if self.method.pair else ()
 
     @classmethod
@@ -461,7 +478,7 @@ class ManifoldDAE(DirectSweeper):
         least = np.inf
         for before, within in reversed(self._sizes):
             least = min(least, within)
-            if least < min(before, end) - DIP:
+            if least < min(before, end) - MANIFOLD.least_dip:
                 return True
         return False
 
@@ -518,6 +535,13 @@ class ManifoldDAE(DirectSweeper):
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step from a state, at most a hundredth of ``span``.
 
+        Parameters
+        ----------
+        u0 : MeshDAE
+            State, shape (n,).
+        t0, span : float
+            Start and length of the interval.
+
         References
         ----------
         E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I (1993), sec. II.4.
@@ -563,22 +587,22 @@ class ManifoldDAE(DirectSweeper):
         _, v, change = s.vectors[own.START : own.START + 3]
         return np.concatenate([v, change]) if self._place.second else change.copy()
 
-    # --- memory ---------------------------------------------------------------------------------------------
+    # --- saved state ----------------------------------------------------------------------------------------
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
         return self._problem is not None
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next, for a checkpoint."""
-        if not self.keeps_memory:
+        if not self.keeps_state:
             return {}
         s = self._memory
         return {"base": s.vectors[self._own.BASE].copy(), "basis": s.basis.copy(), "marks": s.marks.copy()}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
         if not kept:
             return
         L = self.level

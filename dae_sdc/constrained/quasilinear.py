@@ -1,753 +1,267 @@
-"""Quasilinear equations with constraints: the six types of Rheinboldt.
+"""Quasilinear equations with constraints: what their six types have in common.
 
-Each class gives pySDC its equations as F(t, u, u') = 0 in a formulation of choice, and solvers on manifolds
-the parts of the equations as C functions, see :class:`Pointers`.
+A class says what A, B, h and the constraints g are. From these come the residual F(t, u, u') in the
+formulation that is asked for, and the parts as C functions for solvers that work on the manifold of the
+constraints, see :class:`~dae_sdc.constrained.compiled_parts.Pointers`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 
-from dae_sdc.constrained.quasilinear_base import QuasilinearProblem as QuasilinearProblem
-from dae_sdc.constrained.quasilinear_parts import Pointers as Pointers, supplied
-from dae_sdc.constrained.saddle import nearest_point
-from dae_sdc.dae.problem import _is_integer
-from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InconsistentStateError, InputError, require_count
+from dae_sdc.constrained.compiled_parts import constraint_machine
+from dae_sdc.constrained.constraint_manifold import ConstraintManifold
+from dae_sdc.constrained.parts import PARTS, how_given
+from dae_sdc.dae.compiled_equations import follows_from_residual, matrix_of_kernel, residual_of_kernel
+from dae_sdc.dae.differences import STEP
+from dae_sdc.dae.guard import unguarded
+from dae_sdc.dae.kernels import COMPLEX_STEP, Kernels, compile_kernel
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.values import is_integer
+from dae_sdc.errors import InputError
+from dae_sdc.registry import unknown
 
-
-class QuasiFirstOrderProblem(QuasilinearProblem):
-    r"""Equations of first order with constraints.
-
-    .. math::
-        A(t, u)\, u' = h(t, u), \quad g(t, u) = 0
-        \qquad\text{or}\qquad
-        A(t, u)\, u' + B(t, u)\, \lambda = h(t, u), \quad g(t, u) = 0
-
-    A class without B has kind "daeq1", index 1, with n - m rows in A and h; the state is u. A class with B
-    has kind "daeq2", index 2; the state is (u, lambda).
-
-    Methods: ``A(t, u)``, shape (n - m, n) or (n, n); ``B(t, u)``, shape (n, m); ``h(t, u)``, shape (n - m,)
-    or (n,); ``g(t, u)``, shape (m,). Optional: ``dg(t, u)`` = g_u, shape (m, n); ``dg_dt(t, u)`` = g_t, shape
-    (m,).
-
-    Parameters
-    ----------
-    n, m : int
-        Numbers of functions u and of constraints.
-    formulation : str, optional
-        With B "index-2", or "index-1" with g_u u' + g_t = 0 in place of g = 0.
-    **settings
-        Those of :class:`QuasilinearProblem`.
-    """
-
-    kind = "daeq1"
-    _arguments = {name: ("t", "u") for name in ("A", "B", "h", "g", "dg", "dg_dt")}
-    _needed = ("A", "h", "g")
-
-    A_kernel: ClassVar[Callable[..., None] | None] = None
-    B_kernel: ClassVar[Callable[..., None] | None] = None
-    h_kernel: ClassVar[Callable[..., None] | None] = None
-    g_kernel: ClassVar[Callable[..., None] | None] = None
-    dg_kernel: ClassVar[Callable[..., None] | None] = None
-    dg_dt_kernel: ClassVar[Callable[..., None] | None] = None
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "B" in cls._arguments:
-            with_multipliers = cls.B_kernel is not None or not hasattr(cls.B, "supplied")
-            cls.kind = "daeq2" if with_multipliers else "daeq1"
-            cls.formulations = ("index-2", "index-1") if with_multipliers else ("index-1",)
-
-    @supplied
-    def A(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The matrix A(t, u), shape (n, n), without B (n - m, n)."""
-        return self._supply("A", t, u)
-
-    @supplied
-    def B(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The matrix B(t, u), shape (n, m)."""
-        return self._supply("B", t, u)
-
-    @supplied
-    def h(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The right-hand side h(t, u), shape (n,), without B (n - m,)."""
-        return self._supply("h", t, u)
-
-    @supplied
-    def g(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The constraints g(t, u), shape (m,)."""
-        return self._supply("g", t, u)
-
-    @supplied
-    def dg(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The matrix dg/du, shape (m, n)."""
-        return self._supply("dg", t, u)
-
-    @supplied
-    def dg_dt(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The partial derivative dg/dt with u fixed, shape (m,)."""
-        return self._supply("dg_dt", t, u)
-
-    def _n_diff(self) -> int:
-        return self.n_u
-
-    def _count(self) -> int:
-        return self.n_u + (self.n_constraints if self.kind == "daeq2" else 0)
-
-    def _index(self) -> int:
-        return 2 if self.kind == "daeq2" and self.formulation == "index-2" else 1
-
-    def _variable_indices(self) -> tuple[int, ...]:
-        return (1,) * self.n_u + (self._index(),) * (self._count() - self.n_u)
-
-    def _default_names(self) -> tuple[str, ...]:
-        multipliers = (f"lambda_{i}" for i in range(self._count() - self.n_u))
-        return (*(f"u_{i}" for i in range(self.n_u)), *multipliers)
-
-    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
-        rows = self._count() - self.n_constraints
-        prefix = "derivative of " if self.kind == "daeq2" and self.formulation == "index-1" else ""
-        first = names[: self.n_u] if rows == self.n_u else [str(i) for i in range(rows)]
-        return (*(f"rate {name}" for name in first), *(prefix + name for name in constraints))
-
-    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        n = self.n_u
-        u, du = x[:n], dx[:n]
-        rates = at("A", t, u) @ du - at("h", t, u)
-        if self.kind == "daeq2":
-            rates = rates + at("B", t, u) @ x[n:]
-            if self.formulation == "index-1":
-                return np.concatenate([rates, at("dg", t, u) @ du + at("dg_dt", t, u)])
-        return np.concatenate([rates, at("g", t, u)])
-
-    def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
-        """See :meth:`QuasilinearProblem.state_parts`."""
-        return u[..., : self.n_u], None, u[..., self.n_u :] if self.kind == "daeq2" else None
-
-    def consistent(
-        self, t: float, u: npt.ArrayLike, v: None = None, project: bool = False, w: None = None
-    ) -> MeshDAE:
-        """A consistent state with its multipliers.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u : array_like, shape (n_u,)
-            Values of the functions.
-        v, w : None
-            Equations of first order take none.
-        project : bool
-            Take the nearest values that fulfil the constraints.
-
-        Returns
-        -------
-        MeshDAE
-            State of the formulation, shape (n,).
-
-        Raises
-        ------
-        InconsistentStateError
-            If ``u`` violates a constraint, and is not to be projected.
-        SingularMatrixError
-            If derivatives and multipliers are not determined.
-        """
-        if v is not None or w is not None:
-            raise InputError(f"{type(self).__name__} is of first order: consistent() takes u alone")
-        t, place = float(t), self._vector("u0", u)
-        if project:
-            place = self._projected(t, place)
-        self._check_constraints(t, place, None, "pass consistent values, or project=True for the nearest")
-        return self.packed(place, None, self.saddle_point(t, place)[1])
-
-    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """A state moved to the constraints, with derivative and multipliers that belong to it.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u_row, du_row : ndarray, shape (n,)
-            State of the formulation and its derivative.
-
-        Returns
-        -------
-        u_row, du_row : ndarray, shape (n,)
-            New ones; the derivatives of multipliers stay as they are.
-        """
-        values, rates = np.array(u_row, dtype=float), np.array(du_row, dtype=float)
-        n = self.n_u
-        values[:n] = self._projected(float(t), values[:n])
-        rates[:n], values[n:] = self.saddle_point(t, values[:n])
-        return values, rates
+CUBE_ROOT_EPS = float(np.cbrt(np.finfo(float).eps))
 
 
-class ImplicitDAE(QuasilinearProblem):
-    r"""Implicit equations of index 1.
+class QuasilinearProblem(ConstraintManifold):
+    """Base of the problems that say their equations by A, B, h and the constraints g.
 
-    .. math::
-        F(t, u, u', w) = 0
+    Use :class:`QuasiFirstOrderProblem`, :class:`QuasiSecondOrderProblem`, :class:`NonholonomicProblem`,
+    :class:`QuasiLagrangeProblem` or :class:`ImplicitDAE`. Methods take and return arrays; each may instead be
+    a kernel with the name of the method and ``_kernel`` behind it: a class attribute, a function
+    ``kernel(t, u, v, p, out)`` of the form of residual kernels (see :mod:`dae_sdc.dae.kernels`) that writes
+    the entries of the part row by row, with parameters p from :meth:`kernel_parameters`. Where all parts are
+    kernels, so are the residual and its Jacobian in every formulation.
 
-    with n_u functions u and n_w functions w without derivatives, and n_u + n_w equations whose derivatives
-    with respect to (u', w) form a regular matrix. The kind is "daen1"; the state is x = (u, p, w) with
-    p = u', of which the u are differential.
-
-    Methods: ``F(t, u, p, w)``, shape (n_u + n_w,). Optional: ``dF(t, u, p, w)`` = [F_u F_p F_w], shape
-    (n_u + n_w, 2 n_u + n_w); ``dF_dt(t, u, p, w)`` = F_t, shape (n_u + n_w,). Kernels take x for u.
-
-    In the eyes of solvers for quasilinear equations this is A x' = h, F = 0 of kind "daeq1" in x, with
-    A = [I 0 0] and h = p.
+    Derivatives that are not given are those by complex steps where the functions take complex numbers, which
+    is tried once, and central differences of order 6 else. ``dt`` and ``nominal`` set their steps. Given ones
+    are compared with these when a run begins.
 
     Parameters
     ----------
-    n_u, n_w : int
-        Numbers of functions with and without derivatives.
+    n : int
+        Number of functions u (positions).
+    m : int
+        Number of constraints.
     formulation : str, optional
-        "index-1".
+        Which equations :meth:`eval_f` gives; one of ``formulations``, the first if not given.
     **settings
-        Those of :class:`QuasilinearProblem`.
+        ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of :class:`ProblemDAE`.
 
     Attributes
     ----------
-    n_u, n_w, n_constraints : int
-        Numbers of functions with and without derivatives, and of equations, n_u + n_w.
+    kind : str
+        Which of the six types: "daen1", "daeq1", "daeq2", "daeq3", "nohol" or "eulag".
+    n_u, n_constraints : int
+        n and m.
+    names : tuple of str
+        Of the unknowns of the first formulation; names of further unknowns are added.
+    constraint_names : tuple of str
+        Of the constraints, for messages.
+    stiff : bool
+        A hint for the choice of a method.
+
+    References
+    ----------
+    P. J. Rabier, W. C. Rheinboldt: Theoretical and numerical analysis of differential-algebraic equations,
+    Handbook of Numerical Analysis VIII, Elsevier 2002. C. W. Gear, B. Leimkuhler, G. K. Gupta: Automatic
+    integration of Euler-Lagrange equations with constraints, J. Comput. Appl. Math. 12 (1985) 77.
     """
 
-    kind = "daen1"
-    _arguments = {name: ("t", "u", "p", "w") for name in ("F", "dF", "dF_dt")}
-    _needed = ("F",)
-    _user_names = {"g": "F", "dg": "dF", "dg_dt": "dF_dt"}
+    formulations: ClassVar[tuple[str, ...]] = ("index-1",)
+    stiff: ClassVar[bool] = False
 
-    F_kernel: ClassVar[Callable[..., None] | None] = None
-    dF_kernel: ClassVar[Callable[..., None] | None] = None
-    dF_dt_kernel: ClassVar[Callable[..., None] | None] = None
+    _needed: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, n_u: int, n_w: int, formulation: str | None = None, **settings: Any) -> None:
-        require_count("n_u", n_u)
-        if not _is_integer(n_w) or n_w < 0:
-            raise InputError(f"n_w must be an integer, at least 0; got {n_w!r}")
-        self.__dict__["n_w"] = int(n_w)
-        super().__init__(2 * n_u + n_w, n_u + n_w, formulation, **settings)
+    def __init__(self, n: int, m: int, formulation: str | None = None, **settings: Any) -> None:
+        cls = type(self).__name__
+        for count in (n, m):
+            if not is_integer(count):
+                raise InputError(f"the numbers n and m of {cls} must be integers; got n={n!r}, m={m!r}")
+        if not 1 <= m <= n:
+            raise InputError(f"{cls} needs from 1 to n constraints; got n={n}, m={m}")
+        if formulation is None:
+            formulation = self.formulations[0]
+        if formulation not in self.formulations:
+            raise InputError(unknown(f"formulation of {cls}", formulation, self.formulations))
+        if self.kind in ("eulag", "nohol") and self._source_of("B"):
+            raise InputError(f"{cls} defines B, but its B is the transposed of dg; remove it")
+        missing = [name for name in self._needed if not self._source_of(name)]
+        if missing:
+            signatures = ", ".join(f"{name}({', '.join(self._arguments[name])})" for name in missing)
+            raise InputError(f"{cls} defines no {signatures}")
+        self.__dict__.update(_size=int(n), n_u=int(n), n_constraints=int(m), formulation=formulation)
+        self._set_texts()
+        n_diff = self._n_diff()
+        super().__init__(n_diff, self._count() - n_diff, **settings)
+        self._makeAttributeAndRegister("formulation", localVars=locals())
+        self.index = self._index()
+        self.variable_index = self._variable_indices()
+        self._begin_parts()
 
-    def _set_texts(self) -> None:
-        self.__dict__["n_u"] = self._size - self.n_constraints
-        super()._set_texts()
+    # --- what the formulations differ in --------------------------------------------------------------
 
-    @supplied
-    def F(self, t: float, u: Vector, p: Vector, w: Vector, /) -> npt.ArrayLike:
-        """The equations F(t, u, u', w), shape (n_u + n_w,)."""
-        return self._supply("g", t, np.concatenate([u, p, w]))
-
-    @supplied
-    def dF(self, t: float, u: Vector, p: Vector, w: Vector, /) -> npt.ArrayLike:
-        """The matrix [F_u F_p F_w], shape (n_u + n_w, 2 n_u + n_w)."""
-        return self._supply("dg", t, np.concatenate([u, p, w]))
-
-    @supplied
-    def dF_dt(self, t: float, u: Vector, p: Vector, w: Vector, /) -> npt.ArrayLike:
-        """The partial derivative of F with respect to t, shape (n_u + n_w,)."""
-        return self._supply("dg_dt", t, np.concatenate([u, p, w]))
-
-    def A(self, t: float, x: Vector, /) -> Vector:
-        """The matrix [I 0 0] of the quasilinear form, shape (n_u, 2 n_u + n_w)."""
-        return np.eye(self.n_u, self._size)
-
-    def h(self, t: float, x: Vector, /) -> Vector:
-        """The right-hand side p of the quasilinear form, shape (n_u,)."""
-        return np.array(x[self.n_u : 2 * self.n_u])
-
-    def g(self, t: float, x: Vector, /) -> npt.ArrayLike:
-        """F as a function of t and x = (u, p, w), shape (n_u + n_w,)."""
-        value: npt.ArrayLike = self.F(t, *self._split(x))
-        return value
-
-    def dg(self, t: float, x: Vector, /) -> npt.ArrayLike:
-        """The matrix dF/dx, shape (n_u + n_w, 2 n_u + n_w)."""
-        value: npt.ArrayLike = self.dF(t, *self._split(x))
-        return value
-
-    def dg_dt(self, t: float, x: Vector, /) -> npt.ArrayLike:
-        """The partial derivative of F with respect to t with x fixed, shape (n_u + n_w,)."""
-        value: npt.ArrayLike = self.dF_dt(t, *self._split(x))
-        return value
-
-    def _split(self, x: Vector) -> tuple[Vector, Vector, Vector]:
-        n = self.n_u
-        return x[:n], x[n : 2 * n], x[2 * n :]
+    n_u: int
+    formulation: str
 
     def _n_diff(self) -> int:
-        return self.n_u
-
-    def _count(self) -> int:
-        return self._size
-
-    def _variable_indices(self) -> tuple[int, ...]:
-        return (1,) * self._size
-
-    def _default_names(self) -> tuple[str, ...]:
-        n = range(self.n_u)
-        return (*(f"u_{i}" for i in n), *(f"p_{i}" for i in n), *(f"w_{i}" for i in range(self.n_w)))
-
-    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
-        return (*(f"derivative of {name}" for name in names[: self.n_u]), *constraints)
-
-    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        n = self.n_u
-        return np.concatenate([dx[:n] - x[n : 2 * n], at("g", t, x)])
-
-    def _generic(self) -> dict[str, str]:
-        return {**super()._generic(), "A": "selection", "h": "derivative"}
-
-    def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
-        """See :meth:`QuasilinearProblem.state_parts`."""
-        return u, None, None
-
-    def consistent(
-        self,
-        t: float,
-        u: npt.ArrayLike,
-        v: npt.ArrayLike | None = None,
-        project: bool = False,
-        w: npt.ArrayLike | None = None,
-    ) -> MeshDAE:
-        """A consistent state (u, p, w).
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u : array_like, shape (n_u,)
-            Values of the functions, which are kept.
-        v, w : array_like, shapes (n_u,) and (n_w,), optional
-            Derivatives p and the w. Where both are given they must fulfil F = 0; else they are computed,
-            with what is given, or zero, for a first guess.
-        project : bool
-            Take the given ones as a guess too.
-
-        Returns
-        -------
-        MeshDAE
-            State, shape (2 n_u + n_w,).
-
-        Raises
-        ------
-        InconsistentStateError
-            If F = 0 is violated, or no p and w are found that fulfil it.
-        SingularMatrixError
-            If p and w are not determined by F = 0.
-        """
-        n, t = self.n_u, float(t)
-        guessed = v is None or (w is None and self.n_w > 0)
-        place = self._vector("u0", u, n)
-        rate = np.zeros(n) if v is None else self._vector("u'0", v, n)
-        other = np.zeros(self.n_w) if w is None else self._vector("w0", w, self.n_w)
-        x = np.concatenate([place, rate, other])
-        if project or guessed:
-            x = self._projected(t, x)
-        self._check_constraints(t, x, None, "pass consistent values, or project=True for the nearest")
-        self.saddle_point(t, x)
-        return self.packed(x)
-
-    def _projected(self, t: float, q: Vector) -> Vector:
-        """Derivatives and w that belong to the u of a state."""
-        n, x = self.n_u, q.copy()
-
-        def at(y: Vector) -> Vector:
-            x[n:] = y
-            return x
-
-        found = nearest_point(
-            q[n:].copy(),
-            lambda y: self._at("g", t, at(y)),
-            lambda y: self._at("dg", t, at(y))[:, n:],
-            lambda y: self._scale(t, at(y)),
-        )
-        if found is None:
-            raise InconsistentStateError(
-                f"found no u' and w that belong to u0 of {self._what(t)}; pass better guesses of them"
-            )
-        return np.concatenate([q[:n], found])
-
-    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """A state with the u' and w that belong to its u, and its derivative.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u_row, du_row : ndarray, shape (2 n_u + n_w,)
-            State (u, p, w) and its derivative.
-
-        Returns
-        -------
-        u_row, du_row : ndarray, shape (2 n_u + n_w,)
-            New ones.
-        """
-        values = self._projected(float(t), np.array(u_row, dtype=float))
-        return values, self.saddle_point(t, values)[0]
-
-
-class _SecondOrderProblem(QuasilinearProblem):
-    """What equations of second order have in common."""
-
-    _arguments = {name: ("t", "q", "v") for name in ("A", "B", "h", "d2g")} | {
-        name: ("t", "q") for name in ("g", "dg", "dg_dt")
-    }
-    _with_velocity = frozenset(("A", "B", "h", "d2g"))
-
-    A_kernel: ClassVar[Callable[..., None] | None] = None
-    h_kernel: ClassVar[Callable[..., None] | None] = None
-    g_kernel: ClassVar[Callable[..., None] | None] = None
-    dg_kernel: ClassVar[Callable[..., None] | None] = None
-    dg_dt_kernel: ClassVar[Callable[..., None] | None] = None
-
-    @supplied
-    def A(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix A(t, u, u') of masses, shape (n, n)."""
-        return self._supply("A", t, q, v)
-
-    @supplied
-    def h(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The forces h(t, u, u'), shape (n,)."""
-        return self._supply("h", t, q, v)
-
-    def _n_diff(self) -> int:
-        return 2 * self.n_u
-
-    def _count(self) -> int:
-        return 2 * self.n_u + (2 if self.formulation == "ggl" else 1) * self.n_constraints
-
-    def _variable_indices(self) -> tuple[int, ...]:
-        n, highest = self.n_u, self._index()
-        velocities = (1 if highest < 3 else 2,) * n
-        return (1,) * n + velocities + (highest,) * (self._count() - 2 * n)
-
-    def _default_names(self) -> tuple[str, ...]:
-        n = range(self.n_u)
-        multipliers = (f"lambda_{i}" for i in range(self.n_constraints))
-        return (*(f"q_{i}" for i in n), *(f"v_{i}" for i in n), *multipliers)
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions, velocities and multipliers, and of "ggl" the unknowns that only stabilise."""
-        n, end = self.n_u, 2 * self.n_u + self.n_constraints
-        parts = {"position": slice(0, n), "velocity": slice(n, 2 * n), "multiplier": slice(2 * n, end)}
-        return {**parts, "stabiliser": slice(end, self.n)} if self.n > end else parts
-
-    def _forces(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> list[Vector]:
-        """q' - v and A v' + B lambda - h."""
-        n = self.n_u
-        q, v = x[:n], x[n : 2 * n]
-        multipliers = x[2 * n : 2 * n + self.n_constraints]
-        forces = at("A", t, q, v) @ dx[n : 2 * n] + at("B", t, q, v) @ multipliers - at("h", t, q, v)
-        return [dx[:n] - v, forces]
-
-    def _motion(self, x: Vector) -> tuple[Vector, Vector | None]:
-        return x[: self.n_u], x[self.n_u : 2 * self.n_u]
-
-    def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
-        """See :meth:`QuasilinearProblem.state_parts`."""
-        n = self.n_u
-        return u[..., :n], u[..., n : 2 * n], u[..., 2 * n : 2 * n + self.n_constraints]
-
-    def saddle_point(
-        self, t: float, q: npt.ArrayLike, v: npt.ArrayLike | None = None
-    ) -> tuple[Vector, Vector]:
-        """See :meth:`QuasilinearProblem.saddle_point`; velocities are zero if not given."""
-        return super().saddle_point(t, q, np.zeros(self.n_u) if v is None else v)
-
-    def _moved(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
-        """The nearest positions, and there the nearest velocities, that fulfil the constraints."""
         raise NotImplementedError
 
-    def consistent(
-        self,
-        t: float,
-        u: npt.ArrayLike,
-        v: npt.ArrayLike | None = None,
-        project: bool = False,
-        w: None = None,
-    ) -> MeshDAE:
-        """A consistent state with its multipliers.
+    def _count(self) -> int:
+        raise NotImplementedError
 
-        Parameters
-        ----------
-        t : float
-            Time.
-        u : array_like, shape (n_u,)
-            Positions.
-        v : array_like, shape (n_u,), optional
-            Velocities, zero if not given.
-        project : bool
-            Take the nearest positions, and then the nearest velocities, that fulfil the constraints.
-        w : None
-            Only an :class:`ImplicitDAE` takes it.
+    def _index(self) -> int:
+        return {"index-3": 3, "index-2": 2, "ggl": 2, "index-1": 1}[self.formulation]
 
-        Returns
-        -------
-        MeshDAE
-            State of the formulation, shape (n,).
+    def _variable_indices(self) -> tuple[int, ...]:
+        raise NotImplementedError
 
-        Raises
-        ------
-        InconsistentStateError
-            If a constraint or its derivative is violated, and nothing is to be projected.
-        SingularMatrixError
-            If accelerations and multipliers are not determined.
-        """
-        if w is not None:
-            raise InputError(f"{type(self).__name__} has no w: consistent() takes u and v")
-        t, place = float(t), self._vector("u0", u)
-        rate = np.zeros(self.n_u) if v is None else self._vector("u'0", v)
-        if project:
-            place, rate = self._moved(t, place, rate)
-        self._check_constraints(t, place, rate, "pass consistent values, or project=True for the nearest")
-        return self.packed(place, rate, self.saddle_point(t, place, rate)[1])
-
-    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
-        """A state moved to the constraints, with accelerations and multipliers that belong to it.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u_row, du_row : ndarray, shape (n,)
-            State of the formulation and its derivative.
-
-        Returns
-        -------
-        u_row, du_row : ndarray, shape (n,)
-            New ones; the derivatives of multipliers stay as they are.
-        """
-        values, rates = np.array(u_row, dtype=float), np.array(du_row, dtype=float)
-        n, m = self.n_u, self.n_constraints
-        q, v = self._moved(float(t), values[:n], values[n : 2 * n])
-        values[:n], values[n : 2 * n], rates[:n] = q, v, v
-        rates[n : 2 * n], values[2 * n : 2 * n + m] = self.saddle_point(t, q, v)
-        values[2 * n + m :] = rates[2 * n + m :] = 0.0
-        return values, rates
-
-
-class QuasiSecondOrderProblem(_SecondOrderProblem):
-    r"""Equations of second order with constraints on positions, index 3.
-
-    .. math::
-        A(t, u, u')\, u'' + B(t, u, u')\, \lambda = h(t, u, u'), \qquad g(t, u) = 0
-
-    The kind is "daeq3"; the state is (q, v, lambda) with q = u and v = u'. With G = g_u, the last block of
-    equations is g = 0 ("index-3"), G v + g_t = 0 ("index-2"), or G v' + d2g = 0 ("index-1"); "ggl" keeps
-    the first two with further unknowns mu, which are zero along solutions, in q' = v - G^T mu.
-
-    Methods: ``A(t, q, v)``, shape (n, n); ``B(t, q, v)``, shape (n, m); ``h(t, q, v)``, shape (n,);
-    ``g(t, q)``, shape (m,). Optional: ``dg(t, q)`` = g_u, shape (m, n); ``dg_dt(t, q)`` = g_t, shape (m,);
-    ``d2g(t, q, v)`` = g_tt + 2 g_tu v + g_uu(v, v), shape (m,). With ``energy(q, v)``, a number,
-    :meth:`drift` gives the energy too.
-
-    Parameters
-    ----------
-    n, m : int
-        Numbers of positions and of constraints.
-    formulation : str, optional
-        "index-3", "index-2", "ggl" or "index-1".
-    **settings
-        Those of :class:`QuasilinearProblem`.
-    """
-
-    kind = "daeq3"
-    formulations = ("index-3", "index-2", "ggl", "index-1")
-    _needed: ClassVar[tuple[str, ...]] = ("A", "B", "h", "g")
-
-    B_kernel: ClassVar[Callable[..., None] | None] = None
-    d2g_kernel: ClassVar[Callable[..., None] | None] = None
-
-    @supplied
-    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix B(t, u, u') of the multipliers, shape (n, m)."""
-        return self._supply("B", t, q, v)
-
-    @supplied
-    def g(self, t: float, q: Vector, /) -> npt.ArrayLike:
-        """The constraints g(t, u), shape (m,)."""
-        return self._supply("g", t, q)
-
-    @supplied
-    def dg(self, t: float, q: Vector, /) -> npt.ArrayLike:
-        """The matrix G = dg/du, shape (m, n)."""
-        return self._supply("dg", t, q)
-
-    @supplied
-    def dg_dt(self, t: float, q: Vector, /) -> npt.ArrayLike:
-        """The partial derivative dg/dt with u fixed, shape (m,)."""
-        return self._supply("dg_dt", t, q)
-
-    @supplied
-    def d2g(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """What the constraints add to G u'' when they are differentiated twice, shape (m,)."""
-        return self._supply("d2g", t, q, v)
+    def _default_names(self) -> tuple[str, ...]:
+        raise NotImplementedError
 
     def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
-        n = self.n_u
-        first, second = (f"{order} derivative of " for order in ("first", "second"))
-        prefixes = {"index-3": ("",), "index-2": (first,), "index-1": (second,), "ggl": ("", first)}
-        last = [prefix + name for prefix in prefixes[self.formulation] for name in constraints]
-        return (*(f"velocity {x}" for x in names[:n]), *(f"force {x}" for x in names[:n]), *last)
+        """Names of the equations from those of the unknowns and of the constraints."""
+        raise NotImplementedError
 
     def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        n = self.n_u
-        q, v = x[:n], x[n : 2 * n]
-        blocks = self._forces(t, x, dx, at)
-        if self.formulation == "index-3":
-            return np.concatenate([*blocks, at("g", t, q)])
-        G = at("dg", t, q)
-        if self.formulation == "index-1":
-            return np.concatenate([*blocks, G @ dx[n : 2 * n] + at("d2g", t, q, v)])
-        hidden = G @ v + at("dg_dt", t, q)
-        if self.formulation == "index-2":
-            return np.concatenate([*blocks, hidden])
-        blocks[0] = blocks[0] + G.T @ x[2 * n + self.n_constraints :]
-        return np.concatenate([*blocks, at("g", t, q), hidden])
+        """F(t, x, x') of packed arrays, real or complex, with ``at`` to evaluate the parts."""
+        raise NotImplementedError
 
-    def _rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
-        return self._at("d2g", t, q, v)
-
-    def _moved(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
-        q = self._projected(t, q)
-        G, defect = self._at("dg", t, q), self._velocity_defect(t, q, v)
-        v = v - np.linalg.lstsq(G, defect, rcond=None)[0]
-        # Once more, as the first defect may have been much larger than what is left of it.
-        return q, v - np.linalg.lstsq(G, self._velocity_defect(t, q, v), rcond=None)[0]
-
-    def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
-        super()._check_constraints(t, q, v, advice)
-        assert v is not None
-        G, explicit = self._at("dg", t, q), self._at("dg_dt", t, q)
-        scale = 1.0 + np.abs(G) @ np.abs(v) + np.abs(explicit)
-        self._violated("u'0", "the derivative of constraint", G @ v + explicit, scale, t, advice)
-
-
-class QuasiLagrangeProblem(QuasiSecondOrderProblem):
-    r"""Euler-Lagrange equations with constraints on positions, index 3.
-
-    .. math::
-        A(u)\, u'' + g_u(u)^T \lambda = h(u, u'), \qquad g(u) = 0
-
-    The kind is "eulag": a :class:`QuasiSecondOrderProblem` with B = g_u^T, which a class does not give, and
-    constraints that do not depend on time, so that g_t = 0. All else is as there.
-
-    Parameters
-    ----------
-    n, m : int
-        Numbers of positions and of constraints.
-    formulation : str, optional
-        "index-3", "index-2", "ggl" or "index-1".
-    **settings
-        Those of :class:`QuasilinearProblem`.
-    """
-
-    kind = "eulag"
-    _needed = ("A", "h", "g")
-
-    @supplied
-    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix g_u^T, shape (n, m)."""
-        return self._at("dg", t, q).T
-
-    def _rests(self, name: str) -> bool:
-        return name == "B" or super()._rests(name)
-
-    def _generic(self) -> dict[str, str]:
-        return super()._generic() | {"B": "transposed"}
-
-
-class NonholonomicProblem(_SecondOrderProblem):
-    r"""Equations of second order with constraints on velocities, index 2.
-
-    .. math::
-        A(t, u, u')\, u'' + g_{u'}(t, u, u')^T \lambda = h(t, u, u'), \qquad g(t, u, u') = 0
-
-    The kind is "nohol"; the state is (q, v, lambda) with q = u and v = u'.
-
-    Methods: ``A(t, q, v)``, shape (n, n); ``h(t, q, v)``, shape (n,); ``g(t, q, v)``, shape (m,). Optional:
-    ``dg(t, q, v)`` = G = g_{u'}, shape (m, n); ``dg_dt(t, q, v)`` = g_t + g_u v with v fixed, shape (m,), so
-    that G v' + dg_dt = 0.
-
-    Parameters
-    ----------
-    n, m : int
-        Numbers of positions and of constraints.
-    formulation : str, optional
-        "index-2" with g = 0, or "index-1" with G v' + dg_dt = 0.
-    **settings
-        Those of :class:`QuasilinearProblem`.
-    """
-
-    kind = "nohol"
-    formulations = ("index-2", "index-1")
-    _arguments = {name: ("t", "q", "v") for name in ("A", "h", "g", "dg", "dg_dt")}
-    _needed = ("A", "h", "g")
-    _with_velocity = frozenset(("A", "B", "h", "g", "dg", "dg_dt"))
-
-    @supplied
-    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix G^T, shape (n, m)."""
-        return self._at("dg", t, q, v).T
-
-    @supplied
-    def g(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The constraints g(t, u, u'), shape (m,)."""
-        return self._supply("g", t, q, v)
-
-    @supplied
-    def dg(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix G = dg/du', shape (m, n)."""
-        return self._supply("dg", t, q, v)
-
-    @supplied
-    def dg_dt(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """What the constraints add to G u'' when they are differentiated, g_t + g_u u', shape (m,)."""
-        return self._supply("dg_dt", t, q, v)
-
-    def _generic(self) -> dict[str, str]:
-        return super()._generic() | {"B": "transposed"}
-
-    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
-        n = self.n_u
-        prefix = "derivative of " if self.formulation == "index-1" else ""
-        last = [prefix + name for name in constraints]
-        return (*(f"velocity {x}" for x in names[:n]), *(f"force {x}" for x in names[:n]), *last)
-
-    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        n = self.n_u
-        q, v = x[:n], x[n : 2 * n]
-        blocks = self._forces(t, x, dx, at)
-        if self.formulation == "index-2":
-            return np.concatenate([*blocks, at("g", t, q, v)])
-        return np.concatenate([*blocks, at("dg", t, q, v) @ dx[n : 2 * n] + at("dg_dt", t, q, v)])
-
-    def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
-        assert v is not None
-        size: Vector = 1.0 + np.abs(self._at("dg", t, q, v)) @ np.abs(v)
-        return size
-
-    def _moved(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
-        found = nearest_point(
-            v,
-            lambda x: self._at("g", t, q, x),
-            lambda x: self._at("dg", t, q, x),
-            lambda x: self._scale(t, q, x),
-        )
-        if found is None:
-            raise InconsistentStateError(
-                f"found no velocities near u'0 that fulfil the constraints of {self._what(t)}; "
-                f"pass better ones"
+    def _set_texts(self) -> None:
+        """Names, units and sizes of all unknowns, for which a class gives those of the first formulation."""
+        m, total = self.n_constraints, self._count()
+        given = tuple(self.constraint_names) or tuple(f"constraint {i}" for i in range(m))
+        if len(given) != m:
+            raise InputError(
+                f"{type(self).__name__}.constraint_names has {len(given)} entries for {m} constraints"
             )
-        return q, found
+        self.__dict__["constraint_names"] = given
+        extra = tuple(f"mu_{i}" for i in range(m)) if self.formulation == "ggl" else ()
+        texts = {"names": extra, "units": ("",) * len(extra)}
+        for attribute, added in texts.items():
+            if isinstance(getattr(type(self), attribute, None), property):
+                continue
+            own: Any = getattr(self, attribute)
+            if isinstance(own, tuple | list) and len(own) == total - len(added) and added:
+                self.__dict__[attribute] = (*own, *added)
+            elif attribute == "names" and not len(own):
+                self.__dict__["names"] = (*self._default_names(), *added)
+        sizes = np.asarray(self.nominal, dtype=float)
+        if extra and sizes.ndim == 1 and len(sizes) == total - len(extra):
+            self.__dict__["nominal"] = np.concatenate([sizes, np.ones(len(extra))])
+        names = self.names
+        if len(names) == total and len(self.equation_names) != total:
+            self.__dict__["equation_names"] = self._rows(names, given)
 
-    def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
-        assert v is not None
-        self._violated("u'0", "constraint", self._at("g", t, q, v), self._scale(t, q, v), t, advice)
+    # --- the form F(t, u, u') = 0 ----------------------------------------------------------------------
+
+    @classmethod
+    def _forget_equations(cls, own: Mapping[str, Any], new: set[str]) -> None:
+        for name, kernel in (("eval_f", "residual_kernel"), ("jacobian", "jacobian_kernel")):
+            above = next(base for base in cls.__mro__[1:] if name in vars(base))
+            if own.get(kernel) is COMPLEX_STEP:
+                stale = cls.residual_kernel is None
+            else:
+                stale = name not in own and any(how_given(above, part) for part in new)
+            if stale:
+                setattr(cls, kernel, None)
+                setattr(cls, name, getattr(QuasilinearProblem, name))
+        nodes = next((base for base in cls.__mro__ if "residual_nodes" in vars(base)), cls)
+        if nodes is not cls and "residual_nodes" not in own and any(how_given(nodes, part) for part in new):
+            cls.residual_nodes = None
+
+    def _gives_equations(self) -> bool:
+        return type(self).eval_f is not QuasilinearProblem.eval_f
+
+    def _last_rows(self) -> str:
+        if self.kind in ("daeq3", "eulag"):
+            forms = {"index-3": "constraint", "index-2": "hidden", "ggl": "both", "index-1": "derivative"}
+            return forms[self.formulation]
+        differentiated = self.formulation == "index-1" and self.kind in ("daeq2", "nohol")
+        return "derivative" if differentiated else "constraint"
+
+    @property
+    def kernels(self) -> Kernels | None:
+        """Residual and Jacobian as C functions; None where a part is not given as a kernel."""
+        if not self._compiles_equations:
+            return super().kernels
+        own = constraint_machine()
+        first, second = own.function("residual"), None
+        if type(self).jacobian is QuasilinearProblem.jacobian:
+            self._enter_complex_parts()
+            second = own.function("jacobian")
+        elif self.jacobian_kernel is not None:
+            given: Any = type(self).jacobian_kernel
+            second = compile_kernel(given, "jacobian")
+        return Kernels(
+            first.address, second.address if second else 0, (first, second, self.kernel_workspace())
+        )
+
+    def residual_address(self) -> int:
+        """Address of the compiled residual, of the formulation or of the class itself; 0 without one."""
+        if not self._compiles_equations:
+            return super().residual_address()
+        return int(constraint_machine().function("residual").address)
+
+    @unguarded
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """The residual F(t, u, u') of the formulation, shape (n,)."""
+        if self._compiles_equations:
+            return residual_of_kernel(self, constraint_machine().function("residual").address, u, du, t)
+        x, dx = np.asarray(u, dtype=float), np.asarray(du, dtype=float)
+        return self._residual(float(t), x, dx, self._part)
+
+    @follows_from_residual
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        """The matrix dF/du' + c dF/du, shape (n, n), by complex steps where all parts take them."""
+        if self._compiles_equations:
+            self._enter_complex_parts()
+            matrix: Vector = matrix_of_kernel(
+                self, constraint_machine().function("jacobian").address, u, du, t, c
+            )
+            return matrix
+        x, dx, t = u.view(np.ndarray), du.view(np.ndarray), float(t)
+        q, v = self._positions_and_velocities(x)
+        names = [name for name in PARTS if self._source_of(name)]
+        columns = []
+        if all(self._takes_complex(name, t, q, v) for name in names):
+            # The parts are functions of u and u' alone, and F is linear in all else.
+            known: dict[str, Vector] = {}
+
+            def fixed(name: str, *at: Any) -> Vector:
+                if name not in known:
+                    known[name] = self._part(name, t, q, v)
+                return known[name]
+
+            def moving(name: str, *at: Any) -> Vector:
+                return (
+                    fixed(name)
+                    if j >= self._size and self._is_velocity_free(name)
+                    else self._at_complex(name, *at)
+                )
+
+            moved = 0 if c == 0.0 else self._size * (1 if v is None else 2)
+            for j, e in enumerate(np.eye(self.n)):
+                step = x + 1j * c * STEP * e, dx + 1j * STEP * e
+                columns.append(np.imag(self._residual(t, *step, moving if j < moved else fixed)) / STEP)
+        else:
+            steps = CUBE_ROOT_EPS * np.maximum(1.0, np.maximum(np.abs(x), np.abs(dx)))
+            for e in np.diag(steps):
+                above, below = (
+                    self.evaluate(attach(x + c * s, self.n_diff), attach(dx + s, self.n_diff), t)
+                    for s in (e, -e)
+                )
+                columns.append((above - below) / (2.0 * e.sum()))
+        return np.ascontiguousarray(np.transpose(columns))
+
+    def _is_velocity_free(self, name: str) -> bool:
+        """Whether a part does not depend on u'."""
+        return name not in self._with_velocity
+
+    def _positions_and_velocities(self, x: Vector) -> tuple[Vector, Vector | None]:
+        """u, and u' where it is part of a packed state."""
+        return x[: self._size], None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import lapack
@@ -10,16 +11,37 @@ from scipy.linalg import lapack
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import EvaluationError, SingularMatrixError
 
-SINGULAR = 1e-13
-"""Reciprocal condition of the matrix with rows and columns of size 1, below which it counts as singular."""
 
-DEPENDENT = 1e-11
-"""What a row of G adds to those before it, relative to its size, below which it adds nothing."""
+@dataclass(frozen=True)
+class SaddleOptions:
+    """Settings of linear systems with constraints and of projections on them.
 
-CLOSE = 1e-8
-"""Largest constraint relative to its scale at a point that counts as a solution; it is mostly round-off."""
+    Parameters
+    ----------
+    least_condition : float
+        Reciprocal condition of the matrix with rows and columns of size 1, below which it counts as singular.
+    round_off : float
+        Part of the largest row below which another row is nothing but round-off.
+    least_independence : float
+        What a row adds to those before it, relative to its size, below which it adds nothing.
+    newton_iterations : int
+        Largest number of Newton iterations of a projection.
+    converged_change, stalled_change : float
+        Relative change that ends a projection at once, and where changes no longer become half as large.
+    largest_violation : float
+        Largest constraint relative to its scale at a point that counts as a solution; it is mostly round-off.
+    """
 
-MOST_ITERATIONS = 50
+    least_condition: float = 1e-13
+    round_off: float = 1e-14
+    least_independence: float = 1e-11
+    newton_iterations: int = 50
+    converged_change: float = 1e-15
+    stalled_change: float = 1e-12
+    largest_violation: float = 1e-8
+
+
+SADDLE = SaddleOptions()
 
 
 def solve_saddle(
@@ -60,7 +82,7 @@ def solve_saddle(
         raise EvaluationError(f"the equations of {what} have a NaN or infinite value; check the state there")
     rows = np.abs(matrix).max(axis=1)
     # A row of nothing but round-off must not be scaled to size 1.
-    rows[rows <= 1e-14 * rows.max(initial=0.0)] = np.inf
+    rows[rows <= SADDLE.round_off * rows.max(initial=0.0)] = np.inf
     scaled = matrix / rows[:, None]
     columns = np.abs(scaled).max(axis=0)
     columns[columns == 0.0] = 1.0
@@ -69,7 +91,7 @@ def solve_saddle(
     condition = 0.0
     if info == 0:
         condition, _ = lapack.dgecon(factors, np.abs(scaled).sum(axis=0).max())
-    if condition < SINGULAR:
+    if condition < SADDLE.least_condition:
         raise SingularMatrixError(_reason(A, B, G, names, what))
     solution, _ = lapack.dgetrs(factors, pivots, rhs / rows)
     found: Vector = solution / columns
@@ -94,14 +116,14 @@ def dependent(G: Vector) -> tuple[int, int | None]:
     basis: list[Vector] = []
     first = None
     sizes = np.linalg.norm(G, axis=1)
-    least = max(1e-14 * sizes.max(initial=0.0), 1e-14)
+    least = SADDLE.round_off * max(sizes.max(initial=0.0), 1.0)
     for i, row in enumerate(G):
         rest = row.copy()
         for _ in range(2):  # twice is enough
             for direction in basis:
                 rest -= (direction @ rest) * direction
         size = np.linalg.norm(rest)
-        if sizes[i] > least and size > DEPENDENT * sizes[i]:
+        if sizes[i] > least and size > SADDLE.least_independence * sizes[i]:
             basis.append(rest / size)
         elif first is None:
             first = i
@@ -154,14 +176,14 @@ def nearest_point(
         The point; None where the iteration does not converge.
     """
     x, before = point.copy(), np.inf
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(SADDLE.newton_iterations):
         g, G, back = constraint(x), jacobian(x), point - x
         if not (np.isfinite(g).all() and np.isfinite(G).all()):
             return None
         step = back - np.linalg.lstsq(G, g + G @ back, rcond=None)[0]
         x = x + step
         change = float((np.abs(step) / (1e-300 + np.abs(x).max())).max())
-        if change <= 1e-15 or (change <= 1e-12 and change >= 0.5 * before):
+        if change <= SADDLE.converged_change or SADDLE.stalled_change >= change >= 0.5 * before:
             break
         before = change
-    return x if (np.abs(constraint(x)) <= CLOSE * scale(x)).all() else None
+    return x if (np.abs(constraint(x)) <= SADDLE.largest_violation * scale(x)).all() else None

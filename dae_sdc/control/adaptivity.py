@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -16,57 +17,92 @@ from dae_sdc.dae.starting_scales import begin_scales
 from dae_sdc.errors import StepSizeError, TimeLimitError
 from dae_sdc.sweepers.tolerance import Outcome
 
-SAFETY = 0.9
-LARGEST_FACTOR, SMALLEST_FACTOR = 8.0, 0.2
-"""Bounds of the next step size in units of the last."""
 
-KEEP_UP_TO = 1.2
-"""A step size that could grow by no more is kept, and with it the factors of the iteration matrices."""
+@dataclass(frozen=True)
+class StepSizeOptions:
+    """Settings of :class:`StepSize`.
 
-RATE = 0.3
-"""Contraction of the iterations that a step size is chosen for, where the error would allow a larger one."""
+    Parameters
+    ----------
+    safety : float
+        Part taken of the step size at which an estimate would just meet its tolerance.
+    largest_factor, smallest_factor : float
+        Bounds of the next step size in units of the last.
+    kept_growth : float
+        Growth up to which a step size is kept, and with it the factors of the iteration matrices.
+    wanted_contraction : float
+        Contraction of the iterations that a step size is chosen for where the error would allow more.
+    limit_growth : float
+        Growth in a step of the size above which iterations last failed, and of this growth itself.
+    kink_ratio : float
+        Ratio of an error to what the last step foretells above which the solution is taken to have a kink.
+    smooth_error : float
+        Error of a step after which no step would have to be repeated where the solution is smooth.
+    wary_steps : int
+        Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
+    least_foretold_error : float
+        Least error that a forecast begins with: smaller ones are not the leading term.
+    least_error : float
+        Least error of a step that the prediction of the next one takes as it is.
+    """
 
-RELIEF = 1.15
-"""Growth in a step of the size above which iterations last failed, and of this growth itself."""
+    safety: float = 0.9
+    largest_factor: float = 8.0
+    smallest_factor: float = 0.2
+    kept_growth: float = 1.2
+    wanted_contraction: float = 0.3
+    limit_growth: float = 1.15
+    kink_ratio: float = 10.0
+    smooth_error: float = 0.05
+    wary_steps: int = 8
+    least_foretold_error: float = 1e-6
+    least_error: float = 1e-2
 
-ROUGH = 10.0
-"""Ratio of an error to what the last step foretells above which the solution is taken to have a kink."""
 
-SMALL = 0.05
-"""Error of a step that no step after it would have to be repeated for where the solution is smooth."""
+@dataclass(frozen=True)
+class AdaptivityOptions:
+    """Settings of :class:`AdaptivityDAE`.
 
-WARY = 8
-"""Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution."""
+    Parameters
+    ----------
+    time_slack : float
+        Distance from a time to be met, in steps, that the last step is stretched by.
+    first_look : int
+        Accepted steps after which a run looks back at the sizes it measures by for the first time.
+    looks_apart : int
+        Factor from the number of steps at one look back to that at the next.
+    most_named : int
+        Largest number of unknowns that a message names.
+    first_step_roundings : float
+        Shortest first step in units of the rounding of the time, so that it may still be rejected.
+    shortest_step : float
+        Shortest step in units of the interval: where time begins at 0 its rounding sets no limit.
+    most_rejections : int
+        Rejections in a row after which a run is given up.
+    """
 
-LEAST = 1e-6
-"""Least error that a forecast begins with: smaller ones are not the leading term."""
+    time_slack: float = 1e-10
+    first_look: int = 64
+    looks_apart: int = 8
+    most_named: int = 3
+    first_step_roundings: float = 100.0
+    shortest_step: float = 1e-28
+    most_rejections: int = 60
 
-FLOOR = 1e-2
-"""Least error of a step that the prediction of the next one takes as it is."""
 
-CLOSE = 1e-10
-"""Distance from a time to be met, in steps, that the last step is stretched by."""
+STEP_SIZES = StepSizeOptions()
+ADAPTIVITY = AdaptivityOptions()
 
-ROUNDING = 8.0 * float(np.finfo(float).eps)
-"""Distance between two times, relative to them, at which they are one."""
+TIME_ROUNDING = 8.0 * float(np.finfo(float).eps)
+"""Distance between two times, relative to them, up to which they count as equal."""
 
-FIRST_LOOK, LOOKS_APART = 64, 8
-"""Accepted steps after which a run looks back at the sizes it measures by, and factor to the next time."""
-
-MOST_NAMED = 3
-"""Unknowns that a message names."""
-
-TOLD = 100.0
-"""Shortest first step in units of the rounding of the time, so that it may still be rejected."""
-
-SHORTEST = 1e-28
-"""Shortest step in units of the interval: where time begins at 0 its rounding sets no limit."""
-
-NO_PROGRESS = 60
-"""Rejections in a row after which a run is given up."""
-
-KEPT = tuple("_wanted _target _meets_target _halved _next _given _restarts _steps _look_at".split())
+SAVED = tuple("_wanted _target _meets_target _halved _next _given _restarts _steps _look_at".split())
 """Attributes of :class:`AdaptivityDAE` that change from step to step."""
+
+
+def time_slack(dt: float, time: float) -> float:
+    """Distance up to which the end of a step of size ``dt`` and another time count as equal."""
+    return ADAPTIVITY.time_slack * dt + TIME_ROUNDING * abs(time)
 
 
 class StepSize:
@@ -84,7 +120,7 @@ class StepSize:
     def __init__(self) -> None:
         self.last_dt = self.last_error = 0.0
         self.plain_error = np.inf
-        self.limit, self.relief = np.inf, RELIEF
+        self.limit, self.relief = np.inf, STEP_SIZES.limit_growth
         self.rejections = self.rough = 0
 
     def forget(self) -> None:
@@ -94,43 +130,45 @@ class StepSize:
 
     def next(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
         """Whether a step is accepted, and the size of the next or of its repetition."""
+        options = STEP_SIZES
         if not outcome.solved:
             self.rejections += 1
             # The contraction of simplified Newton iterations grows with the step.
-            slower = RATE / outcome.rate if outcome.rate > 0.0 else 0.5
+            slower = options.wanted_contraction / outcome.rate if outcome.rate > 0.0 else 0.5
             smaller = dt * (min(0.7, max(0.1, slower)) if self.last_dt > 0.0 else 0.1)
-            self.limit, self.relief = smaller, RELIEF
-            self.rough = WARY
+            self.limit, self.relief = smaller, options.limit_growth
+            self.rough = options.wary_steps
             return False, smaller
         error = max(outcome.error, 1e-10)
         expected = self.plain_error * (dt / self.last_dt) ** outcome.order if self.last_dt > 0.0 else np.inf
-        if error > ROUGH * expected or (error > 1.0 and self.plain_error < SMALL):
-            self.rough = WARY
+        if error > options.kink_ratio * expected or (error > 1.0 and self.plain_error < options.smooth_error):
+            self.rough = options.wary_steps
         if self.rough:
             error *= outcome.slack
         if not error <= 1.0:
             self.rejections += 1
             if not np.isfinite(error) or (self.last_dt == 0.0 and self.rejections <= 1):
                 return False, dt * 0.1
-            factor = SAFETY * error ** (-1.0 / outcome.order)
-            return False, dt * min(SAFETY, max(SMALLEST_FACTOR, factor))
-        safety = SAFETY * min(1.0, 2.1 / (2.0 + outcome.effort))
+            factor = options.safety * error ** (-1.0 / outcome.order)
+            return False, dt * min(options.safety, max(options.smallest_factor, factor))
+        safety = options.safety * min(1.0, 2.1 / (2.0 + outcome.effort))
         factor = safety * error ** (-1.0 / outcome.order)
         if self.last_dt > 0.0:
             trend = safety * (dt / self.last_dt) * (self.last_error / error**2) ** (1.0 / outcome.order)
             factor = min(factor, trend)
         if outcome.rate > 0.0:
-            factor = min(factor, max(1.0, RATE / outcome.rate))
-        factor = min(LARGEST_FACTOR, max(SMALLEST_FACTOR, factor))
+            factor = min(factor, max(1.0, options.wanted_contraction / outcome.rate))
+        factor = min(options.largest_factor, max(options.smallest_factor, factor))
         if self.rejections:
             factor = min(factor, 1.0)
         self.rejections = 0
         self.rough = max(0, self.rough - 1)
-        self.last_dt, self.last_error, self.plain_error = dt, max(FLOOR, error), max(LEAST, outcome.error)
+        self.last_dt, self.last_error = dt, max(options.least_error, error)
+        self.plain_error = max(options.least_foretold_error, outcome.error)
         self.limit *= self.relief
-        self.relief *= RELIEF
+        self.relief *= options.limit_growth
         wanted = min(dt * factor, self.limit)
-        return True, dt if dt <= wanted <= KEEP_UP_TO * dt else wanted
+        return True, dt if dt <= wanted <= options.kept_growth * dt else wanted
 
 
 def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
@@ -165,7 +203,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         What a user should know of a run that has ended.
     second_opinion : callable or None
         Called with this object, the level of a step that is to be rejected, and whether it was solved;
-        returns whether it is accepted all the same, and may :meth:`want` another size.
+        returns whether it is accepted all the same, and may :meth:`set_next_step` another size.
     """
 
     def setup(
@@ -192,7 +230,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._shortest = 0.0
         self._given: float | None = None
         self._restarts = False
-        self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
+        self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
         self.remark = ""
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
@@ -237,7 +275,9 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         rounding = 16.0 * np.finfo(float).eps * max(abs(L.time), abs(L.time + L.dt))
         least = max(rounding, self._shortest)
         # An accepted step of this size would leave the time where it is.
-        if (L.dt if accepted else self._wanted) > least and self.sizes.rejections <= NO_PROGRESS:
+        if (
+            L.dt if accepted else self._wanted
+        ) > least and self.sizes.rejections <= ADAPTIVITY.most_rejections:
             return
         name = L.prob.names[outcome.worst]
         why = (
@@ -270,11 +310,11 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._approach = Approach(tolerance.rtol)
         self.sizes = StepSize()
         self._given, self._restarts = None, False
-        self._again, self._steps, self._look_at = False, 0, FIRST_LOOK
+        self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
         self._began = perf_counter()
         span = self.params.t_end - t0
         # An absolute tolerance of the user may ask for any step.
-        self._shortest = SHORTEST * span if tolerance.atol is None else 0.0
+        self._shortest = ADAPTIVITY.shortest_step * span if tolerance.atol is None else 0.0
         self._next = int(np.searchsorted(self._targets, t0, side="right"))
         self._target = self._targets[min(self._next, len(self._targets) - 1)]
         L.prob.noise = None
@@ -291,22 +331,26 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         """The size that the sweeper wants to begin with, as long as the clock can tell it."""
         left = self._target - time
         wanted = float(L.sweep.starting_step(u0, time, left))
-        return float(min(left, max(wanted, TOLD * ROUNDING * abs(time))))
+        return float(min(left, max(wanted, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(time))))
 
-    def doubts(self, L: Any, value: Any) -> bool:
-        """Whether an accepted step shows that the run must go back: it measures an unknown by a wrong size.
+    def finds_wrong_scales(self, L: Any, value: Any) -> bool:
+        """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong.
 
-        It is asked for now and then, so that little is lost.
+        The sizes are looked at after 64 accepted steps, and each time the steps have become eight times as
+        many, so that little is lost.
         """
         self._steps += 1
         if self._steps < self._look_at or not L.prob.run_scales.watched:
             return False
-        self._look_at *= LOOKS_APART
+        self._look_at *= ADAPTIVITY.looks_apart
         self._again = self._looks_back(L, value, False)
         return self._again
 
-    def goes_back(self, L: Any, value: Any) -> bool:
-        """The same of a run that has ended; ``remark`` has what a user should know if it is no."""
+    def must_repeat_run(self, L: Any, value: Any) -> bool:
+        """Whether a run that has ended must be repeated because it measured an unknown by a wrong size.
+
+        If not, ``remark`` holds what a user should know of unknowns that were never seen.
+        """
         return self._again or self._looks_back(L, value, True)
 
     def _looks_back(self, L: Any, value: Any, ended: bool) -> bool:
@@ -316,7 +360,7 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         scales: Scales = L.prob.run_scales
         again, lost = scales.look_back(value.view(np.ndarray), tolerance.rtol, ended)
         counted = [names[i] for i in lost if names[i] not in tolerance.left_out]
-        shown, more = "', '".join(counted[:MOST_NAMED]), len(counted) - MOST_NAMED
+        shown, more = "', '".join(counted[: ADAPTIVITY.most_named]), len(counted) - ADAPTIVITY.most_named
         self.remark = ""
         if counted:
             self.remark = f"'{shown}'{f' and {more} more' if more > 0 else ''} " + (
@@ -332,11 +376,11 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         """The end of the run."""
         return float(self.params.t_end)
 
-    def repeat(self, dt: float) -> None:
+    def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
         self._given = dt
 
-    def want(self, dt: float) -> None:
+    def set_next_step(self, dt: float) -> None:
         """Let the next step have this size, or less where a time is to be met."""
         self._wanted = dt
 
@@ -352,21 +396,23 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         """The time that an accepted step has come to."""
         end = L.time + L.dt
         # An event may have ended the step just there.
-        meets = self._meets_target or abs(end - self._target) <= CLOSE * L.dt + ROUNDING * abs(end)
+        meets = self._meets_target or abs(
+            end - self._target
+        ) <= ADAPTIVITY.time_slack * L.dt + TIME_ROUNDING * abs(end)
         return float(self._target if meets else end)
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What the steps to come depend on, for a checkpoint between two steps."""
-        return {name: getattr(self, name) for name in KEPT} | {
+        return {name: getattr(self, name) for name in SAVED} | {
             "sizes": dict(vars(self.sizes)),
-            "approach": self._approach.memory(),
+            "approach": self._approach.get_state(),
         }
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave."""
         vars(self.sizes).update(kept["sizes"])
-        self._approach.take_up(kept["approach"])
-        for name in KEPT:
+        self._approach.set_state(kept["approach"])
+        for name in SAVED:
             setattr(self, name, kept[name])
 
     def prepare_next_block(
@@ -395,6 +441,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         """The step wanted, or what leads to the next time to be met in one or two steps."""
         wanted, left = min(self._wanted, self.params.dt_max), self._target - time
         # The second of two equal steps is as good as the first; halves of halves would never get there.
-        self._meets_target = wanted >= left * (1.0 - CLOSE) or (self._halved and wanted > 0.5 * left)
+        self._meets_target = wanted >= left * (1.0 - ADAPTIVITY.time_slack) or (
+            self._halved and wanted > 0.5 * left
+        )
         self._halved = not self._meets_target and wanted > 0.5 * left
         return float(left if self._meets_target else 0.5 * left if self._halved else wanted)

@@ -105,7 +105,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 
 
 def _fixed(piece: Piece) -> bool:
-    """Whether F depends on u' in a way that leaves nothing to look at."""
+    """Whether the kernel of dF/du' cannot turn, or the index is too low for errors to grow."""
     problem = piece.problem
     if problem.index in (0, 1):
         return True

@@ -29,7 +29,8 @@ class ApproachOptions:
         Time left, relative to that since the steps began to fall, at which the run ends. A pole of any order
         can be approached as near as one likes, layers of a finite width as near as they are thin.
     unresolved_nearness : float
-        The same where the round-off of the time, relative to what is left, is larger than the tolerance.
+        Relative time left at which the run ends where the round-off of the time, relative to what is left, is
+        larger than the tolerance.
     recovery : float
         Growth from the smallest size, in units of ``fall``, that ends an approach.
     growth : float
@@ -71,12 +72,12 @@ class Approach:
         self._count, self._begin, self._slope = 0, np.nan, 0.0
         self._times: list[float] = []
 
-    def memory(self) -> Vector:
+    def get_state(self) -> Vector:
         """What the steps so far leave, for a checkpoint, shape (any,)."""
         return np.array([self._next, self._least, self._count, self._begin, self._slope, *self._times])
 
-    def take_up(self, kept: Any) -> None:
-        """Take what :meth:`memory` gave."""
+    def set_state(self, kept: Any) -> None:
+        """Take what :meth:`get_state` gave."""
         numbers = np.asarray(kept).tolist()
         self._next, self._least, self._count, self._begin, self._slope, *self._times = numbers
 

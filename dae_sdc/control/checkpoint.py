@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from time import perf_counter
 from typing import Any
@@ -17,17 +18,30 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
 from dae_sdc.errors import InputError
 
-EVERY = 10
-"""Accepted steps between two checkpoints where the user names no number."""
 
-SHARE = 0.1
-"""Part of the time of a run that checkpoints may take where the user names no number of steps."""
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """How often checkpoints are written where the user does not say.
 
-FIRST = 0.2
-"""Seconds before the first of these, whose cost is not known yet."""
+    Parameters
+    ----------
+    every : int
+        Accepted steps between two checkpoints.
+    largest_share : float
+        Part of the time of a run that writing may take.
+    first_after : float
+        Seconds before the first checkpoint, whose cost is not known yet.
+    """
+
+    every: int = 10
+    largest_share: float = 0.1
+    first_after: float = 0.2
+
+
+CHECKPOINTS = CheckpointOptions()
 
 SIMPLE = (bool, int, float, str, np.bool_, np.number)
-
+"""Types of single values that can be written exactly."""
 
 _STATE = ("time", "u", "carried", "dt", "steps", "events", "problem", "scales", "sweeper", "counters")
 _RECORD = ("t", "u", "du", "residual", "sweeps", "work", "rejected")
@@ -59,10 +73,10 @@ class Checkpoints:
         start: Mapping[str, Any] | None = None,
         comm: Any = None,
     ) -> None:
-        self.every, self.always = every or EVERY, every is not None
+        self.every, self.always = every or CHECKPOINTS.every, every is not None
         self.write, self.start = write, start
         self.comm = None if comm is None or comm.Get_size() == 1 else comm
-        self._due = perf_counter() + FIRST
+        self._due = perf_counter() + CHECKPOINTS.first_after
 
     @property
     def _root(self) -> bool:
@@ -93,12 +107,12 @@ class Checkpoints:
         restore_attributes(problem, self._fresh, start["problem"]["attributes"])
         held = start["problem"]["held"]
         problem.hold_sides(None if held is None else tuple(held))
-        problem.run_scales.take_up(start["scales"])
-        level.sweep.begin_anew()
-        level.sweep.take_up(start["sweeper"])
-        controller.adaptivity.take_up(start["steps"])
+        problem.run_scales.set_state(start["scales"])
+        level.sweep.reset()
+        level.sweep.set_state(start["sweeper"])
+        controller.adaptivity.set_state(start["steps"])
         if controller.events is not None:
-            controller.events.take_up(start["events"])
+            controller.events.set_state(start["events"])
         counts = start["counters"] if self._root else [0] * len(COUNTERS)
         for name, count in zip(COUNTERS, counts, strict=True):
             problem.work_counters[name].niter = int(count)
@@ -119,15 +133,15 @@ class Checkpoints:
         sweep, wanted = controller.MS[0].levels[0].sweep, self.always or began >= self._due
         if self.comm is not None and not self.always:
             wanted = self.comm.bcast(wanted, root=0)
-        if not sweep.keeps_memory:
-            sweep.begin_anew()
+        if not sweep.keeps_state:
+            sweep.reset()
         if not wanted:
             return
         state = self._state(controller, time, value)
         if self._root:
             self.write(state)
         ended = perf_counter()
-        self._due = ended + (ended - began) / SHARE
+        self._due = ended + (ended - began) / CHECKPOINTS.largest_share
 
     def _state(self, controller: Any, time: float, value: MeshDAE) -> dict[str, Any]:
         problem, level, events = self._problem, controller.MS[0].levels[0], controller.events
@@ -144,11 +158,11 @@ class Checkpoints:
             "u": np.array(value),
             "carried": packed_polynomial(value.polynomial),
             "dt": float(level.params.dt),
-            "steps": controller.adaptivity.memory(),
-            "events": None if events is None else events.memory(),
+            "steps": controller.adaptivity.get_state(),
+            "events": None if events is None else events.get_state(),
             "problem": {"attributes": attributes, "held": problem.held_sides},
-            "scales": problem.run_scales.memory(),
-            "sweeper": level.sweep.memory(),
+            "scales": problem.run_scales.get_state(),
+            "sweeper": level.sweep.get_state(),
             "counters": counters,
             "record": record,
         }
@@ -286,7 +300,17 @@ def same(a: Any, b: Any) -> bool:
 
 
 def restore_attributes(problem: ProblemDAE, fresh: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-    """Give a problem the attributes it had: those that a fresh one has but for the ones ``changed``."""
+    """Give a problem the attributes that it had when a checkpoint was written.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem.
+    fresh : mapping
+        Attributes of a problem that has just been made, see :func:`plain_attributes`.
+    changed : mapping
+        Those of them that were different.
+    """
     for name, value in {**fresh, **changed}.items():
         if not same(getattr(problem, name, None), value):
             setattr(problem, name, _as_type_of(fresh.get(name), value))

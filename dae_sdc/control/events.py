@@ -17,12 +17,13 @@ from pySDC.core.convergence_controller import ConvergenceController
 from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.control.hooks import unconverged
+from dae_sdc.dae.branches import SIDE_SLACK
 from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.polynomial import EndDerivative, differentiation_row, interpolation_matrix
-from dae_sdc.dae.problem import SIDE_SLACK, ProblemDAE
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.coupled import CoupledStages
@@ -30,40 +31,57 @@ from dae_sdc.sweepers.tableaux import radau_iia
 
 EPS = float(np.finfo(float).eps)
 
-TIME_TOLERANCE = 1e-12
-"""Distance, in steps, from the end of a step to a zero up to which the step ends at it."""
 
-BEYOND = 1e-9
-"""How far behind the end of a step that was to end at a zero the other side of it is looked for, in steps."""
+@dataclass(frozen=True)
+class EventOptions:
+    """Settings of the search for zeros of event functions and switches.
 
-AT_START = 1e-10
-"""Distance, in steps, from the start of a step up to which a zero is there: no step ends so soon."""
+    Parameters
+    ----------
+    end_slack : float
+        Distance, in steps, from the end of a step to a zero up to which the step ends at it.
+    beyond_end : float
+        How far behind the end of a step that was to end at a zero the other side of it is looked for, in
+        steps.
+    start_slack : float
+        Distance, in steps, from the start of a step up to which a zero is there: no step ends so soon.
+    farthest_beyond : float
+        How far behind the end of such a step its polynomial is a guide to the zero, in steps.
+    zero_value : float
+        Value of a function, relative to its largest in the step, that is zero after an event or at the start.
+    no_extremum_above : float
+        Least value on a step, relative to the largest, of a function that has no extremum near zero there.
+    strict_attempts : int
+        Repetitions of a step before the demand on its end is lowered.
+    most_switches : int
+        Switches without progress after which a run is given up.
+    least_progress : float
+        Part of the interval between two switches that counts as progress.
+    restart_nodes : int
+        Nodes of the Radau IIA step from which algebraic unknowns behind a switch are continued back to it.
+    restart_step : float
+        Size of that step, in steps.
+    restart_iterations : int
+        Newton iterations for u' and z at a switch of an equation of index 1, after that.
+    """
 
-FARTHEST = 0.1
-"""How far behind the end of such a step its polynomial is a guide to the zero, in steps."""
+    end_slack: float = 1e-12
+    beyond_end: float = 1e-9
+    start_slack: float = 1e-10
+    farthest_beyond: float = 0.1
+    zero_value: float = 1e-9
+    no_extremum_above: float = 0.5
+    strict_attempts: int = 4
+    most_switches: int = 100
+    least_progress: float = 1e-9
+    restart_nodes: int = 5
+    restart_step: float = 0.01
+    restart_iterations: int = 3
 
-NOISE = 1e-9
-"""Value of a function, relative to its largest in the step, that is zero after an event or at the start."""
 
-STEADY = 0.5
-"""Least value on a step, relative to the largest, of a function that has no extremum near zero there."""
+EVENTS = EventOptions()
 
-ATTEMPTS = 4
-"""Repetitions of a step before the demand on its end is lowered."""
-
-MOST_WITHOUT_PROGRESS = 100
-"""Switches after which a run is given up that gets no further."""
-
-PROGRESS = 1e-9
-"""Part of the interval between two switches that counts as getting further."""
-
-RESTART_NODES, RESTART_STEP = 5, 0.01
-"""Radau IIA step, in steps, from which algebraic unknowns behind a switch are continued back to it."""
-
-POLISHES = 3
-"""Newton steps for u' and z at a switch of an equation of index 1, after that."""
-
-KEPT = ("_usual", "_without_progress", "_last_switch")
+SAVED = ("_usual", "_without_progress", "_last_switch")
 """Attributes of :class:`LocateEvents` that change from step to step."""
 
 
@@ -259,7 +277,7 @@ class _Watch:
         self.within: list[tuple[float, float] | None] = []
 
     def keep(self, t: float, u: Vector, side: int, within: tuple[float, float] | None = None) -> None:
-        """Note a zero; ``within`` a step whose dense output is not known yet."""
+        """Record a zero, and the ends of its step where the dense output there is not known yet."""
         self.within.append(within)
         self.times.append(float(t))
         self.states.append(np.array(u))
@@ -299,12 +317,12 @@ class _Watch:
         """
         if self.side and self.tolerance == 0.0:
             least, most = sorted((self.side * min(values), self.side * max(values)))
-            if least > STEADY * most > 0.0:
-                return [], (self.side, 0.0, NOISE * most)
+            if least > EVENTS.no_extremum_above * most > 0.0:
+                return [], (self.side, 0.0, EVENTS.zero_value * most)
         thetas, values = self._with_extrema(value, list(thetas), list(values))
         largest = max(map(abs, values))
         steepest = _steepest(thetas, values)
-        noise = min(max(NOISE * largest, 8.0 * floor * steepest), 1e-3 * largest)
+        noise = min(max(EVENTS.zero_value * largest, 8.0 * floor * steepest), 1e-3 * largest)
         side, tolerance, found = self.side, self.tolerance, []
         for j, v in enumerate(values):
             if side == 0:
@@ -320,7 +338,7 @@ class _Watch:
                 tolerance = noise if abs(v) <= noise else 0.0
         return found, (side, tolerance, noise)
 
-    def know(self, state: tuple[int, float, float]) -> None:
+    def set_side(self, state: tuple[int, float, float]) -> None:
         self.side, self.tolerance, self.noise = state
 
     @staticmethod
@@ -376,7 +394,17 @@ def _steepest(thetas: Sequence[float], values: Sequence[float]) -> float:
 
 @dataclass
 class _Aim:
-    """A zero that a step is to end at."""
+    """A zero that a step is to end at.
+
+    Parameters
+    ----------
+    watch : _Watch
+        The function.
+    whole : float
+        Size of the step before it was made shorter.
+    attempts : int
+        How often it has been repeated.
+    """
 
     watch: _Watch
     whole: float
@@ -429,7 +457,19 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         self.set_step_status_variable("restart", False)
 
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> None:
-        """Begin a run; ``steps`` chooses the step sizes."""
+        """Begin a run.
+
+        Parameters
+        ----------
+        L : pySDC.core.level.Level
+            The level that steps.
+        t0 : float
+            Start of the run.
+        u0 : MeshDAE
+            State there, shape (n,).
+        steps : AdaptivityDAE or FixedSteps
+            What chooses the step sizes.
+        """
         P, self._steps, self._n, self._n_diff = L.prob, steps, L.prob.n, L.prob.n_diff
         P.hold_sides(None)
         names = switch_names(P, u0, t0)
@@ -444,16 +484,16 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         self.finished, self.message, self._aim, self._switched = False, "", None, []
         self._usual = L.params.dt
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What was found and what the steps to come depend on, for a checkpoint between two steps."""
         watches = [dict(vars(watch)) for watch in (*self.events, *self.switches)]
-        return {name: getattr(self, name) for name in KEPT} | {"watches": watches}
+        return {name: getattr(self, name) for name in SAVED} | {"watches": watches}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave."""
         for watch, known in zip((*self.events, *self.switches), kept["watches"], strict=True):
             vars(watch).update(known)
-        for name in KEPT:
+        for name in SAVED:
             setattr(self, name, kept[name])
 
     def settle(self, dense: DenseOutput | None) -> None:
@@ -482,16 +522,16 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         wanted = self._look(L, Curve(L, self.params.n_slopes))
         if wanted is not None:
             S.status.restart = True
-            self._steps.repeat(wanted)
+            self._steps.repeat_step(wanted)
 
     def _look(self, L: Any, curve: Curve) -> float | None:
         """Take what the step has found, or the size with which to repeat it."""
         P, aim, time, dt = L.prob, self._aim, float(L.time), float(L.dt)
         floor = 4.0 * EPS * max(abs(time), abs(time + dt)) / dt
-        near = TIME_TOLERANCE + floor
+        near = EVENTS.end_slack + floor
         if aim is not None:
-            near *= 10.0 ** max(0, aim.attempts - ATTEMPTS)
-        beyond = max(BEYOND, 2.0 * near)
+            near *= 10.0 ** max(0, aim.attempts - EVENTS.strict_attempts)
+        beyond = max(EVENTS.beyond_end, 2.0 * near)
         thetas = curve.points if aim is None else (*curve.points, 1.0 + beyond)
         states = [attach(row, curve.n_diff) for row in curve.values(thetas)]
         # What the step began and ended with, to the last bit.
@@ -523,7 +563,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         first = min((theta for theta, _ in stops), default=np.inf)
         if first < 1.0 - near:
             leader = next(watch for theta, watch in stops if theta == first)
-            if first <= max(AT_START, floor):
+            if first <= max(EVENTS.start_slack, floor):
                 return self._stop_at_start(L, watches, scans, first)
             attempts = aim.attempts + 1 if aim is not None else 1
             self._aim = _Aim(leader, aim.whole if aim is not None else dt, attempts)
@@ -535,7 +575,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
                 return further * dt
         self._aim = None
         for watch, (crossings, state), values in zip(watches, scans, table, strict=True):
-            watch.know(state)
+            watch.set_side(state)
             if crossings and crossings[-1].theta >= 1.0 - near:
                 # The run goes on from the zero itself, on whichever side of it rounding has put the state.
                 watch.tolerance = max(
@@ -566,7 +606,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
     def _further(aim: _Aim, watches: list[_Watch], along: list[Callable[[float], float]]) -> float | None:
         """Where behind the end of the step the zero is that it was to end at."""
         place = next(i for i, watch in enumerate(watches) if watch is aim.watch)
-        value, end = along[place], 1.0 + FARTHEST
+        value, end = along[place], 1.0 + EVENTS.farthest_beyond
         at_one, at_end = value(1.0), value(end)
         if at_one * at_end > 0.0:
             return None
@@ -582,7 +622,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
             if is_event and not self.params.events[number].counts(crossing.side):
                 continue
             watch.keep(L.time, L.u[0], crossing.side)
-            watch.know((crossing.side, state[2], state[2]))
+            watch.set_side((crossing.side, state[2], state[2]))
             if is_event:
                 self._check_last(number, L.time)
             else:
@@ -619,6 +659,15 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
         """The state to go on from: consistent with the branch behind a switch or a breakpoint.
 
+        Parameters
+        ----------
+        L : pySDC.core.level.Level
+            The level that steps.
+        t : float
+            Time that an accepted step has come to.
+        u : MeshDAE
+            State there, shape (n,).
+
         Raises
         ------
         SolveError
@@ -634,7 +683,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
             self._check_progress(t)
             self._switched.clear()
             P.hold_sides(tuple(watch.side for watch in self.switches))
-            u = consistent_restart(P, u, t, RESTART_STEP * self._usual)
+            u = consistent_restart(P, u, t, EVENTS.restart_step * self._usual)
             stopped = False
             # Algebraic unknowns may have jumped across another switch.
             for watch, value in zip(self.switches, self._switch_values(P, u, t), strict=True):
@@ -655,14 +704,14 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
     def _check_progress(self, t: float) -> None:
         if not self._switched:
             return
-        if t - self._last_switch > PROGRESS * self.params.span:
+        if t - self._last_switch > EVENTS.least_progress * self.params.span:
             self._without_progress = 0
         self._last_switch = t
         self._without_progress += 1
-        if self._without_progress > MOST_WITHOUT_PROGRESS:
+        if self._without_progress > EVENTS.most_switches:
             raise SolveError(
                 f"'{self._switched[0].name}' switches again and again at t={t:.10g}, more than "
-                f"{MOST_WITHOUT_PROGRESS} times without progress: the solution slides along the switch, or "
+                f"{EVENTS.most_switches} times without progress: the solution slides along the switch, or "
                 f"switches ever faster; smooth the switch, or give it a hysteresis"
             )
 
@@ -738,6 +787,15 @@ def continuous(given: Any, who: str, t: float) -> float:
 def switch_names(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[str, ...]:
     """Names of the switches of a problem.
 
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u : MeshDAE
+        A state, shape (n,), at which the switches are counted.
+    t : float
+        Time.
+
     Raises
     ------
     InputError
@@ -782,7 +840,7 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
     state = MeshDAE(u)
     state.polynomial = None
     problem.start_step(state, t)
-    tableau = radau_iia(RESTART_NODES)
+    tableau = radau_iia(EVENTS.restart_nodes)
     stages = CoupledStages(problem, tableau.A, tableau.c)
     try:
         stages.start(state, stages.march(state, t, h), t, h)
@@ -804,7 +862,7 @@ def _polish(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float) -> None:
     """Newton steps in u' of the differential and in the algebraic unknowns, in place, while they help."""
     k = problem.n_diff
     residual = problem.evaluate(u, du, t).copy()
-    for _ in range(POLISHES):
+    for _ in range(EVENTS.restart_iterations):
         change = np.full(problem.n, np.nan)
         with suppress(SolveError):
             matrix = linearize(problem, u, du, t).iteration_matrix(0.0, k)

@@ -8,14 +8,10 @@ from typing import Any
 import numpy as np
 from pySDC.core.convergence_controller import ConvergenceController
 
-LEAST = 1e-3
+from dae_sdc.control.adaptivity import ADAPTIVITY, time_slack
+
+LEAST_REMAINDER = 1e-3
 """Part of a step that is worth a step of its own on the way back to the grid."""
-
-CLOSE = 1e-10
-"""Distance, in steps, up to which two times are one."""
-
-ROUNDING = 8.0 * float(np.finfo(float).eps)
-"""The same in units of the time."""
 
 
 class FixedSteps(ConvergenceController):  # type: ignore[misc]
@@ -55,36 +51,36 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
         """The last time of the grid."""
         return float(self._grid[-1])
 
-    def doubts(self, L: Any, value: Any) -> bool:
-        """No: nothing is measured."""
+    def finds_wrong_scales(self, L: Any, value: Any) -> bool:
+        """False: steps of a fixed size do not depend on the sizes of unknowns."""
         return False
 
-    def goes_back(self, L: Any, value: Any) -> bool:
-        """No: nothing was measured."""
+    def must_repeat_run(self, L: Any, value: Any) -> bool:
+        """False: steps of a fixed size do not depend on the sizes of unknowns."""
         return False
 
-    def repeat(self, dt: float) -> None:
+    def repeat_step(self, dt: float) -> None:
         """Let the next step have this size: the repetition of one that has been accepted."""
         self._given = dt
 
     def at_stop(self, time: float) -> bool:
         """Whether the equations have a kink or a jump at the time that an accepted step has come to."""
-        return any(abs(time - stop) <= CLOSE * self.params.dt for stop in self.params.stops)
+        return any(abs(time - stop) <= ADAPTIVITY.time_slack * self.params.dt for stop in self.params.stops)
 
     def restart(self) -> None:
-        """Nothing: the size of the next step does not depend on the last."""
+        """Does nothing: the size of the next step does not depend on the last."""
 
     def end_of_step(self, L: Any) -> float:
         """The time that an accepted step has come to."""
         end, meant = L.time + L.dt, self._grid[self._next]
-        return float(meant if abs(end - meant) <= CLOSE * L.dt + ROUNDING * abs(end) else end)
+        return float(meant if abs(end - meant) <= time_slack(L.dt, end) else end)
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What the steps to come depend on, for a checkpoint between two steps."""
         return {"next": self._next, "given": self._given}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave."""
         self._next, self._given = kept["next"], kept["given"]
 
     def prepare_next_block(
@@ -102,6 +98,6 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
         if now == self._grid[self._next - 1]:
             L.params.dt = self.params.dt
             return
-        if self._next < last and self._grid[self._next] - now < LEAST * self.params.dt:
+        if self._next < last and self._grid[self._next] - now < LEAST_REMAINDER * self.params.dt:
             self._next += 1
         L.params.dt = self._grid[self._next] - now

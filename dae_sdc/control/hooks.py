@@ -15,14 +15,14 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import step_data
 from dae_sdc.errors import ConvergenceError
 
-ROUND_OFF = 64.0 * float(np.finfo(float).eps)
+RESIDUAL_ROUND_OFF = 64.0 * float(np.finfo(float).eps)
 """Residual, relative to the terms an equation adds up, that no further sweep can lower."""
 
-CLOSE = 1e-10
-"""Distance, in steps, up to which two times are one."""
+GRID_SLACK = 1e-10
+"""Distance, in steps, from a time of a grid up to which the end of a step counts as being there."""
 
 
-def _at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
+def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
     """Add a value to the statistics at the time of the end of the step."""
     hook.add_to_stats(
         process=step.status.slot,
@@ -48,7 +48,7 @@ class _LogGroupError(Hooks):  # type: ignore[misc]
         exact = L.prob.state(L.prob.u_exact(L.time + L.dt))
         error = getattr(exact, self.part) - getattr(L.uend, self.part)
         name = f"e_global_{'differential' if self.part == 'diff' else 'algebraic'}_{self.suffix}"
-        _at_end(self, step, L, name, float(np.abs(error).max(initial=0.0)))
+        add_at_end(self, step, L, name, float(np.abs(error).max(initial=0.0)))
 
 
 class _LogErrorPostStep(_LogGroupError):
@@ -114,7 +114,7 @@ class LogSolutionAtNodes(Hooks):  # type: ignore[misc]
             "du_nodes": np.array(L.f[1:]),
         }
         for name, value in values.items():
-            _at_end(self, step, L, name, value)
+            add_at_end(self, step, L, name, value)
 
 
 class StepRecord(Hooks):  # type: ignore[misc]
@@ -203,7 +203,7 @@ class StepRecord(Hooks):  # type: ignore[misc]
         # As numpy.linspace has it.
         on_grid = end if number == count else start + number * dt
         rounding = count * float(np.finfo(float).eps) * max(abs(start), abs(end))
-        return on_grid if abs(on_grid - time) <= CLOSE * dt + rounding else time
+        return on_grid if abs(on_grid - time) <= GRID_SLACK * dt + rounding else time
 
     def take(self) -> list[dict[str, Any]]:
         """The steps that are not yet in ``rows``; from then on they are the caller's."""
@@ -279,7 +279,7 @@ def unconverged(step: Any) -> ConvergenceError | None:
     restol, residual = L.params.restol, L.status.residual
     if restol <= 0.0 or residual <= restol or step.status.get("restart") or L.params.get("e_tol"):
         return None
-    if step.status.get("at_round_off") or residual <= ROUND_OFF * L.sweep.residual_scale():
+    if step.status.get("at_round_off") or residual <= RESIDUAL_ROUND_OFF * L.sweep.residual_scale():
         return None
     iterations = getattr(L.sweep, "initial_sweeps", 0) + step.status.iter
     return ConvergenceError(

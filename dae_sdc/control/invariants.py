@@ -11,7 +11,8 @@ import scipy.sparse as sparse
 from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.core.hooks import Hooks
 
-from dae_sdc.dae.consistency import CONSISTENT, ROUND_OFF
+from dae_sdc.control.hooks import add_at_end
+from dae_sdc.dae.consistency import CONSISTENCY
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -39,7 +40,9 @@ class Invariant(Protocol):
         """Their derivatives with respect to the state, shape (k, n), dense or sparse."""
 
 
-def nearest(problem: Any, u: Vector, t: float, tolerance: float = CONSISTENT) -> Projection:
+def nearest(
+    problem: Any, u: Vector, t: float, tolerance: float = CONSISTENCY.largest_violation
+) -> Projection:
     """The nearest state at which the invariants of a problem vanish, in units of its nominal values.
 
     Parameters
@@ -79,15 +82,16 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
         if not step.status.first or L.status.time is None:
             return
         problem, u, t = L.prob, L.u[0], L.time
+        tolerance = CONSISTENCY.largest_violation
         values = np.asarray(problem.invariants(u, t), dtype=np.float64)
-        size = np.abs(u.view(np.ndarray)) + ROUND_OFF / CONSISTENT * np.asarray(problem.nominal)
+        size = np.abs(u.view(np.ndarray)) + CONSISTENCY.round_off / tolerance * np.asarray(problem.nominal)
         scale = np.asarray(abs(_checked_jacobian(problem, values, u, t)) @ size).ravel()
         relative = np.divide(np.abs(values), scale, out=np.abs(values) / 1e-300, where=scale > 0.0)
         worst = int(relative.argmax()) if relative.size else 0
-        if relative.size and not relative[worst] <= CONSISTENT:
+        if relative.size and not relative[worst] <= tolerance:
             raise InconsistentStateError(
                 f"u0 of {type(problem).__name__} violates the invariant '{problem.invariant_names[worst]}' "
-                f"at t={t:.6g}: {values[worst]:.2g} (tolerance {CONSISTENT * scale[worst]:.1e}); pass a "
+                f"at t={t:.6g}: {values[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e}); pass a "
                 f"consistent u0, see initial()"
             )
 
@@ -103,16 +107,7 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
         if known is not None:
             entries["drift_before_projection"] = known[0]
         for name, value in entries.items():
-            self.add_to_stats(
-                process=step.status.slot,
-                process_sweeper=L.sweep.rank,
-                time=L.time + L.dt,
-                level=L.level_index,
-                iter=step.status.iter,
-                sweep=L.status.sweep,
-                type=name,
-                value=value,
-            )
+            add_at_end(self, step, L, name, value)
 
 
 def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any:
@@ -134,7 +129,17 @@ def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any
 
 
 def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
-    """Largest absolute value of the invariants at a state."""
+    """Largest absolute value of the invariants at a state.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        With invariants, see :class:`Invariant`.
+    u : MeshDAE
+        State, shape (n,).
+    t : float
+        Time.
+    """
     return float(np.abs(np.asarray(problem.invariants(u, t))).max(initial=0.0))
 
 
@@ -174,7 +179,7 @@ class Invariants(ConvergenceController):  # type: ignore[misc]
         self.before = self.after = 0.0
 
     def summary(self) -> dict[str, float]:
-        """What there is to say of a run, by name."""
+        """Counts and largest invariants of a run, by name."""
         if not self.params.project:
             return {"drift": self.after}
         return {

@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from pySDC.core.convergence_controller import ConvergenceController
 
-WINDOW = 6
-"""Iterations over which the residual must fall."""
 
-PROGRESS = 0.5
-"""Part of its earlier value to which the residual must fall within the window."""
+@dataclass(frozen=True)
+class StagnationOptions:
+    """When the residual of a step counts as standing still.
 
-ROUND_OFF = 1e3 * float(np.finfo(float).eps)
-"""Residual, relative to the terms the equations add up, that round-off can hold up at index 1."""
+    Parameters
+    ----------
+    window : int
+        Iterations over which the residual must fall.
+    least_decrease : float
+        Part of its earlier value to which the residual must fall within the window.
+    round_off : float
+        Residual, relative to the terms the equations add up, that round-off can hold up at index 1.
+    """
+
+    window: int = 6
+    least_decrease: float = 0.5
+    round_off: float = 1e3 * float(np.finfo(float).eps)
+
+
+STAGNATION = StagnationOptions()
 
 
 def round_off_limit(index: int | None, dt: float) -> float:
@@ -22,7 +36,7 @@ def round_off_limit(index: int | None, dt: float) -> float:
 
     Each differentiation that a constraint hides divides the round-off of the solution by dt once more.
     """
-    return ROUND_OFF * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
+    return STAGNATION.round_off * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
 
 
 class StopAtRoundOff(ConvergenceController):  # type: ignore[misc]
@@ -61,7 +75,10 @@ class StopAtRoundOff(ConvergenceController):  # type: ignore[misc]
             return
         residuals = (*(step.status.residuals or ()), L.status.residual)
         step.status.residuals = residuals
-        if len(residuals) <= WINDOW or min(residuals[-WINDOW:]) < PROGRESS * min(residuals[:-WINDOW]):
+        window = STAGNATION.window
+        if len(residuals) <= window:
+            return
+        if min(residuals[-window:]) < STAGNATION.least_decrease * min(residuals[:-window]):
             return
         if residuals[-1] <= round_off_limit(L.prob.index, L.dt) * L.sweep.residual_scale():
             step.status.at_round_off = True

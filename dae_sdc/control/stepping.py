@@ -30,7 +30,7 @@ AT_START = {
 """Entries of the status of a step before its prediction."""
 
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
-"""The same of its level."""
+"""Entries of the status of a level before its prediction."""
 
 
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
@@ -103,9 +103,9 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         level = step.levels[0]
         while True:
             value = self._carry_out(step, u0, t0)
-            if not self.adaptivity.goes_back(level, value):
+            if not self.adaptivity.must_repeat_run(level, value):
                 break
-            level.sweep.begin_anew()
+            level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
                 self.checkpoints.start = None
@@ -142,7 +142,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
                 value, time = level.uend, self.adaptivity.end_of_step(level)
                 for process in self._controls["post_step_processing"]:
                     process(self, step, MS=block)
-                if self.adaptivity.doubts(level, value):
+                if self.adaptivity.finds_wrong_scales(level, value):
                     break
             if events is not None:
                 value = events.carry_on(level, time, value)

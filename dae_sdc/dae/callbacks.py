@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.dae.problem import undefined
 from dae_sdc.dae.state import Vector
+from dae_sdc.dae.values import undefined
 
 MOST_VIEWS = 256
 """Addresses a callback remembers; compiled solvers pass a handful of buffers again and again."""
@@ -40,8 +40,8 @@ class CallbackFailure:
             raise error
 
 
-def _forgotten() -> None:
-    """What a copy of a callback is: its address would be that of the original."""
+def no_copy() -> None:
+    """What a copy of an object with addresses is: they would be those of the original."""
 
 
 class Callback:
@@ -113,4 +113,4 @@ class Callback:
         self.address = int(ctypes.cast(self._function, ctypes.c_void_p).value or 0)
 
     def __reduce__(self) -> Any:
-        return _forgotten, ()
+        return no_copy, ()

@@ -71,7 +71,7 @@ class _Files:
 
 
 def _in_safety(locator: Any) -> Any:
-    """A way of numba to choose a directory, that passes over those in which others can write."""
+    """A locator of numba for the cache directory that ignores directories in which others can write."""
 
     class Safe(locator):  # type: ignore[misc]
         @classmethod

@@ -28,17 +28,16 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import intrinsic, overload
 
 from dae_sdc.dae import machine
+from dae_sdc.dae.callbacks import no_copy
 from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.compiling import c_function
-from dae_sdc.dae.machine import call_residual
+from dae_sdc.dae.differences import STEP
+from dae_sdc.dae.machine import address_of, call_residual, doubles, integers
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import once
 
-STEP = 2.0**-400
-"""Imaginary part by which an unknown is perturbed: a power of two, so that dividing by it is exact."""
-
-SUSPICIOUS = 1e-6
+SUSPICIOUS_ERROR = 1e-6
 """Relative error of a derivative beyond which the pattern is looked at."""
 
 HEADER = 2
@@ -310,7 +309,7 @@ def compile_residual(function: Callable[..., None]) -> Any:
 
 
 @intrinsic
-def _integers_of(context: Any, number: Any) -> Any:
+def integers_of(context: Any, number: Any) -> Any:
     """The integers at the address that the bits of a number are."""
     pointer = types.CPointer(types.int64)
 
@@ -321,50 +320,24 @@ def _integers_of(context: Any, number: Any) -> Any:
     return pointer(types.float64), generate
 
 
-def _pointer(kind: Any) -> Any:
-    @intrinsic
-    def pointer_to(context: Any, address: Any) -> Any:
-        pointer = types.CPointer(kind)
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            return builder.inttoptr(arguments[0], context.get_value_type(pointer))
-
-        return pointer(types.int64), generate
-
-    return pointer_to
-
-
-_doubles, _integers = _pointer(types.float64), _pointer(types.int64)
-
-
-@intrinsic
-def _address(context: Any, pointer: Any) -> Any:
-    """The address that a pointer holds."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ptrtoint(arguments[0], context.get_value_type(types.int64))
-
-    return types.int64(pointer), generate
-
-
 def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
     """dF/du' + c dF/du from the derivatives of F along (c, 1) in the plane of u_j and u'_j."""
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = _integers_of(p[-1])
+    places = integers_of(p[-1])
     n, first, work = places[N], places[FIRST], places[WORK]
-    value, slope, found = _doubles(work), _doubles(work + 16 * n), _doubles(work + 32 * n)
+    value, slope, found = doubles(work), doubles(work + 16 * n), doubles(work + 32 * n)
     for i in range(n):
         value[2 * i], value[2 * i + 1] = u[i], 0.0
         slope[2 * i], slope[2 * i + 1] = du[i], 0.0
-    starts, columns = _integers(places[STARTS]), _integers(places[COLUMNS])
-    begins, rows = _integers(first), _integers(places[ROWS])
+    starts, columns = integers(places[STARTS]), integers(places[COLUMNS])
+    begins, rows = integers(first), integers(places[ROWS])
     for k in range(places[GROUPS]):
         for at in range(starts[k], starts[k + 1]):
             j = columns[at]
             value[2 * j + 1], slope[2 * j + 1] = c * STEP, STEP
-        call_residual(places[RESIDUAL], t, work, work + 16 * n, _address(p), work + 32 * n)
+        call_residual(places[RESIDUAL], t, work, work + 16 * n, address_of(p), work + 32 * n)
         for at in range(starts[k], starts[k + 1]):
             j = columns[at]
             value[2 * j + 1] = slope[2 * j + 1] = 0.0
@@ -378,7 +351,7 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         return
     # An entry that the pattern lacks spoils that of another column of its group. It shows in the derivative
     # along a direction with all unknowns, which must be what the entries add up to.
-    total, size = _doubles(work + 48 * n), _doubles(work + 56 * n)
+    total, size = doubles(work + 48 * n), doubles(work + 56 * n)
     for i in range(n):
         total[i] = size[i] = 0.0
     for j in range(n):
@@ -387,9 +360,9 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         for entry in range(begins[j], begins[j + 1]):
             total[rows[entry]] += weight * out[entry]
             size[rows[entry]] += weight * abs(out[entry])
-    call_residual(places[RESIDUAL], t, work, work + 16 * n, _address(p), work + 32 * n)
+    call_residual(places[RESIDUAL], t, work, work + 16 * n, address_of(p), work + 32 * n)
     for i in range(n):
-        if abs(found[2 * i + 1] / STEP - total[i]) > SUSPICIOUS * size[i]:
+        if abs(found[2 * i + 1] / STEP - total[i]) > SUSPICIOUS_ERROR * size[i]:
             places[OUTSIDE] = i
 
 
@@ -402,10 +375,6 @@ def jacobian_function() -> Any:
 def _place(array: npt.NDArray[Any]) -> int:
     """The address of an array, without the objects of ctypes."""
     return int(array.__array_interface__["data"][0])
-
-
-def _forgotten() -> None:
-    """What a copy of a workspace is: its addresses would be those of the original."""
 
 
 class Workspace:
@@ -465,7 +434,7 @@ class Workspace:
         self.address = _place(self._places)
 
     def __reduce__(self) -> Any:
-        return _forgotten, ()
+        return no_copy, ()
 
     def serves(self, pattern: Any) -> bool:
         """Whether it is one for that pattern."""
@@ -528,7 +497,7 @@ class Parameters:
         self.array: Vector = np.asarray(block)[HEADER:]
 
     def __reduce__(self) -> Any:
-        return _forgotten, ()
+        return no_copy, ()
 
 
 def _checked_pattern(pattern: Any, n: int, owner: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:

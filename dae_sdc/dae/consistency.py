@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,14 +16,27 @@ from dae_sdc.dae.starting_scales import balance_at, guess_scales, without_left_o
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, InconsistentStateError
 
-CONSISTENT = 1e-8
-"""Largest violation, relative to the size of the terms of the equation, of a consistent value."""
 
-ROUND_OFF = 1e-13
-"""Change of a value, in units of its size, that is a rounding error."""
+@dataclass(frozen=True)
+class ConsistencyOptions:
+    """When a value can be the start of a solution.
 
-UNREACHED = 1e-13
-"""Part of an equation in what no derivative reaches, below which it is a rounding error."""
+    Parameters
+    ----------
+    largest_violation : float
+        Largest violation, relative to the size of the terms of the equation, of a consistent value.
+    round_off : float
+        Change of a value, in units of its size, that is a rounding error.
+    unreached_part : float
+        Part of an equation in what no derivative reaches, below which it is a rounding error.
+    """
+
+    largest_violation: float = 1e-8
+    round_off: float = 1e-13
+    unreached_part: float = 1e-13
+
+
+CONSISTENCY = ConsistencyOptions()
 
 
 def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
@@ -57,19 +71,21 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     span = float(problem.interval[1] - problem.interval[0])
     span = span if span > 0.0 else 1.0
     scales = problem.run_scales
-    known, clean = scales.memory(), without_left_overs(problem, u)
+    known, clean = scales.get_state(), without_left_overs(problem, u)
     if not scales.begun and getattr(problem, "jacobian", None) is None:
         # Increments of differences must be those of the units of the unknowns.
-        guess_scales(problem, clean, t, span, CONSISTENT)
+        guess_scales(problem, clean, t, span, CONSISTENCY.largest_violation)
     halves = linearize(problem, clean, du, t)
-    scales.take_up(known)
+    scales.set_state(known)
     remaining, spread = _unreached(halves.mass)
     remains, terms = remaining(residual), abs(halves.stiffness)
     scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
-    if (np.abs(remains) <= CONSISTENT * scale).all():
+    if (np.abs(remains) <= CONSISTENCY.largest_violation * scale).all():
         return remains, scale
     least = balance_at(problem, clean, t, halves, span).sizes
-    return remains, scale + spread(np.asarray(terms @ least).ravel()) * (ROUND_OFF / CONSISTENT)
+    return remains, scale + spread(np.asarray(terms @ least).ravel()) * (
+        CONSISTENCY.round_off / CONSISTENCY.largest_violation
+    )
 
 
 def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
@@ -82,19 +98,21 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
     left, values, _ = np.linalg.svd(mass / weights[:, None] / columns)
     rank = int((values > len(values) * np.finfo(float).eps * max(values[0], 1e-300)).sum())
     basis = left[:, rank:]
-    basis[np.abs(basis) < UNREACHED] = 0.0
+    basis[np.abs(basis) < CONSISTENCY.unreached_part] = 0.0
     parts = np.abs(basis)
 
     def spread(sizes: Vector) -> Vector:
         # What is no part of a combination of equations still brings its rounding into it.
-        rounding = UNREACHED * (sizes / weights).max(initial=0.0)
+        rounding = CONSISTENCY.unreached_part * (sizes / weights).max(initial=0.0)
         found: Vector = parts @ np.maximum(parts.T @ (sizes / weights), rounding) * weights
         return found
 
     return lambda residual: basis @ (basis.T @ (residual / weights)) * weights, spread
 
 
-def check_consistent(problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENT) -> None:
+def check_consistent(
+    problem: ProblemDAE, u: MeshDAE, t: float, tolerance: float = CONSISTENCY.largest_violation
+) -> None:
     """Refuse a start value that violates an equation.
 
     Parameters

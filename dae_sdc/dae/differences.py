@@ -11,15 +11,15 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import filtering
 
 STEP: Final = 2.0**-400
-"""Imaginary part of a complex step: its square is nothing, and dividing by it is exact."""
+"""Imaginary part of a complex step: its square is nothing, and as a power of two it divides exactly."""
 
-FIRST: Final = 1e-3
+FIRST_DIFFERENCE: Final = 1e-3
 """Step of first differences of order 6 relative to the scale of the argument: round-off 3e-13."""
 
-SECOND: Final = 2e-2
+SECOND_DIFFERENCE: Final = 2e-2
 """Step of second differences of order 6 relative to the scale of the argument: round-off 2e-12."""
 
-AGREE: Final = 1e-6
+LARGEST_DISAGREEMENT: Final = 1e-6
 """Relative difference up to which a derivative by complex steps and one by differences are the same."""
 
 
@@ -74,7 +74,7 @@ def takes_complex(function: Callable[[Any], Any], scale: float = 1.0) -> bool:
     try:
         with filtering("ignore"):
             real = np.asarray(function(0.0))
-            expected = np.asarray(slope(function, FIRST * scale))
+            expected = np.asarray(slope(function, FIRST_DIFFERENCE * scale))
             with filtering("error", np.exceptions.ComplexWarning):
                 stepped = np.asarray(function(1j * STEP))
     except Exception:  # whatever a function says to numbers it was not made for
@@ -84,5 +84,5 @@ def takes_complex(function: Callable[[Any], Any], scale: float = 1.0) -> bool:
     size = float(np.abs(real).max(initial=0.0))
     found = np.imag(stepped) / STEP
     same_value = np.abs(np.real(stepped) - real).max(initial=0.0) <= 1e-12 * size
-    tolerance = AGREE * (np.abs(expected).max(initial=0.0) + 1e-6 * size / scale)
+    tolerance = LARGEST_DISAGREEMENT * (np.abs(expected).max(initial=0.0) + 1e-6 * size / scale)
     return bool(same_value and np.abs(found - expected).max(initial=0.0) <= tolerance)

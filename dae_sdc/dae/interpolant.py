@@ -211,7 +211,7 @@ class DenseOutput:
 
     @property
     def slack(self) -> float:
-        """How far round-off may have moved the end, which is a sum of the sizes of all steps."""
+        """Largest distance by which round-off may have moved the end, a sum of the sizes of all steps."""
         return round_off_of_times(self.t0, self.t_end, len(self.ends))
 
     def check(self, times: Any) -> Vector:
@@ -434,7 +434,15 @@ def _steps(arrays: Mapping[str, Vector]) -> Iterator[StepData]:
 
 
 def round_off_of_times(first: float, last: float, steps: int) -> float:
-    """Bound of the round-off in a time that so many step sizes were added up to."""
+    """Bound of the round-off in a time that is a sum of step sizes.
+
+    Parameters
+    ----------
+    first, last : float
+        Ends of the interval.
+    steps : int
+        Number of the steps.
+    """
     return (steps + 2) * float(np.finfo(float).eps) * max(abs(first), abs(last))
 
 

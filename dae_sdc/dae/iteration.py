@@ -9,45 +9,47 @@ from __future__ import annotations
 
 from typing import Any
 
-SLOW = 0.2
+SLOW_CONTRACTION = 0.2
 """Contraction above which a kept factorisation is renewed at once."""
 
-DIVERGING = 0.9
+DIVERGING_CONTRACTION = 0.9
 """Contraction above which an iterate is given up, and the solve begins again with a new matrix each time."""
 
-AGED = 0.01
-"""Contraction above which it is renewed when the next step begins."""
+AGED_CONTRACTION = 0.01
+"""Contraction above which a kept factorisation is renewed when the next step begins."""
 
-RATE_FLOOR = 1e-4
+LEAST_CONTRACTION = 1e-4
 """Smallest contraction that is believed: a measured one may be luck, and the matrix ages."""
 
-STALLED = 0.5
-"""Part of a node's last change that its next one must fall below for the contraction to be believed.
+BELIEVED_DECREASE = 0.5
+"""Part of the first correction of a solve that the next one at this node must fall below to trust its rate.
 
 Errors of one node come back from the others: a matrix that contracts well along the solution may hardly
 contract what the sweeps bring back."""
 
-SETTLED = 0.1
+LAST_CORRECTION = 0.1
 """Part of the tolerance below which a correction is the last one, whatever the contraction."""
 
-NEAR = 1e-3
+ROUND_OFF_CORRECTION = 1e-3
 """Relative correction above which an iteration that stands still is lost and not at round-off."""
 
-ROUND_OFF = 64.0 * 2.0**-52
+BACKWARD_ERROR = 64.0 * 2.0**-52
 """Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows."""
 
 AGE, RATE, IS_AGED, LAST_CHANGE = 0, 1, 2, 3
 """Places of what is known of a kept matrix: the number of the linearisation it was made from (negative
-where there is no matrix), its contraction, whether that was once above :data:`AGED`, and the first correction
-of the last solve with it."""
+where there is no matrix), its contraction, whether that was once above :data:`AGED_CONTRACTION`, and the
+first correction of the last solve with it."""
 
 SOLVED, UNSOLVED, SINGULAR = 0, 1, 2
 """How an iteration ends."""
 
 
 NEWEST, NOT_THE_SAME, HERE = 0, 1, 2
-"""Which linearisation a matrix is to be made of: the newest there is, or one at the iterate where there is
-none; another than that of the kept matrix, at the iterate if that is the newest; one at the iterate."""
+"""Which linearisation a matrix is to be made of.
+
+``NEWEST`` is the newest that is known, or one at the iterate if none is. ``NOT_THE_SAME`` is the newest
+unless the kept matrix is made of it, and then one at the iterate. ``HERE`` is one at the iterate."""
 
 
 def correct(work: Any) -> float:
@@ -160,21 +162,21 @@ def iterate(
             return UNSOLVED
         move(work)
         if count == 0:
-            if size > STALLED * kept[LAST_CHANGE]:
+            if size > BELIEVED_DECREASE * kept[LAST_CHANGE]:
                 rate = 1.0
             kept[LAST_CHANGE] = size
         residual = largest_residual(work)
         if count == 0:
             tolerance = max(tolerance, forcing * size)
             residual_tolerance = max(residual_tolerance, forcing * residual)
-        if size <= SETTLED * tolerance and residual <= residual_tolerance:
+        if size <= LAST_CORRECTION * tolerance and residual <= residual_tolerance:
             return SOLVED
         measured = size / last if last > 0.0 else 0.0
         last = size
-        if measured > SLOW:
-            if size < NEAR and at_round_off(work):
+        if measured > SLOW_CONTRACTION:
+            if size < ROUND_OFF_CORRECTION and at_round_off(work):
                 return SOLVED
-            if measured > DIVERGING:
+            if measured > DIVERGING_CONTRACTION:
                 if full:
                     return UNSOLVED
                 # What an old matrix led to may be near another solution: begin again where the guess was,
@@ -190,9 +192,9 @@ def iterate(
                 last = size if full else 0.0
                 continue
         elif measured > 0.0:
-            if measured > AGED:
+            if measured > AGED_CONTRACTION:
                 kept[IS_AGED] = 1.0
-            rate = measured if measured > RATE_FLOOR else RATE_FLOOR
+            rate = measured if measured > LEAST_CONTRACTION else LEAST_CONTRACTION
             if rate < 0.2 * kept[RATE] < 0.2:
                 rate = 0.2 * kept[RATE]
             kept[RATE] = rate

@@ -12,8 +12,9 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.linear import Matrix, largest
-from dae_sdc.dae.problem import ProblemDAE, undefined
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.dae.values import undefined
 from dae_sdc.errors import EvaluationError, InputError
 
 ROOT_EPS = float(np.sqrt(np.finfo(float).eps))

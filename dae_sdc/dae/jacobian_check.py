@@ -6,7 +6,6 @@ corrections say nothing of the error, and nothing in the iteration itself shows 
 
 from __future__ import annotations
 
-import functools
 import weakref
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -17,6 +16,7 @@ from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.residual_check import directions
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError, JacobianError, SolveError
 
@@ -96,7 +96,20 @@ def gives_jacobian(problem: ProblemDAE) -> bool:
 
 
 def unknown_sizes(problem: ProblemDAE, u: Vector, du: Vector) -> tuple[Vector, Vector]:
-    """Sizes of the unknowns and of their derivatives, by which they are changed in differences; (n,) each."""
+    """Sizes of the unknowns and of their derivatives, by which they are changed in differences.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Gives nominal values and the interval.
+    u, du : ndarray, shape (n,)
+        State and derivative; where they are 0, nominal values take their place.
+
+    Returns
+    -------
+    of_u, of_du : ndarray, shape (n,)
+        The sizes.
+    """
     nominal = np.broadcast_to(np.abs(np.asarray(problem.nominal, dtype=np.float64)), u.shape)
     sizes = np.where(u != 0.0, np.maximum(np.abs(u), 1e-6 * nominal), nominal)
     span = abs(problem.interval[1] - problem.interval[0]) or 1.0
@@ -121,20 +134,11 @@ class _Differences:
         return (ahead - behind) / (2.0 * step), np.abs(ahead - 2.0 * self.base + behind) / step
 
 
-@functools.lru_cache(maxsize=16)
-def _directions(n: int, count: int) -> Vector:
-    """Seeded random directions whose entries have sizes from 1/2 to 1, shape (count, n)."""
-    generator = np.random.default_rng(20)
-    sizes = generator.uniform(0.5, 1.0, (count, n))
-    found: Vector = np.where(generator.random((count, n)) < 0.5, -sizes, sizes)
-    return found
-
-
 def _differs(
     differences: _Differences, linearization: Linearization, sizes: tuple[Vector, Vector], terms: Vector
 ) -> bool:
     """Whether the product with one direction in u and u' together is off by more than differences explain."""
-    (direction,) = _directions(len(terms), 1)
+    (direction,) = directions(len(terms), 1)
     of_u, of_du, step = direction * sizes[0], direction[::-1] * sizes[1], SETTINGS.step
     slope, spread = differences.along(of_u, of_du, step)
     mass, stiffness = linearization.mass, linearization.stiffness
@@ -192,7 +196,7 @@ def wrong_entry(
                 found = np.abs(product - slope) / np.maximum(allowed, np.finfo(float).tiny)
                 return np.where(np.isfinite(found), found, 0.0)
 
-            first, second = _directions(len(u), 2) * size
+            first, second = directions(len(u), 2) * size
             rows = excess(first, SETTINGS.step)
             if not (rows > 1.0).any():
                 continue
@@ -244,7 +248,7 @@ def contraction(
     with np.errstate(all="ignore"):
         differences = _Differences(problem, u, du, t)
         for damping in (1.0, 0.5):
-            v, growth = _directions(len(u), 1)[0] * sizes, []
+            v, growth = directions(len(u), 1)[0] * sizes, []
             for _ in range(SETTINGS.iterations):
                 v = v / np.abs(v / sizes).max()
                 slope, _ = differences.along(c * v, v, 0.1 * SETTINGS.step)
@@ -406,7 +410,17 @@ class JacobianWatch:
 
 
 def jacobian_note(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> str:
-    """What to add to the message of a failed solve: the wrong entry of a given Jacobian, if there is one."""
+    """What to add to the message of a failed solve: the wrong entry of a given Jacobian, if there is one.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u, du : ndarray, shape (n,)
+        State and derivative at the iterate.
+    t : float
+        Time.
+    """
     if not gives_jacobian(problem):
         return ""
     found = JacobianWatch(problem, False)._entry(u, du, t)

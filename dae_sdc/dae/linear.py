@@ -6,6 +6,7 @@ import functools
 import importlib
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -26,25 +27,38 @@ EPS = float(np.finfo(float).eps)
 SOLVERS = ("auto", "dense", "superlu", "klu")
 """Names that :func:`factorize` takes."""
 
-DENSE_LIMIT = 4 * 2**30
-"""Largest dense array, in bytes, that is made of a sparse matrix: n = 23170."""
 
-DIAGNOSIS_LIMIT = 2000
-"""Largest matrix whose null vectors are computed to name the unknown behind a singularity: seconds."""
+@dataclass(frozen=True)
+class LinearOptions:
+    """Settings of linear solvers.
 
-DOUBTFUL = 1e-4
-"""Part of 1 / (n eps) up to which a sparse solution may grow before the pivots are looked at."""
+    Parameters
+    ----------
+    dense_bytes : int
+        Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
+    diagnosis_size : int
+        Largest matrix whose null vectors are computed to name the unknown behind a singularity: seconds.
+    doubtful_growth : float
+        Part of 1 / (n eps) up to which a sparse solution may grow before the pivots are looked at.
+    reuse_size : int
+        Smallest sparse matrix whose ordering SuperLU takes over; permuting a smaller one costs what it saves.
+    refinements : int
+        Largest number of steps of iterative refinement with the factors of KLU.
+    """
 
-REUSE_FROM = 500
-"""Smallest sparse matrix whose ordering SuperLU takes over; permuting a smaller one costs what it saves."""
+    dense_bytes: int = 4 * 2**30
+    diagnosis_size: int = 2000
+    doubtful_growth: float = 1e-4
+    reuse_size: int = 500
+    refinements: int = 2
+
+
+LINEAR = LinearOptions()
 
 SUPERNODES = {"relax": 1, "panel_size": 4}
 """Supernodes of SuperLU without padding, in narrow panels.
 
 Chains factorise in 0.72 to 0.97 of the time that SciPy's defaults take, grids in 0.95 to 1.01."""
-
-REFINEMENTS = 2
-"""Largest number of steps of iterative refinement with the factors of KLU."""
 
 
 def largest(values: Vector) -> float:
@@ -202,7 +216,7 @@ class SparseLU:
                     raise RuntimeError("singular to round-off")
         except RuntimeError:
             raise _singular(matrix, self._scale) from None
-        if ordering is None and matrix.shape[0] >= REUSE_FROM:
+        if ordering is None and matrix.shape[0] >= LINEAR.reuse_size:
             ordering = _Ordering(matrix, self._lu.perm_c)
         self._ordering: _Ordering | None = ordering
 
@@ -309,7 +323,7 @@ class KLU:
         columns = np.maximum.reduceat(sizes.data / rows[matrix.indices], matrix.indptr[:-1])
         solution = self._substitute(rhs)
         if not _grows(solution, columns):
-            for steps in range(REFINEMENTS + 1):
+            for steps in range(LINEAR.refinements + 1):
                 residual = rhs - matrix @ solution
                 bound = sizes @ np.abs(solution) + np.abs(rhs)
                 # The backward error in every equation by itself, which does not depend on their units.
@@ -378,7 +392,7 @@ def _grows(solution: Vector, columns: Vector) -> bool:
     """Whether the solution for the probe is so large that a pivot may have vanished; also if it is NaN."""
     with np.errstate(over="ignore", invalid="ignore"):
         growth = largest(solution * columns)
-    return not growth * len(columns) * EPS < DOUBTFUL * largest(columns)
+    return not growth * len(columns) * EPS < LINEAR.doubtful_growth * largest(columns)
 
 
 def _weak(pivots: Vector, columns: Vector) -> bool:
@@ -412,7 +426,7 @@ def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None =
         unknown that weigh most in the null vectors, or empty where that is too dear to find.
     InputError
         If the solver does not exist or is not installed, or if a sparse matrix made dense would need more
-        than :data:`DENSE_LIMIT`.
+        than :attr:`LinearOptions.dense_bytes`.
     """
     if solver == "auto":
         solver = "superlu" if sparse.issparse(matrix) else "dense"
@@ -427,10 +441,10 @@ def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None =
 
 def _dense(matrix: Any) -> npt.NDArray[np.float64]:
     n = matrix.shape[0]
-    if 8 * n * n > DENSE_LIMIT:
+    if 8 * n * n > LINEAR.dense_bytes:
         raise InputError(
             f"solver 'dense' cannot take a sparse matrix with n={n}: as an array it needs "
-            f"{8 * n * n / 2**30:.3g} GiB, more than {DENSE_LIMIT / 2**30:.3g} GiB; take 'superlu'"
+            f"{8 * n * n / 2**30:.3g} GiB, more than {LINEAR.dense_bytes / 2**30:.3g} GiB; take 'superlu'"
         )
     # dgetrf works by columns and would copy rows.
     array: npt.NDArray[np.float64] = matrix.toarray(order="F")
@@ -438,7 +452,7 @@ def _dense(matrix: Any) -> npt.NDArray[np.float64]:
 
 
 def _singular(matrix: Any, scale: Vector | None = None) -> SingularMatrixError:
-    if matrix.shape[0] > DIAGNOSIS_LIMIT:  # too large to be made dense, besides
+    if matrix.shape[0] > LINEAR.diagnosis_size:  # too large to be made dense, besides
         return SingularMatrixError("")
     array = matrix.toarray()
     if scale is not None and np.isfinite(scale).all():
@@ -447,7 +461,7 @@ def _singular(matrix: Any, scale: Vector | None = None) -> SingularMatrixError:
 
 
 def _name_null_space(matrix: npt.NDArray[np.float64]) -> str:
-    if len(matrix) > DIAGNOSIS_LIMIT:
+    if len(matrix) > LINEAR.diagnosis_size:
         return ""
     scale = np.abs(matrix).max(axis=0)
     scale[scale == 0.0] = 1.0

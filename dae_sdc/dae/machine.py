@@ -28,12 +28,17 @@ __all__ = [
     "CompilationError",
     "Inlining",
     "KernelCompiler",
+    "address_of",
     "call_jacobian",
     "call_residual",
     "compile_function",
+    "doubles",
+    "integers",
     "jacobian_at",
+    "pointer_to",
     "residual_at",
     "residuals_at",
+    "short_integers",
 ]
 
 _DOUBLES, _COMPLEX = types.CPointer(types.float64), types.CPointer(types.complex128)
@@ -57,7 +62,16 @@ def compile_function(
 ) -> Any:
     """A C function from a Python function, from the disk where it was compiled before.
 
-    ``mark`` becomes part of the name under which it is kept, for a ``compiler`` other than that of kernels.
+    Parameters
+    ----------
+    function : callable
+        What is compiled.
+    signature : numba signature
+        Types of its arguments.
+    compiler : type, optional
+        Compiler in place of :class:`KernelCompiler`.
+    mark : str
+        Part of the name under which the result of another compiler is kept.
     """
     marked = _marked(function, mark)
     pipeline = KernelCompiler if compiler is None else compiler
@@ -189,6 +203,32 @@ def _codes(code: CodeType) -> list[CodeType]:
 def _plain(constants: tuple[Any, ...]) -> list[str]:
     """Constants as texts; codes among them are looked at by themselves."""
     return [repr(entry) for entry in constants if not isinstance(entry, CodeType)]
+
+
+def pointer_to(kind: Any) -> Any:
+    """An intrinsic that takes an address for that of numbers of a kind."""
+
+    @intrinsic
+    def view(context: Any, address: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+        return types.CPointer(kind)(types.int64), generate
+
+    return view
+
+
+doubles, integers, short_integers = map(pointer_to, (types.float64, types.int64, types.int32))
+
+
+@intrinsic
+def address_of(context: Any, pointer: Any) -> Any:
+    """The address that a pointer holds."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ptrtoint(arguments[0], context.get_value_type(types.int64))
+
+    return types.int64(pointer), generate
 
 
 def _call(builder: Any, address: Any, arguments: list[Any]) -> None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from dae_sdc.dae.iteration import HERE, NEAR, ROUND_OFF, SOLVED, factorize_anew, iterate
+from dae_sdc.dae.iteration import BACKWARD_ERROR, HERE, ROUND_OFF_CORRECTION, SOLVED, factorize_anew, iterate
 from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_differences, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
@@ -18,14 +18,36 @@ from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import EvaluationError, NewtonError, SingularMatrixError
 
-FORCING = 1e-2
-"""Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it."""
 
-NOISE_SHARE = 10.0
-"""Correction, in units of the relative noise of F, that no iteration gets below for certain."""
+@dataclass(frozen=True)
+class NewtonOptions:
+    """Settings of :class:`ModifiedNewton` besides those of :mod:`dae_sdc.dae.iteration`.
 
-MOST_PRODUCTS = 30
-"""Products with the matrix after which GMRES gives up."""
+    Parameters
+    ----------
+    gmres_tolerance : float
+        Relative residual to which GMRES solves for a correction; the Newton iteration then contracts by it.
+    gmres_products : int
+        Products with the matrix after which GMRES gives up.
+    noise_correction : float
+        Correction, in units of the relative noise of F, that no iteration gets below for certain.
+    damping_decrease : float
+        Part of a damped step by which the next correction must be smaller for the step to be taken.
+    least_damping : float
+        Part of a correction below which the damped iteration ends.
+    most_matrices : int
+        Matrices that are kept; one more, and all are forgotten.
+    """
+
+    gmres_tolerance: float = 1e-2
+    gmres_products: int = 30
+    noise_correction: float = 10.0
+    damping_decrease: float = 0.25
+    least_damping: float = 1e-3
+    most_matrices: int = 64
+
+
+NEWTON = NewtonOptions()
 
 
 class ImplicitSystem(Protocol):
@@ -164,13 +186,11 @@ class ModifiedNewton:
     _age: int = 0
     _history: list[float] = field(default_factory=list)
 
-    MAX_KEPT = 64
-
     @property
     def _goal(self) -> float:
         wanted = self.problem.newton_tol if self.tolerance is None else self.tolerance
         noise = self.problem.noise
-        return wanted if noise is None else max(wanted, NOISE_SHARE * noise.relative)
+        return wanted if noise is None else max(wanted, NEWTON.noise_correction * noise.relative)
 
     @property
     def last_linearization(self) -> Any:
@@ -208,15 +228,15 @@ class ModifiedNewton:
         self._kept, self._remembered = self._remembered, {}
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` can tell all that is known: as long as the factors are those of LAPACK."""
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` gives all that is known: as long as the factors are those of LAPACK."""
         known = [one for one in self._kept.values() if one.factors is not None]
         points = [one.linearization for one in known] + [self._linearization, self._used]
         first = [point[0] if isinstance(point, list) else point for point in points]
         dense = all(point is None or isinstance(point.mass, np.ndarray) for point in first)
         return dense and all(isinstance(one.factors, DenseLU) for one in known)
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What solves to come depend on, as numbers and arrays, for a checkpoint."""
         places: dict[int, int] = {}
         points: list[Any] = []
@@ -239,8 +259,8 @@ class ModifiedNewton:
         newest, used = place(self._linearization), place(self._used)
         return {"points": points, "kept": kept, "newest": newest, "used": used, "age": self._age}
 
-    def take_up(self, memory: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, memory: Mapping[str, Any]) -> None:
+        """Restore what :meth:`get_state` gave, to the last bit."""
         points: list[Any] = []
         for several, halves in memory["points"]:
             parts = [Linearization(mass, stiffness) for mass, stiffness in halves]
@@ -304,12 +324,12 @@ class ModifiedNewton:
             self._fail(system, history)
 
     def _take_kept(self, key: Any) -> None:
-        """Point at the matrix kept for a key; as preconditioner of GMRES one serves them all."""
+        """Use the matrix kept for a key; with GMRES a single preconditioner serves all keys."""
         if self.problem.linear_solver == "gmres":
             key = None
         kept = self._kept.get(key)
         if kept is None:
-            if len(self._kept) >= self.MAX_KEPT:
+            if len(self._kept) >= NEWTON.most_matrices:
                 self._kept.clear()
             kept = self._kept[key] = KeptMatrix()
         elif kept.factors is not None:
@@ -343,7 +363,7 @@ class ModifiedNewton:
             step = system.difference_step(v)
             return (system.changed(v, -step) - residual) / step
 
-        found = krylov(product, residual, factors, FORCING, MOST_PRODUCTS)
+        found = krylov(product, residual, factors, NEWTON.gmres_tolerance, NEWTON.gmres_products)
         self.problem.work_counters["solve"].niter += found.products + 1
         # One that has not converged shows in the contraction, and brings a new preconditioner.
         return found.x
@@ -360,7 +380,7 @@ class ModifiedNewton:
         """Whether the residual at the iterate is nothing but round-off."""
         system = self._system
         scale = system.magnitude(self._matrix.linearization)
-        allowed = ROUND_OFF * scale
+        allowed = BACKWARD_ERROR * scale
         if self.problem.noise is not None:
             allowed = allowed + NOISE_LIMIT * np.resize(self.problem.noise.absolute, len(scale))
         return bool((np.abs(system.residual()) <= allowed).all())
@@ -412,13 +432,13 @@ class ModifiedNewton:
                 system.move(delta, fraction)
                 residual = system.residual()
                 next_size = system.size(self._solved(residual))
-                if next_size <= (1.0 - 0.25 * fraction) * size:
+                if next_size <= (1.0 - NEWTON.damping_decrease * fraction) * size:
                     break
-                if next_size < NEAR and self.at_round_off():
+                if next_size < ROUND_OFF_CORRECTION and self.at_round_off():
                     return self._is_small(system)
                 system.move(delta, -fraction)
                 fraction *= 0.5
-                if fraction < 1e-3:
+                if fraction < NEWTON.least_damping:
                     return False
             if fraction == 1.0 and next_size <= self._goal:
                 return self._is_small(system)
@@ -487,7 +507,15 @@ class ModifiedNewton:
 
 
 def difference_step(direction: Vector, u: Vector, du: Vector) -> float:
-    """Multiple of ``direction`` by which u' moves in a directional difference."""
+    """Multiple of ``direction`` by which u' moves in a directional difference.
+
+    Parameters
+    ----------
+    direction : ndarray
+        Direction in u', of the shape of ``du``.
+    u, du : ndarray
+        Values and derivatives at the iterate.
+    """
     return ROOT_EPS * max(1.0, largest(u.ravel()), largest(du.ravel())) / (largest(direction) or 1.0)
 
 

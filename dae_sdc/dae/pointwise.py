@@ -61,9 +61,9 @@ class PointwiseOptions:
     round_off : float
         Change of u, relative to the size of each unknown in the run, that ends the iteration.
     accepted_change : float
-        The same for the last iteration; a larger change counts as a failure.
+        Largest relative change of u in the last iteration; a larger one counts as a failure.
     stalled_change : float
-        The same where changes no longer shrink, which also ends the iteration.
+        Relative change of u at which the iteration ends once changes no longer shrink.
     smallest_share : float
         Least part of a change that is tried where F is not defined at its end.
     trusted : float
@@ -137,14 +137,13 @@ class PointwiseEquations:
     def _solved(self, t: float, u: Vector, du: Vector, h: float) -> tuple[Vector, Vector] | None:
         """The pair near (u, u') that satisfies F = 0 at t; None where the iteration does not converge."""
         problem, options = self.problem, self.options
-        told = False
         state = attach(u.copy(), problem.n_diff)
         slope = attach(du.copy(), problem.n_diff)
         problem.start_step(state, t)
         residual = problem.evaluate(state, slope, t).copy()
-        last = np.inf
+        last, determined = np.inf, False
         for _ in range(options.max_iterations):
-            v, w, told = self._change(linearize(problem, state, slope, t), residual, h)
+            v, w, determined = self._change(linearize(problem, state, slope, t), residual, h)
             change = float(np.max(np.abs(v) / self.sizes, initial=0.0))
             rate = h * float(np.max(np.abs(w) / self.sizes, initial=0.0))
             if not np.isfinite(change + rate):
@@ -167,10 +166,10 @@ class PointwiseEquations:
             last = change
         if last > options.accepted_change:
             return None
-        return state.view(np.ndarray), slope.view(np.ndarray) if told else du
+        return state.view(np.ndarray), slope.view(np.ndarray) if determined else du
 
     def _change(self, parts: Linearization, residual: Vector, h: float) -> tuple[Vector, Vector, bool]:
-        """The changes of u and u' of one Newton iteration, and whether the equations tell y' at all."""
+        """The changes of u and u' of one Newton iteration, and whether the equations determine y'."""
         k, problem = self.problem.n_diff, self.problem
         # At index 1 the derivatives of all unknowns cannot follow from F.
         if problem.index == (0 if k == problem.n else 1) and not parts.depends_on_derivative(k):

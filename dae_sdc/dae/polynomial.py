@@ -25,7 +25,15 @@ def interpolation_matrix(nodes: tuple[float, ...], targets: tuple[float, ...]) -
 def continuation_matrix(
     nodes: tuple[float, ...], targets: tuple[float, ...], start: float, ratio: float
 ) -> Vector:
-    """Matrix that takes values at ``nodes`` to values at ``start`` + ``ratio`` times ``targets``."""
+    """Matrix that takes values at the nodes of a step to values at the nodes of a later one.
+
+    Parameters
+    ----------
+    nodes, targets : tuple of float
+        Nodes of the two steps, each in units of its step.
+    start, ratio : float
+        Start and size of the later step, in units of the earlier one and from its start.
+    """
     # Steps of changing sizes need a new one each: Newton's products take a sixth of the time of Lagrange's.
     without_last, divided_differences = _newton(nodes)
     distances = (start + ratio * _as_array(targets))[:, None] - without_last
@@ -136,7 +144,15 @@ class StepPolynomial(NamedTuple):
         return end
 
     def left_behind(self, settled: bool, apart: bool) -> StepPolynomial:
-        """The same for the value at the end, ``apart`` with values that a step going on does not change."""
+        """The polynomial that goes with the value at the end of the step.
+
+        Parameters
+        ----------
+        settled : bool
+            Whether it is more than a first guess.
+        apart : bool
+            Whether it gets copies of its values, which a step that goes on does not change.
+        """
         if apart:
             return self._replace(value=self.value.copy(), derivative=self.derivative.copy(), settled=settled)
         return self if settled == self.settled else self._replace(settled=settled)
@@ -174,7 +190,17 @@ FARTHEST_EXTRAPOLATION = 3.5
 
 
 def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
-    """Whether what a state carries can be continued to time ``end`` for that many integrated unknowns."""
+    """Whether the polynomial of a step can be continued to a later time.
+
+    Parameters
+    ----------
+    polynomial : object
+        What a state carries.
+    end : float
+        Time to be reached.
+    n_integrated : int
+        Number of integrated unknowns of the method; the polynomial must have as many.
+    """
     if not isinstance(polynomial, StepPolynomial) or polynomial.n_integrated != n_integrated:
         return False
     return (end - polynomial.time) / polynomial.dt <= FARTHEST_EXTRAPOLATION

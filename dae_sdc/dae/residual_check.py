@@ -43,10 +43,10 @@ DIRECTIONS = 3
 
 
 @functools.lru_cache(maxsize=16)
-def directions(size: int) -> Vector:
-    """Seeded random directions whose entries have sizes from 1/2 to 1, shape (DIRECTIONS, size)."""
+def directions(size: int, count: int = DIRECTIONS) -> Vector:
+    """Seeded random directions whose entries have sizes from 1/2 to 1, shape (count, size)."""
     generator = np.random.default_rng(20)
-    sizes = generator.uniform(0.5, 1.0, (DIRECTIONS, size))
+    sizes = generator.uniform(0.5, 1.0, (count, size))
     found: Vector = np.where(generator.random(sizes.shape) < 0.5, -sizes, sizes)
     found.setflags(write=False)
     return found

@@ -28,50 +28,50 @@ class ScaleSettings:
         Part of the size that the equations give an unknown which begins at 0, below which only an absolute
         error counts, until the solution is known to stay smaller.
     floor_of_multipliers : float
-        The same for unknowns of index 2 and more, which rounding spoils below the size at which they matter.
-    noise : float
-        Part of the size at which an unknown would matter below which a start value is 0 but for rounding.
+        That part for unknowns of index 2 and more, which rounding spoils below the size at which they matter.
+    noise_of_start : float
+        Start value, in units of the size at which an unknown would matter, that is 0 but for rounding.
     underflow, left_over : float
         Start value that is 0 in any units, and part of the largest one that is: what an iteration with many
         digits leaves.
     rounding : float
-        Part of that size, times the relative tolerance, below which no tolerance can be met.
-    wrong : float
-        Part of its floor below which a run that an unknown never left must go back.
-    far : float
-        The same before the end of a run.
-    lost : float
-        Size of an unknown, in units of its absolute tolerance, below which it was never seen.
-    stays : float
-        Part of what was seen of it in an earlier run with larger floors that is more than an error.
+        Size of an unknown, in units of that at which it would matter, that rounding of other terms hides; a
+        tolerance divided by the relative one cannot be less.
+    wrong_floor, wrong_floor_midway : float
+        Largest value of an unknown in a run, in units of its floor, below which the floor was too large and
+        the run is repeated: at the end of a run, and before it.
+    unseen_size : float
+        Size of an unknown, in units of its absolute tolerance, below which the run has not resolved it.
+    lasting_part : float
+        Part of the value in an earlier run with larger floors that must remain for it to be no error.
     largest_change : float
-        Part of its floor below which it is not lowered at once: what a run with a wrong floor has come to may
+        Part of a floor below which it is not lowered at once: what a run with a wrong floor has come to may
         be small for no other reason.
     most_returns : int
-        How many times a run goes back.
-    fading : float
+        Largest number of times that a run is repeated.
+    kept_rate : float
         Part of its rate of change that the solution is taken to keep from step to step.
     least_changes : float
-        Times that the solution is taken to change by its size in the interval at the least.
+        Least number of times that the solution is taken to change by its size in the interval.
     first_part : float
-        Part of the interval that is the scale of time where nothing else tells one.
+        Part of the interval that is the scale of time where nothing else determines one.
     longest : float
         Longest scale of time, in units of the interval: noise of the equations suggests any.
     """
 
     floor: float = 2.0**-7
     floor_of_multipliers: float = 0.5
-    noise: float = 2.0**-34
+    noise_of_start: float = 2.0**-34
     underflow: float = 1e-30
     left_over: float = 1e-25
     rounding: float = 2.0**-39
-    wrong: float = 2.0**-3
-    far: float = 2.0**-7
-    lost: float = 10.0
-    stays: float = 0.5
+    wrong_floor: float = 2.0**-3
+    wrong_floor_midway: float = 2.0**-7
+    unseen_size: float = 10.0
+    lasting_part: float = 0.5
     largest_change: float = 2.0**-14
     most_returns: int = 3
-    fading: float = 0.5
+    kept_rate: float = 0.5
     least_changes: float = 1.0
     first_part: float = 0.125
     longest: float = 16.0
@@ -109,11 +109,11 @@ class Scales:
     time : float
         Time in which the solution changes by its size, as far as the start tells.
     rate : float
-        The same as a rate, in the last steps.
+        How often the solution changes by its size in a unit of time, in the last steps.
     nominal : ndarray, shape (n,)
         Sizes that are given, 1 if none are.
     begun : bool
-        Whether a run has told its start.
+        Whether a run has begun.
     running : bool
         Whether sizes follow the solution.
     seen : ndarray, shape (n,)
@@ -175,7 +175,7 @@ class Scales:
 
     def see_rate(self, u_rate: float) -> None:
         """Take how fast the solution changes, in units of its sizes, at the start of a step."""
-        self.rate = max(u_rate, SETTINGS.fading * self.rate, self.least_rate)
+        self.rate = max(u_rate, SETTINGS.kept_rate * self.rate, self.least_rate)
 
     def look_back(self, end: Vector, rtol: float, ended: bool) -> tuple[bool, tuple[int, ...]]:
         """Look back on a run.
@@ -199,8 +199,8 @@ class Scales:
         if not (self.running and self.watched):
             return False, ()
         seen = np.maximum(self.seen, np.abs(end))
-        lost = self._zero & (seen <= SETTINGS.lost * rtol * self._floors)
-        part = SETTINGS.wrong if ended else SETTINGS.far
+        lost = self._zero & (seen <= SETTINGS.unseen_size * rtol * self._floors)
+        part = SETTINGS.wrong_floor if ended else SETTINGS.wrong_floor_midway
         # Small multipliers may be nothing but the error of what they multiply, magnified by short steps.
         wrong = self._zero & ~self._multipliers & (np.maximum(seen, self._least) < part * self._floors)
         # What a tolerance has hidden may be noise, and is believed once.
@@ -212,15 +212,15 @@ class Scales:
             self._learned[wrong] = np.maximum(seen, least)[wrong]
             return True, ()
         # An error falls with the floor by which it was measured, a value stays.
-        told = lost & (seen > self._hidden) & (seen > SETTINGS.stays * self._earlier)
-        return False, tuple(np.flatnonzero(told).tolist())
+        reported = lost & (seen > self._hidden) & (seen > SETTINGS.lasting_part * self._earlier)
+        return False, tuple(np.flatnonzero(reported).tolist())
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What steps to come depend on, for a checkpoint."""
         return {name: np.copy(vars(self)[name]) for name in KEPT}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
         for name in _NUMBERS:
             setattr(self, name, kept[name].item())
         for name in _ARRAYS:
@@ -243,27 +243,41 @@ _ARRAYS = (
 KEPT = _NUMBERS + _ARRAYS
 """Attributes of :class:`Scales` that change in a run."""
 
-WEAKEST, WEAK = 1e-12, 1e-5
-"""Weights in the least squares by which sizes that nothing determines are near 1, and time near a part of the
-interval."""
 
-SMALLEST_TERM = 2.0**-30
-"""Part of the largest term of an equation below which another says nothing of sizes."""
+@dataclass(frozen=True)
+class BalanceOptions:
+    """How sizes are found with which the terms of every equation are of one size.
 
-DENSE_UP_TO = 400
-"""Order up to which the normal equations are solved as a dense matrix."""
+    Parameters
+    ----------
+    weight_of_sizes, weight_of_time : float
+        Weights in the least squares by which sizes that nothing determines are near 1, and time is near a
+        part of the interval.
+    smallest_term : float
+        Part of the largest term of an equation below which another says nothing of sizes.
+    dense_order : int
+        Order up to which the normal equations are solved as a dense matrix.
+    grid : float
+        Steps of a factor of two in which estimates are rounded.
+    fastest : float
+        Time scale of an equation, in units of that of the slowest, below which it has none.
+    least_squares_rounds : int
+        Times that the least squares are solved, each without the terms that were too small in the last.
+    balancing_rounds : int
+        Times that rows and columns of a matrix are balanced.
+    """
 
-GRID = 2.0**20
-"""Steps of a factor of two in which estimates are rounded."""
+    weight_of_sizes: float = 1e-12
+    weight_of_time: float = 1e-5
+    smallest_term: float = 2.0**-30
+    dense_order: int = 400
+    grid: float = 2.0**20
+    fastest: float = 2.0**-40
+    least_squares_rounds: int = 3
+    balancing_rounds: int = 30
 
-FAST = 2.0**-40
-"""Time scale of an equation, in units of that of the slowest, below which it has none."""
 
-ROUNDS = 3
-"""Times that the least squares are solved, each without the terms that were that small in the last."""
-
-MOST_ROUNDS = 30
-"""Times that rows and columns of a matrix are balanced."""
+BALANCE = BalanceOptions()
 
 
 class Terms(NamedTuple):
@@ -286,7 +300,15 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, mass: Any, stiffness: Any, constants: Vector) -> Terms:
-        """From dF/du' and dF/du, shape (n, n), and what the equations have besides, shape (n,)."""
+        """Terms from the halves of a Jacobian and what the equations have besides.
+
+        Parameters
+        ----------
+        mass, stiffness : ndarray or sparse matrix, shape (n, n)
+            dF/du' and dF/du.
+        constants : ndarray, shape (n,)
+            Sizes of terms that no unknown multiplies.
+        """
         halves = [sparse.coo_array(half) for half in (mass, stiffness)]
         some = np.flatnonzero(constants)
         rows = np.concatenate([*(half.row for half in halves), some])
@@ -339,7 +361,7 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
     """
     entries = np.abs(matrix)
     factors = [np.ones(size) for size in entries.shape]
-    for _ in range(MOST_ROUNDS):
+    for _ in range(BALANCE.balancing_rounds):
         changed = False
         for axis, factor in enumerate(factors):
             largest = entries.max(axis=1 - axis, initial=0.0)
@@ -356,7 +378,7 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
 def rounded(logarithm: Any) -> Any:
     """The power of two of a logarithm, on a grid that has all powers of two and is too fine to matter."""
     with np.errstate(over="ignore"):
-        return np.exp2(np.round(GRID * logarithm) / GRID)
+        return np.exp2(np.round(BALANCE.grid * logarithm) / BALANCE.grid)
 
 
 def zeros(u0: Vector) -> Any:
@@ -394,7 +416,7 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
         # Where all terms of an unknown are far smaller than others, it may be so large that one matters.
         result = np.where(lost & (own > 0.0), own, result)
         # A start found by an iteration has rounding for zeros, far below what its equations say.
-        noise = known & (sizes < SETTINGS.noise * own)
+        noise = known & (sizes < SETTINGS.noise_of_start * own)
         if not noise.any():
             return Balance(result, known, own, time)
         known = known & ~noise
@@ -403,7 +425,7 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
 def _least_squares(
     terms: Terms, n: int, sizes: Vector, known: Any, prior: float
 ) -> tuple[Vector, float, Any]:
-    """Logarithms to base 2 of the sizes and of the scale of time, and which sizes no term has a say in."""
+    """Logarithms to base 2 of the sizes and of the scale of time, and which sizes no term determines."""
     free = np.flatnonzero(~known)
     count = len(free)
     place = np.full(n + 1, -1)
@@ -418,10 +440,10 @@ def _least_squares(
     factors = np.ones(len(logs)), (of_column >= 0).astype(np.float64)
     of_time = np.where(terms.derivatives, -1.0, 0.0)
     weight = np.where(_fast(terms, n, sizes, known), 0.0, 1.0)
-    for _ in range(ROUNDS):
+    for _ in range(BALANCE.least_squares_rounds):
         # Time, which all equations share, is eliminated first: the rest is as sparse as the equations.
         right, border = np.zeros((2, size))
-        data, at, other_at = [np.full(size, WEAKEST)], [np.arange(size)], [np.arange(size)]
+        data, at, other_at = [np.full(size, BALANCE.weight_of_sizes)], [np.arange(size)], [np.arange(size)]
         for one, a in zip(places, factors, strict=True):
             right -= np.bincount(one, weight * a * logs, size)
             border += np.bincount(one, weight * a * of_time, size)
@@ -431,28 +453,28 @@ def _least_squares(
                 other_at.append(other)
         entries = np.concatenate(data), (np.concatenate(at), np.concatenate(other_at))
         sides = np.array([right, border]).T
-        if size <= DENSE_UP_TO:
+        if size <= BALANCE.dense_order:
             normal = np.zeros((size, size))
             np.add.at(normal, entries[1], entries[0])
             whole, with_time = np.linalg.solve(normal, sides).T
         else:
             normal = sparse.csc_array(entries, shape=(size, size))
             whole, with_time = splu(normal).solve(sides).T
-        own_time = WEAK + weight @ of_time**2
-        right_of_time = WEAK * prior - (weight * of_time) @ logs
+        own_time = BALANCE.weight_of_time + weight @ of_time**2
+        right_of_time = BALANCE.weight_of_time * prior - (weight * of_time) @ logs
         theta = float((right_of_time - border @ whole) / (own_time - border @ with_time))
         x = whole - theta * with_time
         term = logs + x[places[0]] + factors[1] * x[places[1]] + theta * of_time
         largest = np.full(n, -np.inf)
         np.maximum.at(largest, terms.rows, term)
-        smaller = (term < largest[terms.rows] + np.log2(SMALLEST_TERM)) & (weight > 0.0)
+        smaller = (term < largest[terms.rows] + np.log2(BALANCE.smallest_term)) & (weight > 0.0)
         if not smaller.any():
             break
         weight[smaller] = 0.0
     found = np.zeros(n)
     found[free] = x[:count]
-    heard = np.bincount(terms.columns + 1, weight, n + 1)[1:] > 0.0
-    return found, theta, ~known & ~heard
+    determined = np.bincount(terms.columns + 1, weight, n + 1)[1:] > 0.0
+    return found, theta, ~known & ~determined
 
 
 def _fast(terms: Terms, n: int, sizes: Vector, known: Any) -> Any:
@@ -465,7 +487,7 @@ def _fast(terms: Terms, n: int, sizes: Vector, known: Any) -> Any:
     some = (parts > 0.0).all(axis=0) & ~unsure
     times = np.divide(parts[1], parts[0], out=np.full(n, np.inf), where=some)
     slowest = times[some].max(initial=0.0)
-    return terms.derivatives & (times < FAST * slowest)[terms.rows]
+    return terms.derivatives & (times < BALANCE.fastest * slowest)[terms.rows]
 
 
 def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,17 +14,34 @@ from dae_sdc.dae.scales import SETTINGS, Balance, Terms, balanced_sizes, zeros
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 
-LOOKS = (0.29, 0.61, 0.97, 2.0**-10)
-"""Places in the interval, in units of it, at which F is asked for what is 0 at the start."""
 
-ROUNDING = 2.0**-40
-"""Part of the terms of an equation below which their sum is 0."""
+@dataclass(frozen=True)
+class StartingScaleOptions:
+    """How the sizes of unknowns at the start of a run are found from its equations.
 
-LARGEST_TRIAL, RATIO, TRIALS = 2.0**40, 2.0**-10, 12
-"""Largest size that an unknown at 0 is tried to have, for differences of F, and how many smaller ones are."""
+    Parameters
+    ----------
+    look_times : tuple of float
+        Places in the interval, in units of it, at which F is asked for what is 0 at the start.
+    round_off : float
+        Part of the terms of an equation below which their sum is 0.
+    largest_trial : float
+        Largest size that an unknown at 0 is tried to have, for differences of F.
+    trial_ratio, trials : float, int
+        Ratio of a size that is tried to the one before, and how many are tried.
+    largest_bend : float
+        Relative difference of F from a straight line up to which it counts as one.
+    """
 
-STRAIGHT = 1e-5
-"""Relative difference of F from a straight line up to which it counts as one."""
+    look_times: tuple[float, ...] = (0.29, 0.61, 0.97, 2.0**-10)
+    round_off: float = 2.0**-40
+    largest_trial: float = 2.0**40
+    trial_ratio: float = 2.0**-10
+    trials: int = 12
+    largest_bend: float = 1e-5
+
+
+START = StartingScaleOptions()
 
 Sizes: TypeAlias = tuple[Vector, Vector]
 """Of the unknowns and of their derivatives, shape (n,) each."""
@@ -32,7 +50,7 @@ Sizes: TypeAlias = tuple[Vector, Vector]
 def begin_scales(
     problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float, atol: Any = None
 ) -> None:
-    """Let the scales of a problem take the start of a run.
+    """Set the scales of a problem from the state and the equations at the start of a run.
 
     Where absolute tolerances say below which size an unknown does not count, and no increments of differences
     are to be found, the equations need not be asked.
@@ -65,7 +83,7 @@ def begin_scales(
         if getattr(problem, "jacobian", None) is None and not known.known.all():
             problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
             # Far from there F may be a straight line of another slope.
-            most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, LARGEST_TRIAL)
+            most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, START.largest_trial)
             _try_sizes(problem, u0, slope, t0, (most, most / known.time))
             # Differences to both sides see nothing of squares at 0, which are no terms there.
             known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0, accurate=True), span)
@@ -84,12 +102,24 @@ def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
 
 
 def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> None:
-    """Let the scales of a problem take what differences of F need; see :func:`begin_scales`."""
+    """Set the scales of a problem to sizes over which differences of F are good.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    u0 : MeshDAE
+        State, shape (n,).
+    t0, span : float
+        Start and length of the interval.
+    rtol : float
+        Relative tolerance of the run.
+    """
     values = u0.view(np.ndarray)
     problem.run_scales.begin(values, Balance.unknown(values, span), rtol)
     problem.start_step(u0, t0)
     if getattr(problem, "jacobian", None) is None:
-        most = np.full(problem.n, LARGEST_TRIAL)
+        most = np.full(problem.n, START.largest_trial)
         _try_sizes(problem, u0, problem.dtype_f(problem.init), t0, (most, most))
 
 
@@ -119,10 +149,10 @@ def _constants(
     problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t0: float, span: float
 ) -> Vector:
     """Sizes of F with the start for u and 0 for u'; where they are 0 or rounding, at a later time."""
-    least = ROUNDING * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
+    least = START.round_off * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
     found = np.abs(problem.evaluate(u0, slope, t0))
     found[found <= least] = 0.0
-    for place in LOOKS:
+    for place in START.look_times:
         if found.all():
             break
         # The start need not be a state that F is defined for at other times, nor one near a solution.
@@ -154,20 +184,20 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most
             if not len(small):
                 continue
             best, first, trial = 0, 0.0, largest_sizes[small]
-            for _ in range(TRIALS):
+            for _ in range(START.trials):
                 steps = ROOT_EPS * trial
                 once, twice = change(values, small, steps), change(values, small, 2.0 * steps)
                 changed = twice != 0.0
                 first = first or largest(twice)
                 with np.errstate(invalid="ignore", over="ignore"):
-                    straight = np.abs(twice - 2.0 * once) <= STRAIGHT * np.abs(twice)
+                    straight = np.abs(twice - 2.0 * once) <= START.largest_bend * np.abs(twice)
                 # Equations from which the unknown cancels have nothing but rounding.
                 count = int((changed & straight).sum()) if largest(twice) < np.inf else 0
                 if count > best or (best == 0 and count == changed.sum()):
                     best, found[small] = count, trial
                 if count == changed.sum():
                     break
-                trial = RATIO * trial
+                trial = START.trial_ratio * trial
             if best == 0 and changed.any():
                 # Noise is as large for the smallest step; else F is nowhere straight, as x^2 at 0.
                 noisy = largest(twice) > ROOT_EPS * first

@@ -12,9 +12,10 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 import sympy
 
+from dae_sdc.dae.compiled_equations import follows_from_residual
 from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import Kernels, machine
-from dae_sdc.dae.problem import ProblemDAE, follows_from_residual
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from dae_sdc.constrained.quasilinear import ImplicitDAE, QuasiFirstOrderProblem
+from dae_sdc.constrained.first_order import ImplicitDAE, QuasiFirstOrderProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError

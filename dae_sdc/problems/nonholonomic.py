@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.constrained.quasilinear import NonholonomicProblem
+from dae_sdc.constrained.second_order import NonholonomicProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.problems._reference import require_finite, require_positive

@@ -15,7 +15,8 @@ import numpy as np
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE, check_newton
+from dae_sdc.dae.declaration import check_newton
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError
 from dae_sdc.options import (

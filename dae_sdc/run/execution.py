@@ -25,7 +25,8 @@ from dae_sdc.control.hooks import (
     StepRecord,
 )
 from dae_sdc.control.invariants import Invariants
-from dae_sdc.control.singular import FIRST_ORDER, SingularPointError, WatchSingularPoints, default_way
+from dae_sdc.control.singular import SingularPointError, WatchSingularPoints
+from dae_sdc.control.singular_determinants import FIRST_ORDER, default_way
 from dae_sdc.control.stepping import SteppingController
 from dae_sdc.control.steps import COUNTS
 from dae_sdc.dae.consistency import check_consistent

@@ -289,7 +289,8 @@ def _time_loops(factors: linear.Factorization, matrix: Any) -> tuple[float, floa
     """Seconds of a factorisation with known pivots and of a solve by the loops of compiled sweeps."""
     parts = triangular.triangular_factors(factors, matrix)
     pattern = triangular.row_pattern(parts, matrix)
-    again, solve = triangular.compiled_refactorize(), triangular.compiled()
+    again = triangular.compiled_loop(triangular.refactorize)
+    solve = triangular.compiled_loop(triangular.solve_triangular)
     right, out, work = np.ones(parts.size), np.empty(parts.size), np.empty(3 * parts.size)
     factoring = repeated(lambda: again(pattern, parts, matrix.data, work))
     return factoring, repeated(lambda: solve(parts, right, out, work[: parts.size]))

@@ -19,7 +19,7 @@ from tqdm import tqdm
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.events import Event, as_events
 from dae_sdc.control.invariants import Invariants, require_invariants
-from dae_sdc.control.singular import require_way
+from dae_sdc.control.singular_determinants import require_way
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_number

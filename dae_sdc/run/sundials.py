@@ -20,13 +20,14 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 from tqdm import tqdm
 
-from dae_sdc.control.events import RESTART_STEP, consistent_restart
+from dae_sdc.control.events import EVENTS, consistent_restart
 from dae_sdc.dae.consistency import check_consistent
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, Scheme, StepData
 from dae_sdc.dae.jacobian import linearize
-from dae_sdc.dae.problem import ProblemDAE, undefined
+from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
+from dae_sdc.dae.values import undefined
 from dae_sdc.errors import EvaluationError, InputError, SolveError, require_number
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
 from dae_sdc.registry import unknown
@@ -489,7 +490,7 @@ class _IdaDriver(_Driver):
         self.equations.begin(u, t)
         if t > self.task.t0:
             # Algebraic unknowns may jump where the equations do.
-            state = consistent_restart(self.problem, self.problem.state(u), t, RESTART_STEP * before)
+            state = consistent_restart(self.problem, self.problem.state(u), t, EVENTS.restart_step * before)
             u, known = np.array(state), state.polynomial
             self.slope = (
                 slope_at(self.problem, u, t) if known is None else np.array(known.derivative_at_end())

@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dgetrs
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.triangular import (
-    MOST_ENTRIES,
+    LARGEST_ROW_FILL,
     RowPattern,
     TriangularFactors,
     copy_for,
@@ -387,16 +387,16 @@ class DenseNodes(CompiledNodes):
         factors, pivots = kept["FACTORS"][slot].T, kept["PIVOTS"][slot] - 1
         return Operators(mass.__matmul__, lambda v: np.asarray(dgetrs(factors, pivots, v)[0]))
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """See :class:`PythonNodes`."""
         slots = [(m, c, slot) for (m, c), slot in self._slots.items()]
         arrays = [array.copy() for array in self._memory()]
         more = {"slots": slots, "arrays": arrays, "split of kernels": int(self._places[mn.SPLIT])}
-        return super().memory() | more
+        return super().get_state() | more
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
+    def set_state(self, kept: Mapping[str, Any]) -> None:
         """See :class:`PythonNodes`."""
-        super().take_up(kept)
+        super().set_state(kept)
         slots = {(int(m), float(c)): int(slot) for m, c, slot in kept["slots"]}
         self.__setstate__((slots, kept["arrays"], self.newtons, kept["split of kernels"]))
         self._slots_of = None
@@ -457,7 +457,7 @@ class SparseNodes(CompiledNodes):
         return Operators(mass.__matmul__, solve)
 
     @property
-    def keeps_memory(self) -> bool:
+    def keeps_state(self) -> bool:
         """See :class:`PythonNodes`: factors of SuperLU cannot be taken apart without loss."""
         return False
 
@@ -465,7 +465,7 @@ class SparseNodes(CompiledNodes):
         """Let compiled code solve with the factors that Python has now."""
         known = self._factors.get(slot)
         if known is None or known[2] is not matrix.factors or self._kept["RENEWED"][slot]:
-            if matrix.factors.entries > MOST_ENTRIES * self.problem.n:
+            if matrix.factors.entries > LARGEST_ROW_FILL * self.problem.n:
                 self._kept["KEPT"][slot, iteration.AGE] = -1.0
                 return
             made = matrix.linearization.iteration_matrix(1.0, self.problem.n)

@@ -182,7 +182,7 @@ class Places(IntEnum):
 
 TINY = float(np.finfo(float).tiny)
 
-complexes = mn._view(types.complex128)
+complexes = mn.pointer_to(types.complex128)
 
 
 class Memory(NamedTuple):
@@ -774,14 +774,14 @@ class MachineStages(Simultaneous):
         self.forget()
         return super()._slope(t0, h)
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """See :class:`Simultaneous`."""
         if self._by_numpy:
             self.forget()
         names = ("NUMBERS", *(FACTORS if self.numbers[LINEARIZED] > 0.0 else ()))
         return {name: self._arrays[name].copy() for name in names}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
+    def set_state(self, kept: Mapping[str, Any]) -> None:
         """See :class:`Simultaneous`."""
         for name, array in kept.items():
             self._arrays[name][:] = array

@@ -16,7 +16,7 @@ from scipy.sparse.linalg import splu
 from dae_sdc.compiled import machine_newton as mn, triangular
 from dae_sdc.compiled.machine_newton import AT, INNER, doubles, integers, short_integers
 from dae_sdc.compiled.triangular import (
-    MOST_ENTRIES,
+    LARGEST_ROW_FILL,
     REFACTORIZED,
     RowPattern,
     TriangularFactors,
@@ -212,13 +212,13 @@ class SparseStages(MachineStages):
             raise raised
         return result
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """See :class:`Simultaneous`."""
         kept = [(k, list(factors[:-1]), list(pattern)) for k, (factors, pattern) in self._kept.items()]
         about = {"kept": kept, "outside": list(self._outside), "vain": self._vain, "checked": self._checked}
         return {name: self._arrays[name].copy() for name in REMEMBERED} | about
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
+    def set_state(self, kept: Mapping[str, Any]) -> None:
         """See :class:`Simultaneous`."""
         for name in REMEMBERED:
             self._arrays[name][:] = kept[name]
@@ -253,7 +253,7 @@ class SparseStages(MachineStages):
             return 0
         try:
             lu = self._factorized_by_superlu(matrix)
-            if lu.nnz > MOST_ENTRIES * self.problem.n or self._vain[k] >= MOST_VAIN:
+            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_VAIN:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
                 self._arrays["TRIANGLES"][k] = 0

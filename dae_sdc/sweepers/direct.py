@@ -257,14 +257,14 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
         raise InputError(f"'{self.method.name}' has no nodes to integrate over")
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
         return False
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next, for a checkpoint."""
         return {}
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Let the next step find a sweeper that has taken no steps."""
         self._problem = None

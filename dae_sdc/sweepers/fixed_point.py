@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from dae_sdc.dae.iteration import NEAR, ROUND_OFF, SETTLED
+from dae_sdc.dae.iteration import BACKWARD_ERROR, LAST_CORRECTION, ROUND_OFF_CORRECTION
 from dae_sdc.dae.jacobian import Linearization
 from dae_sdc.dae.linear import DenseLU, Factorization, factorize
 from dae_sdc.dae.newton import NodeSystem
@@ -99,7 +99,7 @@ class FixedPoint:
                 return rate
             system.move(delta, 1.0)
             sizes.append(size)
-            if size <= SETTLED * goal:
+            if size <= LAST_CORRECTION * goal:
                 return None if self._verified(system) else np.inf
             if len(sizes) < 3:
                 continue
@@ -108,9 +108,9 @@ class FixedPoint:
             if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
                 return None if self._verified(system) else rate
             growing = growing + 1 if rate >= 1.0 else 0
-            if growing and size < NEAR:
+            if growing and size < ROUND_OFF_CORRECTION:
                 scale = system.magnitude(self._linearization)
-                if (np.abs(system.residual()) <= ROUND_OFF * scale).all() and self._verified(system):
+                if (np.abs(system.residual()) <= BACKWARD_ERROR * scale).all() and self._verified(system):
                     return None
             if growing == GROWING:
                 return rate
@@ -143,13 +143,13 @@ class FixedPoint:
             ) from None
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` can tell all that is known: as long as the factors are those of LAPACK."""
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` gives all that is known: as long as the factors are those of LAPACK."""
         known = self._linearization
         dense = known is None or not sparse.issparse(known.mass)
         return dense and (self._factors is None or isinstance(self._factors, DenseLU))
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What solves to come depend on, as numbers and arrays, for a checkpoint."""
         known = self._linearization
         return {
@@ -159,8 +159,8 @@ class FixedPoint:
             "constant": self._constant,
         }
 
-    def take_up(self, memory: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, memory: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
         factors, halves = memory["factors"], memory["halves"]
         self._factors = None if factors is None else DenseLU.of_parts(*factors)
         self._linearization = None if halves is None else Linearization(*halves)

@@ -208,25 +208,25 @@ class MultistepDAE(DirectSweeper):
         L.uend.polynomial = left
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` is all that the next step depends on besides its start."""
-        return self._problem is not None and self._newton.keeps_memory and self._fixed_point.keeps_memory
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
+        return self._problem is not None and self._newton.keeps_state and self._fixed_point.keeps_state
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next besides the past, for a checkpoint."""
-        if not self.keeps_memory:
+        if not self.keeps_state:
             return {}
-        newton, fixed = self._newton.memory(), self._fixed_point.memory()
+        newton, fixed = self._newton.get_state(), self._fixed_point.get_state()
         return {"matrices": newton, "fixed point": fixed, "split": self._system.split}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
         if not kept:
             return
         self._problem = self.level.prob
         self._bind(self._problem)
-        self._newton.take_up(kept["matrices"])
-        self._fixed_point.take_up(kept["fixed point"])
+        self._newton.set_state(kept["matrices"])
+        self._fixed_point.set_state(kept["fixed point"])
         self._system.split = kept["split"]
 
 

@@ -452,24 +452,24 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self.u_secondary = P.state(start + L.dt * (tableau.b_embedded @ self._du))
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` is all that the next step depends on besides its start."""
-        return self._problem is not None and bool(self._remembering().keeps_memory)
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
+        return self._problem is not None and bool(self._remembering().keeps_state)
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next, for a checkpoint."""
-        if not self.keeps_memory:
+        if not self.keeps_state:
             return {}
         split = self._system.split if self.method.diagonally_implicit else 0
-        return {"matrices": self._remembering().memory(), "split": split, "turns": self._turns}
+        return {"matrices": self._remembering().get_state(), "split": split, "turns": self._turns}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
         if not kept:
             return
         self._turns = kept["turns"]
         self._bind(self.level.prob)
-        self._remembering().take_up(kept["matrices"])
+        self._remembering().set_state(kept["matrices"])
         if self.method.diagonally_implicit:
             self._system.split = kept["split"]
 
@@ -479,7 +479,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             return self._newton
         return self._coupled.newton if self.tolerance is None else self._stages_together
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Let the next step find a sweeper that has taken no steps, without matrices."""
         self._problem = None
 

@@ -1077,36 +1077,36 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     # --- checkpoints ----------------------------------------------------------------------------------------
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
         alone = isinstance(self.nodes, SerialNodes)
-        return alone and self._problem is not None and self.solver.keeps_memory
+        return alone and self._problem is not None and self.solver.keeps_state
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next, for a checkpoint."""
         kept: dict[str, Any] = {}
         if self.params.initial_guess == "random":
             kept["random"] = self.rng.get_state()
-        if self.keeps_memory:
-            kept["solver"] = self.solver.memory()
+        if self.keeps_state:
+            kept["solver"] = self.solver.get_state()
             if self._steps is not None:
                 kept["goal"] = self._goal.numbers.copy()
                 kept["allowed"] = np.array([self._least_allowed, self._allowed_dt, self._allowed_for])
         return kept
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
         if "random" in kept:
             self.rng.set_state(kept["random"])
         if "solver" in kept:
             self._bind(self.level.prob)
-            self.solver.take_up(kept["solver"])
+            self.solver.set_state(kept["solver"])
             if self._steps is not None:
                 self._goal.numbers[:] = kept["goal"]
                 self._least_allowed, self._allowed_dt, steps = kept["allowed"].tolist()
                 self._allowed_for = int(steps)
 
-    def begin_anew(self) -> None:
+    def reset(self) -> None:
         """Let the next step find a sweeper that has taken no steps, without matrices."""
         self._problem = None
         self._sweeps, self._ahead = 0, False

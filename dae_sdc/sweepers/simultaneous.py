@@ -526,19 +526,19 @@ class Simultaneous:
     # --- checkpoints ----------------------------------------------------------------------------------------
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
         return True
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next, as numbers, texts and arrays, for a checkpoint."""
         kept: dict[str, Any] = {"numbers": self.numbers.copy()}
         if self.numbers[LINEARIZED] > 0.0:
             kept |= {"mass": _as_arrays(self._mass), "stiffness": _as_arrays(self._stiffness)}
         return kept
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit; the factors are made again."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit; the factors are made again."""
         h = float(kept["numbers"][FACTORED])
         self.numbers[:] = kept["numbers"]
         if "mass" in kept:

@@ -238,21 +238,21 @@ class PythonNodes:
             newton.forget()
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` tells all that is known of the matrices."""
-        return all(newton.keeps_memory for newton in self.newtons.values())
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` tells all that is known of the matrices."""
+        return all(newton.keeps_state for newton in self.newtons.values())
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What is known of the matrices, for a checkpoint."""
         distinct = dict.fromkeys(map(id, self.newtons.values()))
         newtons = {id(newton): newton for newton in self.newtons.values()}
-        return {"newtons": [newtons[key].memory() for key in distinct], "split": self.system.split}
+        return {"newtons": [newtons[key].get_state() for key in distinct], "split": self.system.split}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave."""
         newtons = {id(newton): newton for newton in self.newtons.values()}
         for newton, memory in zip(newtons.values(), kept["newtons"], strict=True):
-            newton.take_up(memory)
+            newton.set_state(memory)
         self.system.split = kept["split"]
 
     def magnitude(self, m: int) -> float:

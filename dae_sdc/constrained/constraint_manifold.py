@@ -1,0 +1,306 @@
+"""The manifold that constraints make: whether a state is on it, the nearest point, and what follows there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.constrained.compiled_parts import CompiledParts
+from dae_sdc.constrained.saddle import nearest_point, solve_saddle
+from dae_sdc.dae.consistency import CONSISTENCY
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.values import real_numbers
+from dae_sdc.errors import InconsistentStateError, InputError
+
+
+class ConstraintManifold(CompiledParts):
+    """States that fulfil constraints, with derivatives and multipliers that follow from the equations."""
+
+    def _described(self, t: float) -> str:
+        return f"{type(self).__name__} at t={t:.6g}"
+
+    def _constraint_rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
+        """What the constraints add to G times the highest derivative when they are differentiated."""
+        return self._part("dg_dt", t, q, v)
+
+    def saddle_point(
+        self, t: float, q: npt.ArrayLike, v: npt.ArrayLike | None = None
+    ) -> tuple[Vector, Vector]:
+        r"""Derivative and multipliers from the equations and the differentiated constraints.
+
+        .. math::
+            \begin{pmatrix} A & B \\ G & 0 \end{pmatrix}
+            \begin{pmatrix} a \\ \lambda \end{pmatrix} =
+            \begin{pmatrix} h \\ -r \end{pmatrix}
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        q, v : array_like, shape (n_u,)
+            Functions u, and for equations of second order their derivatives.
+
+        Returns
+        -------
+        derivative : ndarray, shape (n_u,)
+            u' of equations of first order, u'' of those of second order.
+        multipliers : ndarray, shape (n_constraints,)
+            Lambda; of shape (0,) where the equations have none.
+
+        Raises
+        ------
+        SingularMatrixError
+            If the constraints are rank deficient, or A is not regular on the kernel of their Jacobian.
+        """
+        t, n = float(t), self._size
+        place = self._vector("u", q)
+        rate = None if v is None else self._vector("u'", v)
+        A, h, G = (self._part(name, t, place, rate) for name in ("A", "h", "dg"))
+        B = None if "B" not in self._parts_of_kind() else self._part("B", t, place, rate)
+        rhs = np.concatenate([h, -self._constraint_rest(t, place, rate)])
+        found = solve_saddle(A, B, G, rhs, self.constraint_names, self._described(t))
+        return found[:n], found[n:]
+
+    def saddle_matrix(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
+        """The matrix [A B; G 0], [A; G] where there are no multipliers, of :meth:`saddle_point`.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        q, v : ndarray, shape (n_u,)
+            Functions u, and for equations of second order their derivatives.
+
+        Returns
+        -------
+        ndarray, shape (k, k)
+            The rows of the constraints are the last.
+        """
+        A, G = self._part("A", t, q, v), self._part("dg", t, q, v)
+        if "B" not in self._parts_of_kind():
+            return np.vstack([A, G])
+        return np.block([[A, self._part("B", t, q, v)], [G, np.zeros((len(G), len(G)))]])
+
+    def _vector(self, name: str, values: Any, count: int | None = None) -> Vector:
+        """What a user gave for some functions as a new array."""
+        count = self._size if count is None else count
+        try:
+            array = real_numbers(values)
+        except TypeError as error:
+            raise InputError(f"{name} of {type(self).__name__} must be real numbers ({error})") from None
+        if array.shape != (count,):
+            raise InputError(f"{name} of {type(self).__name__} must have shape ({count},); got {array.shape}")
+        if not np.isfinite(array).all():
+            raise InputError(f"{name} of {type(self).__name__} has a NaN or infinite entry")
+        return np.array(array)
+
+    def _violated(self, what: str, rule: str, values: Vector, scale: Vector, t: float, advice: str) -> None:
+        """Refuse values of constraints beyond the tolerance."""
+        relative = np.abs(values) / scale
+        worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
+        tolerance = CONSISTENCY.largest_violation
+        if relative[worst] <= tolerance:
+            return
+        raise InconsistentStateError(
+            f"{what} of {type(self).__name__} violates {rule} '{self.constraint_names[worst]}' at t={t:.6g}: "
+            f"residual {values[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e}); {advice}"
+        )
+
+    def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
+        """1 + the size of the terms of the constraints."""
+        size: Vector = 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(q)
+        return size
+
+    def _projected(self, t: float, q: Vector) -> Vector:
+        """The nearest functions u that fulfil the constraints."""
+        found = nearest_point(
+            q,
+            lambda x: self._part("g", t, x),
+            lambda x: self._part("dg", t, x),
+            lambda x: self._scale(t, x),
+        )
+        if found is None:
+            raise InconsistentStateError(
+                f"found no values near u0 that fulfil the constraints of {self._described(t)}; "
+                f"pass better ones"
+            )
+        return found
+
+    def packed(
+        self, q: npt.ArrayLike, v: npt.ArrayLike | None = None, multipliers: npt.ArrayLike = ()
+    ) -> MeshDAE:
+        """The state of the formulation from its parts; multipliers that only stabilise are zero.
+
+        Parameters
+        ----------
+        q : array_like, shape (n_u,)
+            Functions u.
+        v : array_like, shape (n_u,), optional
+            Their derivatives, where the state has them.
+        multipliers : array_like, shape (n_constraints,)
+            Multipliers, where the state has them.
+        """
+        parts = [np.asarray(q, dtype=float), np.asarray(() if v is None else v, dtype=float)]
+        values = np.concatenate([*parts, np.asarray(multipliers, dtype=float)])
+        return self.state(np.concatenate([values, np.zeros(max(0, self.n - len(values)))]))
+
+    def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
+        """Views of u, u' and the multipliers in a packed state or rows of them, shape (..., n).
+
+        Returns
+        -------
+        q : ndarray, shape (..., n_u)
+            The functions; (u, u', w) of an :class:`ImplicitDAE`.
+        v, multipliers : ndarray or None
+            Velocities, shape (..., n_u), and multipliers, shape (..., n_constraints); None where a state has
+            none.
+        """
+        raise NotImplementedError
+
+    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
+        """A state moved to the constraints, with derivatives and multipliers that belong to it.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        u_row, du_row : ndarray, shape (n,)
+            State of the formulation and its derivative.
+
+        Returns
+        -------
+        u_row, du_row : ndarray, shape (n,)
+            New ones. The derivatives of multipliers stay as they are, and so do the u of an
+            :class:`ImplicitDAE`, whose u' and w follow from them.
+        """
+        raise NotImplementedError
+
+    def check_start(self, u: MeshDAE, t: float) -> None:
+        """Refuse a state from which no solution begins; called before every run.
+
+        Constraints, hidden ones too, are looked at, their rank, the regularity of A, and once the derivatives
+        that the class gives.
+
+        Parameters
+        ----------
+        u : MeshDAE
+            State of the formulation, shape (n,).
+        t : float
+            Time.
+
+        Raises
+        ------
+        InconsistentStateError
+            Naming the constraint that is violated most.
+        SingularMatrixError
+            If derivatives and multipliers are not determined.
+        InputError
+            If something that the class gives has a wrong shape or value.
+        """
+        q, v, _ = self.state_parts(np.array(u, dtype=np.float64))
+        t = float(t)
+        self._check_derivatives(t, q, v)
+        self._check_constraints(t, q, v, "pass a consistent u0, see consistent()")
+        self.saddle_point(t, q, v)
+
+    def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
+        self._violated("u0", "constraint", self._part("g", t, q, v), self._scale(t, q, v), t, advice)
+
+    def drift(self, t: float, u: Vector) -> dict[str, float]:
+        """How far a state is from the manifold of the constraints.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        u : array_like, shape (n,)
+            State of the formulation.
+
+        Returns
+        -------
+        dict of str to float
+            Largest absolute value of g as "constraint" and, for holonomic constraints, of G v + g_t as
+            "velocity"; "energy" where the class has a method ``energy(q, v)``.
+        """
+        q, v, _ = self.state_parts(np.asarray(u, dtype=float))
+        found = {"constraint": float(np.abs(self._part("g", float(t), q, v)).max())}
+        if v is not None and "g" not in self._with_velocity:
+            found["velocity"] = float(np.abs(self._velocity_defect(float(t), q, v)).max())
+        energy: Callable[..., Any] | None = getattr(self, "energy", None)
+        if energy is not None and v is not None:
+            found["energy"] = float(energy(q, v))
+        return found
+
+    @property
+    def invariant_names(self) -> tuple[str, ...]:
+        """Names of what :meth:`invariants` gives."""
+        names = self.constraint_names
+        return (*names, *(f"derivative of {name}" for name in names)) if self._is_holonomic else names
+
+    @property
+    def _is_holonomic(self) -> bool:
+        """Whether the derivatives of the constraints bind a state too."""
+        return bool(self._with_velocity) and "g" not in self._with_velocity
+
+    def invariants(self, u: npt.ArrayLike, t: float) -> Vector:
+        """What vanishes along solutions: g and, for constraints on positions, also G v + g_t.
+
+        Parameters
+        ----------
+        u : array_like, shape (n,)
+            State of the formulation.
+        t : float
+            Time.
+
+        Returns
+        -------
+        ndarray, shape (k,)
+            One entry for each of ``invariant_names``.
+        """
+        q, v, _ = self.state_parts(np.asarray(u, dtype=float))
+        value = self._part("g", float(t), q, v)
+        if not self._is_holonomic:
+            return value
+        assert v is not None
+        return np.concatenate([value, self._velocity_defect(float(t), q, v)])
+
+    def invariants_jacobian(self, u: npt.ArrayLike, t: float) -> Vector:
+        """The derivative of :meth:`invariants` with respect to the state.
+
+        For constraints on velocities that with respect to positions is left out: they stay as they are.
+
+        Parameters
+        ----------
+        u : array_like, shape (n,)
+            State of the formulation.
+        t : float
+            Time.
+
+        Returns
+        -------
+        ndarray, shape (k, n)
+            The matrix.
+        """
+        t, size = float(t), self._size
+        q, v, _ = self.state_parts(np.asarray(u, dtype=float))
+        found = np.zeros((len(self.invariant_names), self.n))
+        G = self._part("dg", t, q, v)
+        m = len(G)
+        if "g" in self._with_velocity:
+            found[:, size : 2 * size] = G
+            return found
+        found[:m, :size] = G
+        if self._is_holonomic:
+            assert v is not None
+            found[m:, size : 2 * size] = G
+            # d2g is quadratic in v: its differences are exact, and those of G v + g_t times 4.
+            for j, e in enumerate(np.diag(1.0 + np.abs(v))):
+                above, below = self._part("d2g", t, q, v + e), self._part("d2g", t, q, v - e)
+                found[m:, j] = (above - below) / (4.0 * e[j])
+        return found
+
+    def _velocity_defect(self, t: float, q: Vector, v: Vector) -> Vector:
+        return self._part("dg", t, q) @ v + self._part("dg_dt", t, q)

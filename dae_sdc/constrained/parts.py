@@ -1,0 +1,178 @@
+"""The parts of quasilinear equations as their classes give them: methods, kernels, or nothing."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from dae_sdc.dae.guard import guard_methods
+from dae_sdc.dae.kernels import compile_kernel
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.dae.values import real_numbers
+from dae_sdc.errors import InputError
+
+Kernel: TypeAlias = Callable[..., None] | None
+
+PARTS = ("A", "B", "h", "g", "dg", "dg_dt", "d2g")
+"""Parts of the equations, in the order in which compiled code has their addresses."""
+
+
+def supplied(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Mark a method that stands in for one that a user's class may give."""
+    method.supplied = True  # type: ignore[attr-defined]
+    return method
+
+
+class QuasilinearParts(ProblemDAE):
+    """Base of :class:`~dae_sdc.constrained.quasilinear.QuasilinearProblem`: what evaluates the parts.
+
+    Attributes
+    ----------
+    kind : str
+        Which of the six types.
+    n_constraints : int
+        Number of constraints.
+    constraint_names : tuple of str
+        Names of the constraints, for messages.
+    A_kernel, B_kernel, h_kernel, g_kernel, dg_kernel, dg_dt_kernel, d2g_kernel : callable or None
+        Parts as functions that numba compiles; ``F_kernel``, ``dF_kernel`` and ``dF_dt_kernel`` of implicit
+        equations.
+    """
+
+    kind: str = ""
+    n_constraints: int
+    constraint_names: tuple[str, ...] = ()
+    A_kernel: ClassVar[Kernel] = None
+    B_kernel: ClassVar[Kernel] = None
+    h_kernel: ClassVar[Kernel] = None
+    g_kernel: ClassVar[Kernel] = None
+    dg_kernel: ClassVar[Kernel] = None
+    dg_dt_kernel: ClassVar[Kernel] = None
+    d2g_kernel: ClassVar[Kernel] = None
+    _size: int  # number of u in the quasilinear form
+
+    _arguments: ClassVar[Mapping[str, tuple[str, ...]]] = {}  # of what a class gives, by its name
+    _needed: ClassVar[tuple[str, ...]] = ()
+    _with_velocity: ClassVar[frozenset[str]] = frozenset()
+    _user_names: ClassVar[Mapping[str, str]] = {}  # of parts that a class gives under other names
+    _derivatives: ClassVar[frozenset[str]] = frozenset(("dg", "dg_dt", "d2g", "dF", "dF_dt"))
+    _sources: Mapping[str, str] = {}
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        own = _own(cls)
+        new = set()
+        for name, arguments in cls._arguments.items():
+            method, kernel = own.get(name), own.get(f"{name}_kernel")
+            given = method is not None and not hasattr(method, "supplied")
+            if given and kernel is not None:
+                raise InputError(f"{cls.__qualname__} gives {name} twice, as a method and as {name}_kernel")
+            if given:
+                _check_signature(cls, name, method, arguments)
+                setattr(cls, f"{name}_kernel", None)
+                guard_methods(cls, (name,))
+            elif kernel is not None:
+                setattr(cls, name, _supplier(cls, name))
+            if given or kernel is not None:
+                new.add(name)
+        # What the class above derived from the parts that are new here is no longer right.
+        if new & {"g", "F"}:
+            for name in cls._derivatives & cls._arguments.keys() - new:
+                setattr(cls, f"{name}_kernel", None)
+                setattr(cls, name, _supplier(cls, name))
+        if new and not own.keys() & {"eval_f", "residual_kernel"}:
+            cls._forget_equations(own, new)
+
+    @classmethod
+    def _forget_equations(cls, own: Mapping[str, Any], new: set[str]) -> None:
+        """Take away equations that classes above made of other parts than those that are new in this one."""
+
+    def _begin_parts(self) -> None:
+        """Set up what the parts are evaluated with."""
+        self._shapes = self._part_shapes()
+        self._sources = {name: self._source_of(name) for name in PARTS}
+
+    def _part_shapes(self) -> dict[str, tuple[int, ...]]:
+        n, m = self._size, self.n_constraints
+        rows = n - m if self.kind in ("daen1", "daeq1") else n
+        shapes = {"A": (rows, n), "B": (n, m), "h": (rows,), "g": (m,), "dg": (m, n), "dg_dt": (m,)}
+        return {**shapes, "d2g": (m,)}
+
+    def _parts_of_kind(self) -> tuple[str, ...]:
+        """The parts that this kind has."""
+        absent = {"daen1": ("B", "d2g"), "daeq1": ("B", "d2g"), "daeq2": ("d2g",), "nohol": ("d2g",)}
+        return tuple(name for name in PARTS if name not in absent.get(self.kind, ()))
+
+    def _source_of(self, name: str) -> str:
+        """How a class gives a part: as a "method", a "kernel", or not at all."""
+        known: str | None = self._sources.get(name)
+        return how_given(type(self), self._user_names.get(name, name)) if known is None else known
+
+    def _part(self, name: str, t: float, q: Vector, v: Vector | None = None) -> Vector:
+        """A part as a real array of its shape."""
+        method: Callable[..., Any] = getattr(self, name)
+        value = method(t, q, v) if name in self._with_velocity else method(t, q)
+        if type(value) is np.ndarray and value.dtype == np.float64 and value.shape == self._shapes[name]:
+            return value
+        return self._checked(name, value)
+
+    def _checked(self, name: str, value: Any) -> Vector:
+        shape, label = self._shapes[name], self._user_names.get(name, name)
+        try:
+            array = real_numbers(value)
+        except TypeError as error:
+            reason = "is its return statement missing?" if value is None else str(error)
+            raise InputError(
+                f"{label} of {type(self).__name__} must return real numbers of shape {shape} ({reason})"
+            ) from None
+        if array.shape != shape:
+            raise InputError(f"{label} of {type(self).__name__} must return shape {shape}; got {array.shape}")
+        return array
+
+    def _complex_kernel(self, name: str) -> Any:
+        kernel: Any = getattr(type(self), f"{self._user_names.get(name, name)}_kernel")
+        try:
+            return compile_kernel(kernel, "complex")
+        except InputError:
+            return None
+
+
+def how_given(cls: type[Any], name: str) -> str:
+    """How a class gives a part, by the name that it has there."""
+    if getattr(cls, f"{name}_kernel", None) is not None:
+        return "kernel"
+    method = getattr(cls, name, None)
+    return "" if method is None or hasattr(method, "supplied") else "method"
+
+
+def _own(cls: type[Any]) -> dict[str, Any]:
+    """What a class gives itself or takes from classes that are no problems and stand before its base."""
+    own: dict[str, Any] = {}
+    for base in cls.__mro__:
+        if base is not cls and issubclass(base, ProblemDAE):
+            break
+        own = {**vars(base), **own}
+    return own
+
+
+def _supplier(cls: type[Any], name: str) -> Any:
+    """The method that stands in for one that a class does not give."""
+    found = (base.__dict__.get(name) for base in cls.__mro__)
+    return next(method for method in found if hasattr(method, "supplied"))
+
+
+def _check_signature(cls: type[Any], name: str, method: Any, arguments: tuple[str, ...]) -> None:
+    if not isinstance(method, FunctionType):  # a static method, say, whose arguments are its own affair
+        return
+    try:
+        inspect.signature(method).bind("self", *arguments)
+    except TypeError:
+        raise InputError(
+            f"{cls.__qualname__}.{name} must take (self, {', '.join(arguments)}); it takes "
+            f"{inspect.signature(method)}"
+        ) from None

@@ -1,0 +1,354 @@
+"""Quasilinear equations of second order with constraints on positions or on velocities."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.constrained.parts import supplied
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.constrained.saddle import nearest_point
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InconsistentStateError, InputError
+
+
+class _SecondOrderProblem(QuasilinearProblem):
+    """What equations of second order have in common."""
+
+    _arguments = {name: ("t", "q", "v") for name in ("A", "B", "h", "d2g")} | {
+        name: ("t", "q") for name in ("g", "dg", "dg_dt")
+    }
+    _with_velocity = frozenset(("A", "B", "h", "d2g"))
+
+    @supplied
+    def A(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The matrix A(t, u, u') of masses, shape (n, n)."""
+        return self._supply("A", t, q, v)
+
+    @supplied
+    def h(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The forces h(t, u, u'), shape (n,)."""
+        return self._supply("h", t, q, v)
+
+    def _n_diff(self) -> int:
+        return 2 * self.n_u
+
+    def _count(self) -> int:
+        return 2 * self.n_u + (2 if self.formulation == "ggl" else 1) * self.n_constraints
+
+    def _variable_indices(self) -> tuple[int, ...]:
+        n, highest = self.n_u, self._index()
+        velocities = (1 if highest < 3 else 2,) * n
+        return (1,) * n + velocities + (highest,) * (self._count() - 2 * n)
+
+    def _default_names(self) -> tuple[str, ...]:
+        n = range(self.n_u)
+        multipliers = (f"lambda_{i}" for i in range(self.n_constraints))
+        return (*(f"q_{i}" for i in n), *(f"v_{i}" for i in n), *multipliers)
+
+    @property
+    def groups(self) -> dict[str, slice]:
+        """Positions, velocities and multipliers, and of "ggl" the unknowns that only stabilise."""
+        n, end = self.n_u, 2 * self.n_u + self.n_constraints
+        parts = {"position": slice(0, n), "velocity": slice(n, 2 * n), "multiplier": slice(2 * n, end)}
+        return {**parts, "stabiliser": slice(end, self.n)} if self.n > end else parts
+
+    def _forces(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> list[Vector]:
+        """q' - v and A v' + B lambda - h."""
+        n = self.n_u
+        q, v = x[:n], x[n : 2 * n]
+        multipliers = x[2 * n : 2 * n + self.n_constraints]
+        forces = at("A", t, q, v) @ dx[n : 2 * n] + at("B", t, q, v) @ multipliers - at("h", t, q, v)
+        return [dx[:n] - v, forces]
+
+    def _positions_and_velocities(self, x: Vector) -> tuple[Vector, Vector | None]:
+        return x[: self.n_u], x[self.n_u : 2 * self.n_u]
+
+    def state_parts(self, u: Vector) -> tuple[Vector, Vector | None, Vector | None]:
+        """See :meth:`QuasilinearProblem.state_parts`."""
+        n = self.n_u
+        return u[..., :n], u[..., n : 2 * n], u[..., 2 * n : 2 * n + self.n_constraints]
+
+    def saddle_point(
+        self, t: float, q: npt.ArrayLike, v: npt.ArrayLike | None = None
+    ) -> tuple[Vector, Vector]:
+        """See :meth:`QuasilinearProblem.saddle_point`; velocities are zero if not given."""
+        return super().saddle_point(t, q, np.zeros(self.n_u) if v is None else v)
+
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
+        """The nearest positions, and there the nearest velocities, that fulfil the constraints."""
+        raise NotImplementedError
+
+    def consistent(
+        self,
+        t: float,
+        u: npt.ArrayLike,
+        v: npt.ArrayLike | None = None,
+        project: bool = False,
+        w: None = None,
+    ) -> MeshDAE:
+        """A consistent state with its multipliers.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        u : array_like, shape (n_u,)
+            Positions.
+        v : array_like, shape (n_u,), optional
+            Velocities, zero if not given.
+        project : bool
+            Take the nearest positions, and then the nearest velocities, that fulfil the constraints.
+        w : None
+            Only an :class:`ImplicitDAE` takes it.
+
+        Returns
+        -------
+        MeshDAE
+            State of the formulation, shape (n,).
+
+        Raises
+        ------
+        InconsistentStateError
+            If a constraint or its derivative is violated, and nothing is to be projected.
+        SingularMatrixError
+            If accelerations and multipliers are not determined.
+        """
+        if w is not None:
+            raise InputError(f"{type(self).__name__} has no w: consistent() takes u and v")
+        t, place = float(t), self._vector("u0", u)
+        rate = np.zeros(self.n_u) if v is None else self._vector("u'0", v)
+        if project:
+            place, rate = self._nearest_consistent(t, place, rate)
+        self._check_constraints(t, place, rate, "pass consistent values, or project=True for the nearest")
+        return self.packed(place, rate, self.saddle_point(t, place, rate)[1])
+
+    def on_manifold(self, t: float, u_row: Vector, du_row: Vector) -> tuple[Vector, Vector]:
+        """See :meth:`QuasilinearProblem.on_manifold`."""
+        values, rates = np.array(u_row, dtype=float), np.array(du_row, dtype=float)
+        n, m = self.n_u, self.n_constraints
+        q, v = self._nearest_consistent(float(t), values[:n], values[n : 2 * n])
+        values[:n], values[n : 2 * n], rates[:n] = q, v, v
+        rates[n : 2 * n], values[2 * n : 2 * n + m] = self.saddle_point(t, q, v)
+        values[2 * n + m :] = rates[2 * n + m :] = 0.0
+        return values, rates
+
+
+class QuasiSecondOrderProblem(_SecondOrderProblem):
+    r"""Equations of second order with constraints on positions, index 3.
+
+    .. math::
+        A(t, u, u')\, u'' + B(t, u, u')\, \lambda = h(t, u, u'), \qquad g(t, u) = 0
+
+    The kind is "daeq3"; the state is (q, v, lambda) with q = u and v = u'. With G = g_u, the last block of
+    equations is g = 0 ("index-3"), G v + g_t = 0 ("index-2"), or G v' + d2g = 0 ("index-1"); "ggl" keeps
+    the first two with further unknowns mu, which are zero along solutions, in q' = v - G^T mu.
+
+    Methods: ``A(t, q, v)``, shape (n, n); ``B(t, q, v)``, shape (n, m); ``h(t, q, v)``, shape (n,);
+    ``g(t, q)``, shape (m,). Optional: ``dg(t, q)`` = g_u, shape (m, n); ``dg_dt(t, q)`` = g_t, shape (m,);
+    ``d2g(t, q, v)`` = g_tt + 2 g_tu v + g_uu(v, v), shape (m,). With ``energy(q, v)``, a number,
+    :meth:`drift` gives the energy too.
+
+    Parameters
+    ----------
+    n, m : int
+        Numbers of positions and of constraints.
+    formulation : str, optional
+        "index-3", "index-2", "ggl" or "index-1".
+    **settings
+        Those of :class:`QuasilinearProblem`.
+    """
+
+    kind = "daeq3"
+    formulations = ("index-3", "index-2", "ggl", "index-1")
+    _needed: ClassVar[tuple[str, ...]] = ("A", "B", "h", "g")
+
+    @supplied
+    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The matrix B(t, u, u') of the multipliers, shape (n, m)."""
+        return self._supply("B", t, q, v)
+
+    @supplied
+    def g(self, t: float, q: Vector, /) -> npt.ArrayLike:
+        """The constraints g(t, u), shape (m,)."""
+        return self._supply("g", t, q)
+
+    @supplied
+    def dg(self, t: float, q: Vector, /) -> npt.ArrayLike:
+        """The matrix G = dg/du, shape (m, n)."""
+        return self._supply("dg", t, q)
+
+    @supplied
+    def dg_dt(self, t: float, q: Vector, /) -> npt.ArrayLike:
+        """The partial derivative dg/dt with u fixed, shape (m,)."""
+        return self._supply("dg_dt", t, q)
+
+    @supplied
+    def d2g(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """What the constraints add to G u'' when they are differentiated twice, shape (m,)."""
+        return self._supply("d2g", t, q, v)
+
+    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
+        n = self.n_u
+        first, second = (f"{order} derivative of " for order in ("first", "second"))
+        prefixes = {"index-3": ("",), "index-2": (first,), "index-1": (second,), "ggl": ("", first)}
+        last = [prefix + name for prefix in prefixes[self.formulation] for name in constraints]
+        return (*(f"velocity {x}" for x in names[:n]), *(f"force {x}" for x in names[:n]), *last)
+
+    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+        n = self.n_u
+        q, v = x[:n], x[n : 2 * n]
+        blocks = self._forces(t, x, dx, at)
+        if self.formulation == "index-3":
+            return np.concatenate([*blocks, at("g", t, q)])
+        G = at("dg", t, q)
+        if self.formulation == "index-1":
+            return np.concatenate([*blocks, G @ dx[n : 2 * n] + at("d2g", t, q, v)])
+        hidden = G @ v + at("dg_dt", t, q)
+        if self.formulation == "index-2":
+            return np.concatenate([*blocks, hidden])
+        blocks[0] = blocks[0] + G.T @ x[2 * n + self.n_constraints :]
+        return np.concatenate([*blocks, at("g", t, q), hidden])
+
+    def _constraint_rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
+        return self._part("d2g", t, q, v)
+
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
+        q = self._projected(t, q)
+        G, defect = self._part("dg", t, q), self._velocity_defect(t, q, v)
+        v = v - np.linalg.lstsq(G, defect, rcond=None)[0]
+        # Once more, as the first defect may have been much larger than what is left of it.
+        return q, v - np.linalg.lstsq(G, self._velocity_defect(t, q, v), rcond=None)[0]
+
+    def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
+        super()._check_constraints(t, q, v, advice)
+        assert v is not None
+        G, explicit = self._part("dg", t, q), self._part("dg_dt", t, q)
+        scale = 1.0 + np.abs(G) @ np.abs(v) + np.abs(explicit)
+        self._violated("u'0", "the derivative of constraint", G @ v + explicit, scale, t, advice)
+
+
+class QuasiLagrangeProblem(QuasiSecondOrderProblem):
+    r"""Euler-Lagrange equations with constraints on positions, index 3.
+
+    .. math::
+        A(u)\, u'' + g_u(u)^T \lambda = h(u, u'), \qquad g(u) = 0
+
+    The kind is "eulag": a :class:`QuasiSecondOrderProblem` with B = g_u^T, which a class does not give, and
+    constraints that do not depend on time, so that g_t = 0. All else is as there.
+
+    Parameters
+    ----------
+    n, m : int
+        Numbers of positions and of constraints.
+    formulation : str, optional
+        "index-3", "index-2", "ggl" or "index-1".
+    **settings
+        Those of :class:`QuasilinearProblem`.
+    """
+
+    kind = "eulag"
+    _needed = ("A", "h", "g")
+
+    @supplied
+    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The matrix g_u^T, shape (n, m)."""
+        return self._part("dg", t, q).T
+
+    def _is_velocity_free(self, name: str) -> bool:
+        return name == "B" or super()._is_velocity_free(name)
+
+    def _substitutes(self) -> dict[str, str]:
+        return super()._substitutes() | {"B": "transposed"}
+
+
+class NonholonomicProblem(_SecondOrderProblem):
+    r"""Equations of second order with constraints on velocities, index 2.
+
+    .. math::
+        A(t, u, u')\, u'' + g_{u'}(t, u, u')^T \lambda = h(t, u, u'), \qquad g(t, u, u') = 0
+
+    The kind is "nohol"; the state is (q, v, lambda) with q = u and v = u'.
+
+    Methods: ``A(t, q, v)``, shape (n, n); ``h(t, q, v)``, shape (n,); ``g(t, q, v)``, shape (m,). Optional:
+    ``dg(t, q, v)`` = G = g_{u'}, shape (m, n); ``dg_dt(t, q, v)`` = g_t + g_u v with v fixed, shape (m,), so
+    that G v' + dg_dt = 0.
+
+    Parameters
+    ----------
+    n, m : int
+        Numbers of positions and of constraints.
+    formulation : str, optional
+        "index-2" with g = 0, or "index-1" with G v' + dg_dt = 0.
+    **settings
+        Those of :class:`QuasilinearProblem`.
+    """
+
+    kind = "nohol"
+    formulations = ("index-2", "index-1")
+    _arguments = {name: ("t", "q", "v") for name in ("A", "h", "g", "dg", "dg_dt")}
+    _needed = ("A", "h", "g")
+    _with_velocity = frozenset(("A", "B", "h", "g", "dg", "dg_dt"))
+
+    @supplied
+    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The matrix G^T, shape (n, m)."""
+        return self._part("dg", t, q, v).T
+
+    @supplied
+    def g(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The constraints g(t, u, u'), shape (m,)."""
+        return self._supply("g", t, q, v)
+
+    @supplied
+    def dg(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """The matrix G = dg/du', shape (m, n)."""
+        return self._supply("dg", t, q, v)
+
+    @supplied
+    def dg_dt(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        """What the constraints add to G u'' when they are differentiated, g_t + g_u u', shape (m,)."""
+        return self._supply("dg_dt", t, q, v)
+
+    def _substitutes(self) -> dict[str, str]:
+        return super()._substitutes() | {"B": "transposed"}
+
+    def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
+        n = self.n_u
+        prefix = "derivative of " if self.formulation == "index-1" else ""
+        last = [prefix + name for name in constraints]
+        return (*(f"velocity {x}" for x in names[:n]), *(f"force {x}" for x in names[:n]), *last)
+
+    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+        n = self.n_u
+        q, v = x[:n], x[n : 2 * n]
+        blocks = self._forces(t, x, dx, at)
+        if self.formulation == "index-2":
+            return np.concatenate([*blocks, at("g", t, q, v)])
+        return np.concatenate([*blocks, at("dg", t, q, v) @ dx[n : 2 * n] + at("dg_dt", t, q, v)])
+
+    def _scale(self, t: float, q: Vector, v: Vector | None = None) -> Vector:
+        assert v is not None
+        size: Vector = 1.0 + np.abs(self._part("dg", t, q, v)) @ np.abs(v)
+        return size
+
+    def _nearest_consistent(self, t: float, q: Vector, v: Vector) -> tuple[Vector, Vector]:
+        found = nearest_point(
+            v,
+            lambda x: self._part("g", t, q, x),
+            lambda x: self._part("dg", t, q, x),
+            lambda x: self._scale(t, q, x),
+        )
+        if found is None:
+            raise InconsistentStateError(
+                f"found no velocities near u'0 that fulfil the constraints of {self._described(t)}; "
+                f"pass better ones"
+            )
+        return q, found
+
+    def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
+        assert v is not None
+        self._violated("u'0", "constraint", self._part("g", t, q, v), self._scale(t, q, v), t, advice)

@@ -1,0 +1,196 @@
+"""Determinants whose zeros are singular points of equations, and how ranks fall there."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Protocol
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
+from dae_sdc.model.problem import ModelProblem
+from dae_sdc.registry import unknown
+from dae_sdc.structure.determinants import DEEP, SHARE, Deficiency, Determinants, null_rows, rounded
+from dae_sdc.structure.parabola import foretold
+
+FIRST_ORDER = ("daen1", "daeq1", "daeq2")
+"""Types at whose singular points solutions branch: a method may follow any, and its error is small."""
+
+
+WAYS = ("stop", "pass")
+"""What a run may do at a singular point: end before it, or go on along the branch that the method takes."""
+
+
+_DETERMINANTS: WeakKeyDictionary[Any, dict[Any, Determinants]] = WeakKeyDictionary()
+
+
+class Place(NamedTuple):
+    """A time, the state there, and its derivative, of NaN where nobody needs it."""
+
+    t: float
+    u: Vector
+    du: Vector
+
+
+class Watched(Protocol):
+    """Determinants whose zeros are singular points of a problem, and what is known of them along a run."""
+
+    needs_derivatives: bool
+
+    def __len__(self) -> int:
+        """Number of determinants."""
+
+    def values(self, place: Place) -> Vector:
+        """The determinants, NaN where one has no value."""
+
+    def begin(self, place: Place) -> None:
+        """Begin a run."""
+
+    def follow(self, place: Place) -> int:
+        """Go on to the end of a step; see :meth:`dae_sdc.structure.determinants.Follower.follow`."""
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        """How a rank falls at a place; None where it does not.
+
+        Parameters
+        ----------
+        at : int
+            Number of the determinant that vanishes there.
+        place : Place
+            Where.
+        others : list of Place
+            Places nearby that tell the usual sizes of rows and columns.
+        least : float
+            Singular value, relative to those sizes, that counts as zero.
+        """
+
+
+class _ModelDeterminants:
+    """The determinants of the system Jacobian of a model."""
+
+    def __init__(self, problem: ModelProblem) -> None:
+        model, states = problem.origin.model, problem.form.states
+        known, key = _DETERMINANTS.setdefault(model, {}), (len(model.roots), states)
+        if key not in known:
+            known[key] = Determinants(model, states)
+        self._problem, self._determinants = problem, known[key]
+        self._follower = self._determinants.follower() if len(self._determinants) else None
+        self.needs_derivatives = self._determinants.needs_derivatives
+
+    def __len__(self) -> int:
+        return len(self._determinants)
+
+    def values(self, place: Place) -> Vector:
+        assert self._follower is not None
+        return self._follower.values(*place, self._problem.packed_parameters)
+
+    def begin(self, place: Place) -> None:
+        assert self._follower is not None
+        self._follower.begin(*place, self._problem.packed_parameters)
+
+    def follow(self, place: Place) -> int:
+        assert self._follower is not None
+        return self._follower.follow(*place, self._problem.packed_parameters)
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        return self._determinants.deficiency(at, place, others, self._problem.packed_parameters, least)
+
+
+class _SaddleDeterminant:
+    """The determinant of the matrix of the derivatives and multipliers of quasilinear equations."""
+
+    needs_derivatives = False
+
+    def __init__(self, problem: QuasilinearProblem) -> None:
+        self._problem = problem
+        self._last: tuple[Place, float] | None = None
+
+    def __len__(self) -> int:
+        return 1
+
+    def _matrix(self, place: Place) -> Vector:
+        q, v, _ = self._problem.state_parts(place.u)
+        return self._problem.saddle_matrix(place.t, q, v)
+
+    def values(self, place: Place) -> Vector:
+        matrix = self._matrix(place)
+        return np.array([np.linalg.det(matrix) if np.isfinite(matrix).all() else np.nan])
+
+    def begin(self, place: Place) -> None:
+        self._last = place, float(self.values(place)[0])
+
+    def follow(self, place: Place) -> int:
+        assert self._last is not None
+        before, value = self._last
+        middle = Place(0.5 * (before.t + place.t), 0.5 * (before.u + place.u), place.du)
+        self._last = place, float(self.values(place)[0])
+        between, end = float(self.values(middle)[0]), self._last[1]
+        if value * end < 0.0 or value * between < 0.0:
+            return 1
+        half = 0.5 * (place.t - before.t)
+        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DEEP else 0
+
+    def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
+        matrix = self._matrix(place)
+        usual = sum((np.abs(self._matrix(other)) for other in others), np.abs(matrix))
+        null = null_rows(matrix, usual, least) if np.isfinite(usual).all() else None
+        if null is None:
+            return None
+        names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
+        first = size - len(names)
+        share = np.abs(null).max(axis=1)
+        rows = np.flatnonzero(share > SHARE * share.max()).tolist()
+        what = "the matrix of the derivatives"
+        if first and rows[0] >= first:
+            what, size = "the Jacobian of the constraints", len(names)
+        q, *usual_q = (self._problem.state_parts(at.u)[0].tolist() for at in (place, *others))
+        values = (rounded(value, column) for value, *column in zip(q, *usual_q, strict=True))
+        return Deficiency(
+            what,
+            size - nullity,
+            size,
+            tuple(f"equation {i}" if i < first else names[i - first] for i in rows),
+            tuple(zip(self._problem.names, values, strict=False)),
+        )
+
+
+def watched(problem: Any) -> Watched | None:
+    """What to look at along a run of a problem; None where nothing can be singular, or is known.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Of a model, reduced or not, or quasilinear.
+    """
+    found: Watched | None = None
+    if isinstance(problem, ModelProblem) and problem.origin.model is not None:
+        found = _ModelDeterminants(problem)
+    elif isinstance(problem, QuasilinearProblem):
+        found = _SaddleDeterminant(problem)
+    return found if found is not None and len(found) else None
+
+
+def require_way(way: Any, problem: Any) -> None:
+    """Raise InputError for a way that is none, or a problem of which nothing can be looked at."""
+    if way not in WAYS:
+        raise InputError(unknown("way at singular points", way, WAYS))
+    if not isinstance(problem, ModelProblem | QuasilinearProblem):
+        raise InputError(
+            f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "
+            f"is neither, leave singular out"
+        )
+
+
+def default_way(problem: Any) -> str | None:
+    """What is done at singular points where the user does not say: "stop", "pass", or None to not look.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Quasilinear equations go on along the branch that the method takes; models end before such a point.
+    """
+    if isinstance(problem, QuasilinearProblem):
+        return "pass"
+    return "stop" if isinstance(problem, ModelProblem) else None

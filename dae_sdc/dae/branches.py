@@ -1,0 +1,74 @@
+"""Equations with branches: times and switches at which they change, and the signs that are in force."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dae_sdc.dae.state import MeshDAE
+
+SIDE_SLACK = 1e-10
+"""Value of a switch that counts as 0, and so as being past it, at a start that nobody has located."""
+
+
+class Branches:
+    """Base of :class:`~dae_sdc.dae.problem.ProblemDAE`: which branch of the equations a step takes.
+
+    Attributes
+    ----------
+    switch_names : tuple of str
+        Name of every switch, see :meth:`switches`.
+    """
+
+    switch_names: tuple[str, ...] = ()
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """Times strictly between ``t0`` and ``t_end`` at which a step must end, in ascending order.
+
+        There F jumps or has a kink as a function of time. Which piece is in force is chosen in
+        :meth:`start_step` and kept for the whole step, so that a stage at its end sees the limit from the
+        left. None by default.
+        """
+        return ()
+
+    def switches(self, u: MeshDAE, t: float) -> Sequence[float]:
+        """Functions of state and time at whose zeros :meth:`start_step` chooses another branch, shape (S,).
+
+        They are continuous along a solution, of size 1 away from their zeros, and may be asked for states
+        that lie somewhat behind them. Runs of one step at a time locate the zeros and end a step there; which
+        sign holds from there on is what :meth:`sides` says. None by default.
+        """
+        return ()
+
+    def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
+        """For each switch 1 or -1, the sign that is in force in a step from ``u`` at ``t``.
+
+        It is what :meth:`start_step` decides by. In a run that locates the zeros it changes there alone. In
+        all others it is that of the value, where from -1e-10 on all count as positive.
+        """
+        held: tuple[int, ...] | None = self.__dict__.get("_held")
+        if held is not None:
+            return held
+        return tuple(1 if value >= -SIDE_SLACK else -1 for value in self.switches(u, t))
+
+    def hold_sides(self, sides: tuple[int, ...] | None) -> None:
+        """Let :meth:`sides` give these signs, whatever the state; with None, those of the state again."""
+        self.__dict__["_held"] = sides
+
+    @property
+    def held_sides(self) -> tuple[int, ...] | None:
+        """What :meth:`hold_sides` was told last."""
+        held: tuple[int, ...] | None = self.__dict__.get("_held")
+        return held
+
+    @property
+    def located(self) -> bool:
+        """Whether the run locates zeros of switches, and makes states consistent behind breakpoints."""
+        return self.__dict__.get("_held") is not None
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        """Called by every sweeper when a step begins at state ``u`` and time ``t``.
+
+        A problem with a state-dependent right-hand side chooses its branch here and keeps it for the whole
+        step, so that no Newton iteration meets a jump. The choice may depend on ``u``, ``t`` and
+        :meth:`sides` only, so that a repeated step repeats it.
+        """

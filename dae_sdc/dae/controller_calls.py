@@ -1,0 +1,65 @@
+"""Calls of a DAE by pySDC's controllers, transfers and sweepers, which expect u' = f(u, t)."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.state import MeshDAE, attach
+from dae_sdc.errors import InputError
+
+
+def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let ``eval_f`` also be called as pySDC's controllers and transfers do, ``eval_f(u, t)``.
+
+    They expect the right-hand side u' there. A DAE has no such function, so the derivative that the state
+    carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
+    Sweepers that would take it for a right-hand side are refused.
+    """
+    try:
+        inspect.signature(method).bind("self", "u", "du", "t")
+    except TypeError:
+        raise InputError(
+            f"{method.__qualname__} must take (self, u, du, t) and return F(t, u, u'); it takes "
+            f"{inspect.signature(method)}"
+        ) from None
+
+    @functools.wraps(method)
+    def eval_f(self: Any, u: MeshDAE, du: Any, t: float | None = None) -> Any:
+        bound = "_has_sweeper" in self.__dict__
+        if t is not None:
+            value = method(self, u, du, t)
+            return value if bound else _as_state(self, value)
+        if not bound:
+            raise InputError(foreign_call(self, "eval_f(u, t)"))
+        derivative = self.dtype_f(self.init)
+        polynomial = getattr(u, "polynomial", None)
+        if polynomial is not None:
+            derivative[:] = polynomial.derivative_at_end()
+        return derivative
+
+    return eval_f
+
+
+def _as_state(problem: Any, value: Any) -> Any:
+    """What ``eval_f`` returned as a state, whose abs() is a number, where it can be one."""
+    if isinstance(value, list | tuple):
+        with contextlib.suppress(ValueError):
+            value = np.asarray(value)
+    if isinstance(value, np.ndarray) and value.shape == problem._shape and value.dtype.kind in "fiu":
+        return attach(value.astype(np.float64, copy=False), problem.n_diff)
+    return value
+
+
+def foreign_call(problem: Any, called: str) -> str:
+    """The message for a call that only sweepers and transfers made for other problems make."""
+    return (
+        f"{called} of {type(problem).__name__} was called, as sweepers and transfers of pySDC for equations "
+        f"u' = f(u, t) do, but it is a DAE; use sweepers of dae_sdc (FullyImplicitDAE, SemiImplicitDAE, "
+        f"ConstrainedDAE, RungeKuttaDAE; 'dae-sdc list sweepers' shows all), and TransferDAE between levels"
+    )

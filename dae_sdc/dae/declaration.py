@@ -1,0 +1,250 @@
+"""What a class of problems declares and its user sets: the checks of attributes, methods and kernels."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.guard import guarded
+from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.linear import SOLVERS
+from dae_sdc.dae.noise import Noise
+from dae_sdc.dae.values import is_integer, is_number, is_sequence, shortened
+from dae_sdc.errors import InputError, require_count, require_tolerance
+from dae_sdc.registry import unknown
+
+PER_UNKNOWN = ("names", "units", "equation_names")
+"""Attributes that hold one text for every unknown or equation."""
+
+WITH_DEFAULTS = ("index", "interval", "dt", "nominal", "sparsity", "noise")
+"""Attributes that every problem has, and whose values are checked."""
+
+TEXTS = ("title", "reference", "time_unit")
+"""Attributes of a class that hold one text."""
+
+SIZES = ("n_diff", "n_alg", "n", "init")
+"""Attributes that cannot change once a problem is made."""
+
+METHODS: Mapping[str, int] = {
+    "eval_f": 3,
+    "jacobian": 4,
+    "residual_nodes": 3,
+    "switches": 2,
+    "sides": 2,
+    "breakpoints": 2,
+    "start_step": 2,
+    "u_exact": 1,
+    "du_exact": 1,
+    "invariants": 2,
+    "invariants_jacobian": 2,
+    "kernel_parameters": 0,
+}
+"""Methods that a class may define, and how many arguments they are called with."""
+
+OPTIONAL = ("jacobian", "residual_nodes", "invariants", "invariants_jacobian")
+"""Methods that may be None."""
+
+GUARDED = tuple(name for name, count in METHODS.items() if count)
+"""Methods whose arguments are read-only."""
+
+KERNELS = {"residual_kernel": 5, "jacobian_kernel": 6}
+"""Kernels that a class may give, and how many arguments they are called with."""
+
+LINEAR_SOLVERS = (*SOLVERS, "gmres")
+"""How the linear systems of Newton iterations may be solved."""
+
+LARGEST_NEWTON_MAXITER = 10_000
+"""Largest number of Newton iterations that may be allowed in a solve."""
+
+
+def check_class(cls: type[Any]) -> None:
+    """Refuse a class of problems with an attribute, a method or a kernel that cannot be used.
+
+    Only what the class itself defines is looked at; classes above it have been checked before.
+    """
+    own: Any = cls.__dict__
+    for name in TEXTS:
+        if name in own and not isinstance(own[name], str | property):
+            raise InputError(f"{cls.__qualname__}.{name} must be a text; got {shortened(own[name])}")
+    if "parameter_units" in own and not isinstance(own["parameter_units"], Mapping):
+        raise InputError(
+            f"{cls.__qualname__}.parameter_units must map names of parameters to units; got "
+            f"{shortened(own['parameter_units'])}"
+        )
+    for name in SIZES:
+        if isinstance(own.get(name), property):
+            raise InputError(f"{cls.__qualname__}.{name} is set by ProblemDAE; name the property otherwise")
+    for name, count in METHODS.items():
+        # eval_f as a plain function is checked by with_controller_call, whose message names the arguments.
+        elsewhere = name == "eval_f" and inspect.isfunction(own.get(name))
+        if name in own and not elsewhere and not isinstance(own[name], staticmethod | classmethod):
+            may_lack = name in OPTIONAL and (own[name] is None or isinstance(own[name], property))
+            if not may_lack:
+                _require_method(f"{cls.__qualname__}.{name}", own[name], count + 1)
+    for name, count in KERNELS.items():
+        given: Any = own.get(name)
+        if given is not None and given is not COMPLEX_STEP:
+            _require_kernel(f"{cls.__qualname__}.{name}", given, count)
+
+
+def checked_attribute(problem: Any, name: str, value: Any) -> Any:
+    """The value of an attribute of a problem in the form in which it is kept.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem, which knows its number of unknowns.
+    name : str
+        The attribute.
+    value : object
+        What is to be set.
+
+    Raises
+    ------
+    InputError
+        If the attribute cannot have this value.
+    """
+    which = f"{type(problem).__name__}.{name}"
+    if name in PER_UNKNOWN:
+        return _texts(which, name, value, problem.n)
+    if name == "variable_index":
+        return _indices(which, value, problem.n)
+    if name in SIZES:
+        raise InputError(f"{which} cannot be set once the problem is made; make another one")
+    if name in TEXTS and not isinstance(value, str):
+        raise InputError(f"{which} must be a text; got {shortened(value)}")
+    if name in WITH_DEFAULTS:
+        _check_value(which, name, value, problem.n)
+    if name in METHODS and not (value is None and name in OPTIONAL):
+        _require_method(which, value, METHODS[name])
+        return guarded(value, which)
+    return value
+
+
+def check_newton(newton_tol: float, newton_maxiter: int, linear_solver: str) -> None:
+    """Refuse settings with which no Newton iteration can end well.
+
+    Parameters
+    ----------
+    newton_tol : float
+        Tolerance of the solves.
+    newton_maxiter : int
+        Largest number of iterations.
+    linear_solver : str
+        One of :data:`LINEAR_SOLVERS`.
+
+    Raises
+    ------
+    InputError
+        Naming the setting.
+    """
+    if linear_solver not in LINEAR_SOLVERS:
+        raise InputError(unknown("linear_solver", linear_solver, LINEAR_SOLVERS))
+    if not is_number(newton_tol):
+        raise InputError(f"newton_tol must be a positive number; got {newton_tol!r}")
+    if not newton_tol > 0.0:
+        raise InputError(f"newton_tol must be positive; got {newton_tol}")
+    require_tolerance("newton_tol", newton_tol)
+    require_count("newton_maxiter", newton_maxiter, LARGEST_NEWTON_MAXITER)
+
+
+def _texts(which: str, attribute: str, given: Any, n: int) -> tuple[str, ...]:
+    """``given`` as a tuple with one text for every unknown."""
+    if not is_sequence(given):
+        raise InputError(f"{which} must be a tuple with one text for each unknown; got {given!r}")
+    texts = tuple(given)
+    if len(texts) != n:
+        raise InputError(f"{which} has {len(texts)} entries for {n} unknowns")
+    twice = attribute == "names" and len(set(map(str, texts))) < len(texts)
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"{which} must be a tuple of texts; entry {i} is {text!r}")
+        if twice and text in texts[:i]:
+            raise InputError(
+                f"{which} has '{text}' twice, in places {texts.index(text)} and {i}; give every unknown "
+                f"a name of its own"
+            )
+    return tuple(str(text) for text in texts)
+
+
+def _indices(which: str, given: Any, n: int) -> tuple[int, ...]:
+    """``given`` as a tuple with the index of every unknown."""
+    if not is_sequence(given):
+        raise InputError(f"{which} must be a tuple with the index of each unknown; got {given!r}")
+    if len(given) != n:
+        raise InputError(f"{which} has {len(given)} entries for {n} unknowns")
+    for i, entry in enumerate(given):
+        if not (is_integer(entry) and entry >= 1):
+            raise InputError(f"{which} must hold integers from 1 on; entry {i} is {entry!r}")
+    return tuple(int(entry) for entry in given)
+
+
+def _check_value(which: str, name: str, value: Any, n: int) -> None:
+    """Refuse a wrong value of one of :data:`WITH_DEFAULTS`."""
+    if name == "index":
+        fine, wanted = value is None or (is_integer(value) and value >= 0), "an integer or None"
+    elif name == "dt":
+        fine, wanted = is_number(value), "a number"
+    elif name == "nominal":
+        fine, wanted = _is_number_or_row(value, n), f"a number or {n} of them, one an unknown"
+    elif name == "sparsity":
+        fine = value is None or _shape(value) == (n, n)
+        fine = fine and (value is None or np.dtype(getattr(value, "dtype", float)).kind in "biuf")
+        wanted = f"None or a matrix of shape ({n}, {n}), the pattern of the Jacobian"
+    elif name == "noise":
+        fine, wanted = value is None or isinstance(value, Noise), "None or a Noise of dae_sdc.dae.noise"
+    else:
+        fine = is_sequence(value) and len(value) == 2
+        fine, wanted = fine and all(map(is_number, value)), "a pair of numbers, start and end time"
+    if not fine:
+        raise InputError(f"{which} must be {wanted}; got {value!r}")
+
+
+def _require_method(where: str, value: Any, count: int) -> None:
+    """Refuse what is no function of so many arguments."""
+    if not callable(value) or isinstance(value, type):
+        raise InputError(f"{where} must be a function; got {shortened(value)}")
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # functions in machine code may have none
+        return
+    try:
+        signature.bind(*range(count))
+    except TypeError as error:
+        raise InputError(
+            f"{where} is called with {count} arguments, but takes {signature} ({error}); define it so"
+        ) from None
+
+
+def _require_kernel(where: str, value: Any, count: int) -> None:
+    """Refuse what numba cannot compile as a function of so many arguments."""
+    plain = value.__func__ if isinstance(value, staticmethod) else value
+    function = getattr(plain, "py_func", plain)
+    if not inspect.isfunction(function):
+        other = " or COMPLEX_STEP of dae_sdc.dae.kernels" if where.endswith("jacobian_kernel") else ""
+        raise InputError(f"{where} must be a function{other}, which numba compiles; got {shortened(value)}")
+    parameters = inspect.signature(function).parameters.values()
+    if len(parameters) != count or any(one.kind is not one.POSITIONAL_OR_KEYWORD for one in parameters):
+        raise InputError(
+            f"{where} must take {count} arguments, see dae_sdc.dae.kernels; it takes "
+            f"{inspect.signature(function)}"
+        )
+
+
+def _shape(value: Any) -> Any:
+    """Shape of a matrix of any kind; None of what is none."""
+    try:
+        return getattr(value, "shape", None) or np.shape(value)
+    except ValueError:
+        return None
+
+
+def _is_number_or_row(value: Any, n: int) -> bool:
+    try:
+        array = np.asarray(value)
+    except ValueError:
+        return False
+    return array.dtype.kind in "fiu" and array.shape in ((), (n,))
