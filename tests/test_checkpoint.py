@@ -395,7 +395,7 @@ def test_unasked_checkpoints_take_a_tenth_of_the_time(monkeypatch: pytest.Monkey
     written: list[float] = []
 
     class Sweep:
-        keeps_memory = True
+        keeps_state = True
 
     class Parts:
         sweep = Sweep

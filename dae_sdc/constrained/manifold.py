@@ -566,19 +566,19 @@ class ManifoldDAE(DirectSweeper):
     # --- memory ---------------------------------------------------------------------------------------------
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` is all that the next step depends on besides its start."""
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
         return self._problem is not None
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next, for a checkpoint."""
-        if not self.keeps_memory:
+        if not self.keeps_state:
             return {}
         s = self._memory
         return {"base": s.vectors[self._own.BASE].copy(), "basis": s.basis.copy(), "marks": s.marks.copy()}
 
-    def take_up(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, kept: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
         if not kept:
             return
         L = self.level

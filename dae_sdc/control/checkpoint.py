@@ -94,8 +94,8 @@ class Checkpoints:
         held = start["problem"]["held"]
         problem.hold_sides(None if held is None else tuple(held))
         problem.run_scales.take_up(start["scales"])
-        level.sweep.begin_anew()
-        level.sweep.take_up(start["sweeper"])
+        level.sweep.reset()
+        level.sweep.set_state(start["sweeper"])
         controller.adaptivity.take_up(start["steps"])
         if controller.events is not None:
             controller.events.take_up(start["events"])
@@ -119,8 +119,8 @@ class Checkpoints:
         sweep, wanted = controller.MS[0].levels[0].sweep, self.always or began >= self._due
         if self.comm is not None and not self.always:
             wanted = self.comm.bcast(wanted, root=0)
-        if not sweep.keeps_memory:
-            sweep.begin_anew()
+        if not sweep.keeps_state:
+            sweep.reset()
         if not wanted:
             return
         state = self._state(controller, time, value)
@@ -148,7 +148,7 @@ class Checkpoints:
             "events": None if events is None else events.memory(),
             "problem": {"attributes": attributes, "held": problem.held_sides},
             "scales": problem.run_scales.memory(),
-            "sweeper": level.sweep.memory(),
+            "sweeper": level.sweep.get_state(),
             "counters": counters,
             "record": record,
         }

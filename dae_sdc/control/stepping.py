@@ -105,7 +105,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             value = self._carry_out(step, u0, t0)
             if not self.adaptivity.goes_back(level, value):
                 break
-            level.sweep.begin_anew()
+            level.sweep.reset()
             level.prob.hold_sides(None)
             if self.checkpoints is not None:
                 self.checkpoints.start = None

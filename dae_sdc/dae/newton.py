@@ -208,15 +208,15 @@ class ModifiedNewton:
         self._kept, self._remembered = self._remembered, {}
 
     @property
-    def keeps_memory(self) -> bool:
-        """Whether :meth:`memory` can tell all that is known: as long as the factors are those of LAPACK."""
+    def keeps_state(self) -> bool:
+        """Whether :meth:`get_state` gives all that is known: as long as the factors are those of LAPACK."""
         known = [one for one in self._kept.values() if one.factors is not None]
         points = [one.linearization for one in known] + [self._linearization, self._used]
         first = [point[0] if isinstance(point, list) else point for point in points]
         dense = all(point is None or isinstance(point.mass, np.ndarray) for point in first)
         return dense and all(isinstance(one.factors, DenseLU) for one in known)
 
-    def memory(self) -> dict[str, Any]:
+    def get_state(self) -> dict[str, Any]:
         """What solves to come depend on, as numbers and arrays, for a checkpoint."""
         places: dict[int, int] = {}
         points: list[Any] = []
@@ -239,8 +239,8 @@ class ModifiedNewton:
         newest, used = place(self._linearization), place(self._used)
         return {"points": points, "kept": kept, "newest": newest, "used": used, "age": self._age}
 
-    def take_up(self, memory: Mapping[str, Any]) -> None:
-        """Take what :meth:`memory` gave, to the last bit."""
+    def set_state(self, memory: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
         points: list[Any] = []
         for several, halves in memory["points"]:
             parts = [Linearization(mass, stiffness) for mass, stiffness in halves]
