@@ -25,7 +25,7 @@ from dae_sdc.run.adaptive import default_nodes, default_sweeper
 from dae_sdc.sweepers.runge_kutta import estimates_error
 from dae_sdc.sweepers.tableaux import METHODS
 from dae_sdc.sweepers.tolerance import (
-    SMALLEST_RTOL,
+    SETTINGS,
     Outcome,
     Tolerance,
     effective_order,
@@ -616,7 +616,7 @@ def test_a_weight_without_a_tolerance_is_finite() -> None:
 
 
 def test_the_smallest_tolerance_is_allowed() -> None:
-    assert Tolerance.checked(HessenbergIndex1(), SMALLEST_RTOL).rtol == SMALLEST_RTOL
+    assert Tolerance.checked(HessenbergIndex1(), SETTINGS.smallest_rtol).rtol == SETTINGS.smallest_rtol
 
 
 # --- step sizes ---------------------------------------------------------------------------------------------

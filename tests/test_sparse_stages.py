@@ -43,7 +43,7 @@ pytest.importorskip("numba")
 
 from dae_sdc.sweepers import _sparse_stages
 from dae_sdc.sweepers._simultaneous import MachineStages
-from dae_sdc.sweepers._sparse_stages import MOST_VAIN, SparseStages
+from dae_sdc.sweepers._sparse_stages import SETTINGS, SparseStages
 
 Array = npt.NDArray[Any]
 
@@ -263,7 +263,7 @@ def test_weak_pivots_are_replaced(superlu: Calls) -> None:
 
 def test_a_matrix_without_lasting_pivots_stays_with_superlu(superlu: Calls) -> None:
     stages = stages_of(Swapping(H))
-    steps = MOST_VAIN + 6
+    steps = SETTINGS.most_short_lived + 6
     for number in range(steps):
         swap(stages, number)
     assert sorted(stages._outside) == [0, 1]

@@ -110,8 +110,8 @@ def test_the_restricted_solution_is_a_fixed_point_of_the_coarse_sweep(
     # The coarse equations without right-hand side have another solution.
     G = S.levels[1]
     G.tau[:] = [None] * 3
-    G.sweep._integral_tau = None
-    G.status.updated, G.sweep._now.integral_known = True, False
+    G.sweep.iterate.integral_tau = None
+    G.status.updated, G.sweep.iterate.stages.integral_known = True, False
     G.sweep.compute_residual()
     assert G.status.residual > 1e-9
 
@@ -124,7 +124,7 @@ def test_tau_vanishes_between_equal_levels(sweeper: str) -> None:
     S.transfer(source=F, target=G)
     # F itself does not vanish there, and nothing of it is lost.
     np.testing.assert_allclose(np.array(G.tau), 0.0, atol=1e-13)
-    np.testing.assert_allclose(G.sweep._integral_tau, 0.0, atol=1e-15)
+    np.testing.assert_allclose(G.sweep.iterate.integral_tau, 0.0, atol=1e-15)
     np.testing.assert_allclose(G.sweep.node_residuals(), F.sweep.node_residuals(), atol=1e-13)
     assert np.abs(F.sweep.node_residuals()).max() > 1e-3
 
@@ -137,7 +137,7 @@ def test_what_arrives_on_the_coarse_level_goes_on_to_the_end_of_the_fine_one(swe
     S.transfer(source=F, target=G)
     start, polynomial = F.u[0], F.u[0].polynomial
     G.u[0] = G.prob.dtype_u(G.u[0]) + np.array([1e-2, -2e-2, 3e-2])
-    G.u[0].polynomial = polynomial if polynomial is not None else G.sweep._now.polynomial
+    G.u[0].polynomial = polynomial if polynomial is not None else G.sweep.iterate.stages.polynomial
     G.sweep.update_nodes()
     G.sweep.compute_end_point()
     S.transfer(source=G, target=F)

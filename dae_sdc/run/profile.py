@@ -234,7 +234,8 @@ def _put_timers(clock: Clock, run: Steps) -> None:
 
 def compiled_solver(sweep: Any) -> Any:
     """What carries out the sweeps of a sweeper in compiled code; None if nothing does."""
-    return next((value for value in vars(sweep).values() if getattr(value, "compiled", False) is True), None)
+    solver = getattr(sweep, "solver", None)
+    return solver if getattr(solver, "compiled", False) is True else None
 
 
 def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float]]:

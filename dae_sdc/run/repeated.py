@@ -73,7 +73,7 @@ class Steps(Run):
 
         def post_step(step: Any, level_number: int) -> None:
             nonlocal sweeps
-            sweeps += sweep._sweeps
+            sweeps += sweep.iterate.sweeps
             original(step, level_number)
 
         before = {name: counters[name].niter for name in COUNTERS}

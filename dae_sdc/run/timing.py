@@ -195,7 +195,7 @@ class Run:
     def _look_at_nodes(self) -> None:
         """Do the steps once more, node by node, to see what each takes."""
         sweep = self.controller.MS[0].levels[0].sweep
-        solve = sweep.solver.solve
+        iterate, solve = sweep.iterate, sweep.solver.solve
 
         def timed(low: int, high: int) -> None:
             for m in range(low, high):
@@ -204,17 +204,17 @@ class Run:
                 self.at_node[m] += process_time() - cpu
 
         # Several sweeps in one call would not come by here.
-        sweep._alone, sweep.solver.solve = lambda: False, timed
+        iterate.stands_alone, sweep.solver.solve = lambda: False, timed
         try:
             self()
         finally:
-            del sweep._alone, sweep.solver.solve
+            del iterate.stands_alone, sweep.solver.solve
 
     def __call__(self) -> Timing:
         """The measured steps once more, from the same state."""
         calls = [] if self.comm is None else self.comm.calls
         calls.clear()
-        before = self.controller.MS[0].levels[0].sweep._sweeps
+        before = self.controller.MS[0].levels[0].sweep.iterate.sweeps
         end = self.t0 + (self.work.steps - 0.5) * self.work.dt
         # As timeit does: a collection set off by what was done before must not be paid here.
         gc.collect()
@@ -239,7 +239,7 @@ class Run:
         """
         assert self.comm is not None
         sweep = self.controller.MS[0].levels[0].sweep
-        stages = sweep._stages()
+        stages = sweep.iterate.new_stages()
         stages.rows[:] = 0.0
         least = []
         for exchange in (sweep.nodes.exchange, sweep.nodes.exchange_notes):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,14 +30,31 @@ from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import Operators
 from dae_sdc.sweepers.sweep import Continuation, Goal
 
-MOST_KEPT, ROOM = 64, 2_000_000
-"""Largest number of matrices kept at a time, and entries they may have beyond one matrix a node."""
+
+@dataclass(frozen=True)
+class StorageSettings:
+    """How many matrices are kept at a time; one a node always is.
+
+    Parameters
+    ----------
+    most_matrices : int
+        Largest number of matrices.
+    most_entries : int
+        Largest number of entries of all.
+    """
+
+    most_matrices: int = 64
+    most_entries: int = 2_000_000
+
+
+SETTINGS = StorageSettings()
 
 
 class CompiledNodes(PythonNodes):
     """Solves at the nodes of one process, and sweeps, in compiled code.
 
-    What goes wrong there is repeated in Python, which has the damped iteration and the words.
+    A solve that fails here is repeated by :class:`PythonNodes`, which damps the iteration and composes the
+    error message.
 
     Parameters
     ----------
@@ -64,7 +83,7 @@ class CompiledNodes(PythonNodes):
         kernels = self._kernels = problem.kernels  # they live as long as their addresses are used
         assert kernels is not None
         n = problem.n
-        self._capacity = kept = max(num_nodes, min(MOST_KEPT, ROOM // entries))
+        self._capacity = kept = max(num_nodes, min(SETTINGS.most_matrices, SETTINGS.most_entries // entries))
         self._slots: dict[Any, int] = {}
         self._slots_of: Vector | None = None
         # With a row for each slot; those of the Jacobians have one for the guide besides.
@@ -89,7 +108,7 @@ class CompiledNodes(PythonNodes):
         self._counts = places[mn.RHS : mn.SOLVES + 1]
         self._counters = [problem.work_counters[name] for name in COUNTERS]
         self._sizes = np.zeros(len(mn.Sizes))
-        self._where, self._value = np.zeros(compiled.Where.LENGTH, dtype=np.int64), np.empty(1)
+        self._where, self._value = np.zeros(compiled.LENGTH, dtype=np.int64), np.empty(1)
         self._where_at, self._value_at = address(self._where), address(self._value)
         self._where[compiled.PLACES], self._where[compiled.SIZES] = address(places), address(self._sizes)
         self._u: Vector | None = None
@@ -106,7 +125,7 @@ class CompiledNodes(PythonNodes):
         self._goal: Goal | None = None
 
     def _tell_places(self) -> None:
-        """Let compiled code know where the arrays are."""
+        """Write the addresses of the arrays into the row that compiled code reads."""
         for name, array in (self._kept | self._ages | self._buffers).items():
             self._places[mn.Places[name]] = address(array)
 
@@ -131,26 +150,28 @@ class CompiledNodes(PythonNodes):
         a, places, where = place.arrays, self._places, self._where
         if a.dt_q is not self._of_step_size:
             self._of_step_size = a.dt_q
-            for name in ("right_side", "mixed", "dt_q", "dt_delta"):
-                self._tell(compiled.Where[name.upper()], getattr(a, name))
-            self._tell(compiled.Where.GUIDE, place.guide)
+            self._tell(compiled.RIGHT_SIDE, a.right_side)
+            self._tell(compiled.MIXED, a.mixed)
+            self._tell(compiled.DT_Q, a.dt_q)
+            self._tell(compiled.DT_DELTA, a.dt_delta)
+            self._tell(compiled.GUIDE, place.guide)
             where[compiled.NUM_NODES] = a.num_nodes
             where[compiled.N], where[compiled.N_INTEGRATED] = a.n, a.n_integrated
             where[compiled.DIAGONAL], where[compiled.FIRST] = a.diagonal, a.first
-            where[1] = where[3] = a.u.strides[0] // 8
+            where[compiled.U + 1] = where[compiled.DU + 1] = a.u.strides[0] // 8
             where[compiled.INTEGRAL + 1] = a.n_integrated
         if a.u is not self._u:
-            self._last_u, self._last_first = self._u, int(where[0])
+            self._last_u, self._last_first = self._u, int(where[compiled.U])
             self._u = a.u
             first = address(a.u)
-            where[0], where[2] = first, first + 8 * a.n
+            where[compiled.U], where[compiled.DU] = first, first + 8 * a.n
             where[compiled.INTEGRAL] = address(a.integral)
             places[mn.U], places[mn.DU] = first, first + 8 * a.n
         if a.start is not self._start:
             self._start, where[compiled.START] = a.start, address(a.start)
         where[compiled.KEEPS], where[compiled.HAS_TAU] = a.keeps, a.has_tau
         if a.has_tau:
-            self._tell(compiled.Where.TAU, a.tau)
+            self._tell(compiled.TAU, a.tau)
         p = self.problem.packed_parameters
         if p is not self._p:
             self._p, places[mn.P] = p, address(p)
@@ -172,7 +193,7 @@ class CompiledNodes(PythonNodes):
             places[mn.TIMES], places[mn.GUIDE] = address(place.times), address(place.guide)
 
     def _assign(self, coefficients: Vector) -> None:
-        """Say where the matrices of the nodes are kept: by coefficient, and by node if each has its own."""
+        """Choose slots of the matrices: by coefficient, and in diagonal sweeps by node too."""
         keys = [(m if self.diagonal else -1, c) for m, c in enumerate(coefficients.tolist())]
         if len(self._slots.keys() | set(keys)) > self._capacity:
             self.forget()
@@ -206,9 +227,9 @@ class CompiledNodes(PythonNodes):
     def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
         """See :class:`PythonNodes`."""
         super().begin_sweep(number)
-        self._tell(compiled.Where.BEFORE_U, before.u)
-        self._tell(compiled.Where.BEFORE_DU, before.du)
-        self._tell(compiled.Where.BEFORE_INTEGRAL, before.integral)
+        self._tell(compiled.BEFORE_U, before.u)
+        self._tell(compiled.BEFORE_DU, before.du)
+        self._tell(compiled.BEFORE_INTEGRAL, before.integral)
         compiled.start_sweep(self._where_at, number, low, high)
 
     def finish(self) -> None:
@@ -232,7 +253,7 @@ class CompiledNodes(PythonNodes):
         self._count()
 
     def _tell(self, entry: int, array: Any) -> None:
-        """Let compiled sweeps know where the rows of an array are."""
+        """Write address and row distance of an array into the row that compiled sweeps read."""
         self._where[entry], self._where[entry + 1] = address(array), array.strides[0] // 8
 
     def _take_norms(self, norms: Vector) -> None:
@@ -247,70 +268,66 @@ class CompiledNodes(PythonNodes):
         where[compiled.NODES] = last.nodes
         if last.matrix is not self._matrix:
             self._matrix = last.matrix
-            self._tell(compiled.Where.MATRIX, last.matrix)
+            self._tell(compiled.MATRIX, last.matrix)
         if last.value is self._last_u:
             where[compiled.VALUE], where[compiled.DERIVATIVE] = (
                 self._last_first,
                 self._last_first + 8 * where[compiled.N],
             )
-            where[compiled.VALUE + 1] = where[compiled.DERIVATIVE + 1] = where[1]
+            where[compiled.VALUE + 1] = where[compiled.DERIVATIVE + 1] = where[compiled.U + 1]
         else:
-            self._tell(compiled.Where.VALUE, last.value)
-            self._tell(compiled.Where.DERIVATIVE, last.derivative)
+            self._tell(compiled.VALUE, last.value)
+            self._tell(compiled.DERIVATIVE, last.derivative)
 
-    def sweeps(
-        self,
-        last: Continuation,
-        norms: Vector,
-        number: int,
-        most: int,
-        tolerance: float,
-        only_last: bool,
-    ) -> tuple[int, float]:
-        """See :class:`PythonNodes`."""
+    def _sweep(
+        self, last: Continuation, number: int, most: int, sweeps: Callable[..., int]
+    ) -> tuple[int, int]:
+        """Call compiled sweeps until they end; nodes that they cannot solve are solved in Python.
+
+        Parameters
+        ----------
+        last, number, most
+            As for :func:`dae_sdc.sweepers.sweep.sweeps`.
+        sweeps : callable
+            Takes the numbers of sweeps before and of sweeps wanted and the node to go on at, and gives
+            3 (done (M + 1) + reached) + status.
+        """
         low, done, M = 0, 0, self.place.arrays.num_nodes
         self._locate(last)
-        self._take_norms(norms)
         try:
             while True:
-                counted = (number + done, most - done, low, tolerance, only_last)
-                more, low = divmod(compiled.sweeps(self._where_at, *counted, self._value_at), M + 1)
+                found, status = divmod(sweeps(number + done, most - done, low), 3)
+                more, low = divmod(found, M + 1)
                 done += more
                 if low == M:
-                    return done, float(self._value[0])
+                    return done, status
                 super().begin_sweep(number + done)
                 self.solve_at(low)
                 low += 1
                 self._where[compiled.WANTED] = sweep.NOTHING
         finally:
             self._count()
+
+    def sweeps(
+        self, last: Continuation, norms: Vector, number: int, most: int, tolerance: float, only_last: bool
+    ) -> tuple[int, float]:
+        """See :class:`PythonNodes`."""
+        self._take_norms(norms)
+        asked = tolerance, only_last, self._value_at
+        done, _ = self._sweep(last, number, most, lambda *now: compiled.sweeps(self._where_at, *now, *asked))
+        return done, float(self._value[0])
+
+    def sweeps_to_tolerance(self, last: Continuation, goal: Goal, number: int, most: int) -> tuple[int, int]:
+        """See :class:`PythonNodes`."""
+        self._take_goal(goal)
+        return self._sweep(last, number, most, partial(compiled.sweeps_to_tolerance, self._where_at))
 
     def _take_goal(self, goal: Goal) -> None:
         if goal is not self._goal:
             self._goal = goal
-            self._tell(compiled.Where.OLD, goal.old)
+            self._tell(compiled.OLD, goal.old)
             self._where[compiled.WEIGHTS] = address(goal.weights)
             self._where[compiled.NUMBERS] = address(goal.numbers)
-
-    def sweeps_to_tolerance(self, last: Continuation, goal: Goal, number: int, most: int) -> tuple[int, int]:
-        """See :class:`PythonNodes`."""
-        low, done, M = 0, 0, self.place.arrays.num_nodes
-        self._locate(last)
-        self._take_goal(goal)
-        try:
-            while True:
-                found = compiled.sweeps_to_tolerance(self._where_at, number + done, most - done, low)
-                found, how = divmod(found, 3)
-                more, low = divmod(found, M + 1)
-                done += more
-                if low == M:
-                    return done, how
-                super().begin_sweep(number + done)
-                self.solve_at(low)
-                low += 1
-                self._where[compiled.WANTED] = sweep.NOTHING
-        finally:
-            self._count()
 
     def keep_old(self, goal: Goal) -> None:
         """See :class:`PythonNodes`."""
@@ -330,7 +347,7 @@ class CompiledNodes(PythonNodes):
         self._counts.fill(0)
 
     def _memory(self) -> list[Any]:
-        """The arrays that hold what is known of matrices, as far as they are in use."""
+        """The arrays that hold the state of the matrices, as far as they are in use."""
         used = len(self._slots)
         return [*(array[:used] for array in self._kept.values()), *self._ages.values()]
 
@@ -424,7 +441,7 @@ class SparseNodes(CompiledNodes):
         substitute, refactorize_at = mn.sparse_functions()
         self._places[mn.SUBSTITUTE] = substitute.address
         self._places[mn.REFACTORIZE] = refactorize_at.address
-        # What stands in a slot, and the factors of Python it was made of.
+        # Factors and row pattern in a slot, and the SuperLU factors that they were made of.
         self._factors: dict[int, tuple[TriangularFactors, RowPattern, Any]] = {}
         self._tell_places()
 
@@ -462,7 +479,7 @@ class SparseNodes(CompiledNodes):
         return False
 
     def _take_over(self, slot: int, matrix: Any) -> None:
-        """Let compiled code solve with the factors that Python has now."""
+        """Give compiled code the factors that Python has made."""
         known = self._factors.get(slot)
         if known is None or known[2] is not matrix.factors or self._kept["RENEWED"][slot]:
             if matrix.factors.entries > LARGEST_ROW_FILL * self.problem.n:
@@ -471,10 +488,10 @@ class SparseNodes(CompiledNodes):
             made = matrix.linearization.iteration_matrix(1.0, self.problem.n)
             factors = triangular_factors(matrix.factors, made)
             self._put(slot, factors, row_pattern(factors, made), matrix.factors)
-        # From now on both see what either finds out of the matrix.
+        # Measured contractions are shared between Python and compiled code from now on.
         self._kept["KEPT"][slot] = matrix.numbers
         matrix.numbers = self._kept["KEPT"][slot]
-        # Where the nodes are solved in turn; others depend on their own past alone.
+        # Nodes of a diagonal sweep keep matrices of their own.
         for other in () if self.diagonal else self._slots.values():
             if other not in self._factors:
                 factors, pattern, _ = self._factors[slot]
@@ -520,12 +537,12 @@ class SparseNodes(CompiledNodes):
 def compiled_nodes(
     problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
 ) -> CompiledNodes:
-    """The compiled solves that suit the Jacobian of a problem."""
+    """The compiled solver for the kind of Jacobian that a problem has, dense or sparse."""
     kind = DenseNodes if problem.sparsity is None else SparseNodes
     return kind(problem, n_integrated, owned, diagonal, num_nodes)
 
 
 def address(array: Any) -> int:
-    """Where the numbers of an array begin."""
+    """Address of the first number of an array."""
     place: int = array.__array_interface__["data"][0]
     return place

@@ -4,147 +4,108 @@ from __future__ import annotations
 
 import functools
 import sys
-from enum import IntEnum
 from typing import Any
 
-from numba.extending import overload, register_jitable
+from numba.extending import register_jitable
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.machine_newton import INNER, MachineNodes
 from dae_sdc.dae import iteration, machine
 from dae_sdc.dae.compiling import compiled_lightly, kept
 from dae_sdc.sweepers import sweep
+from dae_sdc.sweepers._overloads import compiled_as
 from dae_sdc.sweepers.sweep import Continuation, Goal, Rows, SweepArrays
 
 
-@overload(sweep.row, jit_options=INNER)
+@compiled_as(sweep.row)
 def _row(rows: Any, m: Any) -> Any:
-    def implementation(rows: Any, m: Any) -> Any:
-        return rows.place + 8 * rows.stride * m
-
-    return implementation
+    return rows.place + 8 * rows.stride * m
 
 
-@overload(sweep.entry, jit_options=INNER)
+@compiled_as(sweep.entry)
 def _entry(matrix: Any, i: Any, j: Any) -> Any:
-    def implementation(matrix: Any, i: Any, j: Any) -> Any:
-        return mn.doubles(matrix.place)[matrix.stride * i + j]
-
-    return implementation
+    return mn.doubles(matrix.place)[matrix.stride * i + j]
 
 
-@overload(sweep.set_row, jit_options=INNER)
+@compiled_as(sweep.set_row)
 def _set_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-    def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-        target, source = mn.doubles(to), mn.doubles(values)
-        for i in range(first, last):
-            target[i] = factor * source[i]
-
-    return implementation
+    target, source = mn.doubles(to), mn.doubles(values)
+    for i in range(first, last):
+        target[i] = factor * source[i]
 
 
-@overload(sweep.add_to_row, jit_options=INNER)
+@compiled_as(sweep.add_to_row)
 def _add_to_row(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-    def implementation(to: Any, first: Any, last: Any, factor: Any, values: Any) -> Any:
-        target, source = mn.doubles(to), mn.doubles(values)
-        for i in range(first, last):
-            target[i] += factor * source[i]
-
-    return implementation
+    target, source = mn.doubles(to), mn.doubles(values)
+    for i in range(first, last):
+        target[i] += factor * source[i]
 
 
-@overload(sweep.largest_difference, jit_options=INNER)
+@compiled_as(sweep.largest_difference)
 def _largest_difference(first: Any, second: Any, count: Any) -> Any:
-    def implementation(first: Any, second: Any, count: Any) -> Any:
-        one, other, result = mn.doubles(first), mn.doubles(second), 0.0
-        for i in range(count):
-            size = abs(one[i] - other[i])
-            if not size <= result:
-                result = size
-        return result
-
-    return implementation
+    one, other, result = mn.doubles(first), mn.doubles(second), 0.0
+    for i in range(count):
+        size = abs(one[i] - other[i])
+        if not size <= result:
+            result = size
+    return result
 
 
-@overload(sweep.raise_norm, jit_options=INNER)
+@compiled_as(sweep.raise_norm)
 def _raise_norm(norms: Any, m: Any, least: Any) -> Any:
-    def implementation(norms: Any, m: Any, least: Any) -> Any:
-        known = mn.doubles(norms)
-        if known[m] < least:
-            known[m] = least
-
-    return implementation
+    known = mn.doubles(norms)
+    if known[m] < least:
+        known[m] = least
 
 
-@overload(sweep.combine, jit_options=INNER)
+@compiled_as(sweep.combine)
 def _combine(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
-    def implementation(matrix: Any, count: Any, rows: Any, to: Any, size: Any, first: Any, last: Any) -> Any:
-        for m in range(size):
-            sweep.set_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, 0), sweep.row(rows, 0))
-            for j in range(1, count):
-                sweep.add_to_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, j), sweep.row(rows, j))
-
-    return implementation
+    for m in range(size):
+        sweep.set_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, 0), sweep.row(rows, 0))
+        for j in range(1, count):
+            sweep.add_to_row(sweep.row(to, m), first, last, sweep.entry(matrix, m, j), sweep.row(rows, j))
 
 
-@overload(sweep.in_order, jit_options=INNER)
+@compiled_as(sweep.in_order)
 def _in_order(numbers: Any) -> Any:
-    def implementation(numbers: Any) -> Any:
-        return mn.doubles(numbers)
-
-    return implementation
+    return mn.doubles(numbers)
 
 
-@overload(sweep.begin_sweep, jit_options=INNER)
+@compiled_as(sweep.begin_sweep)
 def _begin_sweep(solver: Any, number: Any) -> Any:
-    def implementation(solver: Any, number: Any) -> Any:
-        places = mn.integers(solver.places)
-        places[mn.GUIDE_KNOWN] = 0
-        places[mn.TRUST] = 1 if number > 0 else 0
-
-    return implementation
+    places = mn.integers(solver.places)
+    places[mn.GUIDE_KNOWN] = 0
+    places[mn.TRUST] = 1 if number > 0 else 0
 
 
-@overload(sweep.solve_at, jit_options=INNER)
+@compiled_as(sweep.solve_at)
 def _solve_at(solver: Any, m: Any) -> Any:
-    def implementation(solver: Any, m: Any) -> Any:
-        return mn.solve_at_node(solver, m)
-
-    return implementation
+    return mn.solve_at_node(solver, m)
 
 
-@overload(sweep.measure, jit_options=INNER)
+@compiled_as(sweep.measure)
 def _measure(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
-    def implementation(solver: Any, a: Any, low: Any, high: Any, norms: Any) -> Any:
-        places = mn.integers(solver.places)
-        value, out = mn.doubles(places[mn.VALUE]), mn.doubles(norms)
-        for m in range(low, high):
-            u = sweep.row(a.mixed, m) if a.keeps else sweep.row(a.u, m)
-            mn.residual_of_node(places, m, u, sweep.row(a.du, m))
-            out[m] = mn.largest_of(value, 0, a.n)
-
-    return implementation
+    places = mn.integers(solver.places)
+    value, out = mn.doubles(places[mn.VALUE]), mn.doubles(norms)
+    for m in range(low, high):
+        u = sweep.row(a.mixed, m) if a.keeps else sweep.row(a.u, m)
+        mn.residual_of_node(places, m, u, sweep.row(a.du, m))
+        out[m] = mn.largest_of(value, 0, a.n)
 
 
-@overload(sweep.numbers_of, jit_options=INNER)
+@compiled_as(sweep.numbers_of)
 def _numbers_of(goal: Any) -> Any:
-    def implementation(goal: Any) -> Any:
-        return mn.doubles(goal.numbers)
-
-    return implementation
+    return mn.doubles(goal.numbers)
 
 
-@overload(sweep.square_of_change, jit_options=INNER)
+@compiled_as(sweep.square_of_change)
 def _square_of_change(old: Any, new: Any, weights: Any, n: Any) -> Any:
-    def implementation(old: Any, new: Any, weights: Any, n: Any) -> Any:
-        before, after, weight = mn.doubles(old), mn.doubles(new), mn.doubles(weights)
-        total = 0.0
-        for i in range(n):
-            change = (after[i] - before[i]) * weight[i]
-            total += change * change
-        return total / n
-
-    return implementation
+    before, after, weight = mn.doubles(old), mn.doubles(new), mn.doubles(weights)
+    total = 0.0
+    for i in range(n):
+        change = (after[i] - before[i]) * weight[i]
+        total += change * change
+    return total / n
 
 
 for _function in (
@@ -169,82 +130,19 @@ for _function in (
     register_jitable(**INNER)(_function)
 
 
-class Where(IntEnum):
-    """What the entries of the row of integers are that Python hands to compiled sweeps.
+U, DU, INTEGRAL, RIGHT_SIDE, MIXED, DT_Q, DT_DELTA, TAU, GUIDE, MATRIX, VALUE, DERIVATIVE = range(0, 24, 2)
+"""Places in the row of integers that Python hands to compiled sweeps: of an array the address of its first
+number, and after it how many numbers one row is from the next. One row instead of tuples, because numba takes
+a microsecond for each tuple it is given."""
 
-    Of an array the address of its first number stands here, and after it the numbers from one row to the
-    next. One row instead of tuples, because numba takes a microsecond for each tuple it is given.
-    """
+BEFORE_U, BEFORE_DU, BEFORE_INTEGRAL, OLD = range(24, 32, 2)
+"""Arrays again: the values before a sweep, where they are not those it changes, and those of a goal."""
 
-    U = 0
-    DU = 2
-    INTEGRAL = 4
-    RIGHT_SIDE = 6
-    MIXED = 8
-    DT_Q = 10
-    DT_DELTA = 12
-    TAU = 14
-    GUIDE = 16
-    MATRIX = 18
-    VALUE = 20
-    DERIVATIVE = 22
-    START = 24  # of one row
-    NORMS = 25
-    PLACES = 26
-    SIZES = 27
-    HAS_TAU = 28  # numbers from here on
-    NUM_NODES = 29
-    N = 30
-    N_INTEGRATED = 31
-    DIAGONAL = 32
-    KEEPS = 33
-    FIRST = 34
-    WANTED = 35
-    NODES = 36
-    BEFORE_U = 37  # arrays again: the values before a sweep, where they are not those it changes
-    BEFORE_DU = 39
-    BEFORE_INTEGRAL = 41
-    OLD = 43  # of a goal; then a row of weights and one of numbers
-    WEIGHTS = 45
-    NUMBERS = 46
-    LENGTH = 47
+START, NORMS, PLACES, SIZES, WEIGHTS, NUMBERS = range(32, 38)
+"""Addresses of single rows; of a solver there are two, and two of a goal."""
 
-
-# numba takes numbers from the module, not from a class.
-(
-    U,
-    DU,
-    INTEGRAL,
-    RIGHT_SIDE,
-    MIXED,
-    DT_Q,
-    DT_DELTA,
-    TAU,
-    GUIDE,
-    MATRIX,
-    VALUE,
-    DERIVATIVE,
-    START,
-    NORMS,
-    PLACES,
-    SIZES,
-    HAS_TAU,
-    NUM_NODES,
-    N,
-    N_INTEGRATED,
-    DIAGONAL,
-    KEEPS,
-    FIRST,
-    WANTED,
-    NODES,
-    BEFORE_U,
-    BEFORE_DU,
-    BEFORE_INTEGRAL,
-    OLD,
-    WEIGHTS,
-    NUMBERS,
-    LENGTH,
-) = (place.value for place in Where)
+HAS_TAU, NUM_NODES, N, N_INTEGRATED, DIAGONAL, KEEPS, FIRST, WANTED, NODES, LENGTH = range(38, 48)
+"""Numbers; the last is that of all entries."""
 
 
 @register_jitable(**INNER)
@@ -310,14 +208,14 @@ def entry_point(function: Any) -> Any:
 
 @entry_point
 def sweeps(place: Any, number: Any, most: Any, low: Any, tolerance: Any, only_last: Any, value: Any) -> Any:
-    """See :func:`dae_sdc.sweepers.sweep.sweeps`; ``done`` (M + 1) + ``reached``, residual at ``value``."""
+    """See :func:`dae_sdc.sweepers.sweep.sweeps`: 3 (done (M + 1) + reached); the residual to ``value``."""
     where = mn.integers(place)
     solver = MachineNodes(where[PLACES], where[SIZES])
     guide, last = rows_at(where, GUIDE), polynomial_at(where)
     counted = (number, most, low, tolerance, only_last)
     done, reached, residual = sweep.sweeps(arrays_at(where), solver, last, guide, where[NORMS], *counted)
     mn.doubles(value)[0] = residual
-    return done * where[NUM_NODES] + done + reached
+    return (done * where[NUM_NODES] + done + reached) * 3
 
 
 @entry_point

@@ -1,18 +1,17 @@
 """The operations of :mod:`dae_sdc.sweepers.simultaneous` on memory, compiled. This imports numba.
 
-The places of everything are kept in one row of integers, which compiles and is called fastest.
+The addresses of everything are kept in one record, which compiles and is called fastest.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import overload, register_jitable
+from numba import from_dtype, types
+from numba.extending import intrinsic, register_jitable
 
 from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.machine_newton import INNER, doubles, integers, short_integers
@@ -22,6 +21,7 @@ from dae_sdc.dae.machine import call_jacobian, call_residual
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import simultaneous as own
+from dae_sdc.sweepers._overloads import compiled_as
 from dae_sdc.sweepers.simultaneous import (
     FACTORED,
     FACTORIZATIONS,
@@ -31,14 +31,14 @@ from dae_sdc.sweepers.simultaneous import (
     LINEARIZED,
     NEWTON,
     RELATIVE,
+    RELATIVE_ROUND_OFF,
     RHS,
-    ROUND_OFF,
     SOLVES,
     WORST,
     Simultaneous,
 )
 
-OWN_SOLVE = 24
+LARGEST_LOOP_SOLVE = 24
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
 
 FACTOR, LEAST_STEP, NOISE, ROUNDING = (
@@ -53,132 +53,53 @@ ADVANCE, ESTIMATE, SLOPE = range(3)
 """What :func:`act` may be asked for."""
 
 
-class Places(IntEnum):
-    """What the entries of the row of integers are: addresses of arrays of doubles unless said otherwise."""
-
-    RESIDUAL = 0  # kernels, and functions of LAPACK
-    JACOBIAN = 1
-    DGETRF = 2
-    DGETRS = 3
-    ZGETRF = 4
-    ZGETRS = 5
-    P = 6  # parameters of the kernels
-    M = 7  # numbers: of nodes, of unknowns, of complex pairs
-    N = 8
-    PAIRS = 9
-    U0 = 10  # (n,)
-    DU0 = 11
-    GUESS = 12  # (M, n)
-    DU = 13
-    U = 14
-    VALUE = 15
-    TRANSFORMED = 16
-    CHANGE = 17
-    H_A = 18  # (M, M)
-    TO = 19
-    BACK = 20
-    AT_START = 21  # (M,)
-    MIDDLE = 22
-    TO_MIDDLE = 23
-    WEIGHTS = 24  # (n,)
-    ERROR = 25
-    WORK = 26  # (2, n)
-    C = 27  # (M,)
-    NUMBERS = 28
-    COUNTS = 29  # integers
-    MASS = 30  # dF/du', row by row or the entries of the pattern
-    STIFFNESS = 31  # dF/du times the coefficient at which it was evaluated
-    REAL_LU = 32  # LU factors, column by column
-    REAL_PIVOTS = 33  # integers of 32 bits
-    PAIR_LU = 34  # complex, (P, n, n)
-    PAIR_PIVOTS = 35
-    EIGENVALUES = 36  # complex, (P,)
-    ROW = 37  # complex, (n,)
-    LAPACK_N = 38  # what LAPACK reads and writes: n, 1, its answer, and the letter N
-    LAPACK_ONE = 39
-    LAPACK_INFO = 40
-    LETTER = 41
-    ENTRIES = 42  # numbers in a matrix
-    OWN = 43  # the address of this row
-    COEFFICIENTS = 44  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
-    REFACTORIZE = 45  # functions for sparse matrices, 0 with dense ones: see dae_sdc.sweepers._sparse_stages
-    SUBSTITUTE = 46
-    MULTIPLY = 47
-    REPIVOT = 48  # in Python: factorise with new pivots, and solve with factors of SuperLU
-    SOLVE_OUTSIDE = 49
-    INDICES = 50  # of the CSC pattern, integers of 32 bits
-    STARTS = 51
-    DATA = 52  # a matrix, complex, (ENTRIES,)
-    SCRATCH = 53  # complex, (3 n,)
-    TRIANGLES = 54  # addresses of the parts of the factors, integers, (P + 1, 10); the first 0 without
-    PATTERNS = 55  # addresses of the parts of the row patterns, integers, (P + 1, 3)
-    LASTED = 56  # factorisations with the same pivots, integers, (P + 1,)
-    DIRECTIONS = 57  # (DIRECTIONS, n)
-    SIZES = 58  # of the unknowns in the run, (n,)
+PLACES = np.dtype(
+    [
+        (name, np.int64)
+        for name in (
+            *("RESIDUAL", "JACOBIAN"),  # kernels
+            *("DGETRF", "DGETRS", "ZGETRF", "ZGETRS"),  # functions of LAPACK
+            "P",  # parameters of the kernels
+            *("M", "N", "PAIRS"),  # numbers: of nodes, of unknowns, of complex pairs
+            *("U0", "DU0"),  # (n,)
+            *("GUESS", "DU", "U", "VALUE", "TRANSFORMED", "CHANGE"),  # (M, n)
+            *("H_A", "TO", "BACK"),  # (M, M)
+            *("AT_START", "MIDDLE", "TO_MIDDLE", "C"),  # (M,)
+            *("WEIGHTS", "ERROR", "SIZES"),  # (n,); the last are those of the unknowns in the run
+            *("WORK", "DIRECTIONS"),  # (2, n), (DIRECTIONS, n)
+            *("NUMBERS", "COUNTS"),  # see dae_sdc.sweepers.simultaneous; counts are integers
+            "MASS",  # dF/du', row by row or the entries of the pattern
+            "STIFFNESS",  # dF/du times the coefficient at which it was evaluated
+            *("REAL_LU", "REAL_PIVOTS"),  # LU factors, column by column, and integers of 32 bits
+            *("PAIR_LU", "PAIR_PIVOTS"),  # the factors of the pairs are complex, (P, n, n)
+            *("EIGENVALUES", "ROW"),  # complex, (P,) and (n,)
+            *("LAPACK_N", "LAPACK_ONE", "LAPACK_INFO", "LETTER"),  # LAPACK's n, 1, its answer, the letter N
+            "ENTRIES",  # numbers in a matrix
+            "OWN",  # the address of this record
+            "COEFFICIENTS",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
+            # Functions for sparse matrices, 0 with dense ones: see dae_sdc.sweepers._sparse_stages.
+            *("REFACTORIZE", "SUBSTITUTE", "MULTIPLY"),
+            *("REPIVOT", "SOLVE_OUTSIDE"),  # in Python: new pivots, and solves with factors of SuperLU
+            *("INDICES", "STARTS"),  # of the CSC pattern, integers of 32 bits
+            *("DATA", "SCRATCH"),  # a matrix, complex, (ENTRIES,), and complex numbers, (3 n,)
+            "TRIANGLES",  # addresses of the parts of the factors, integers, (P + 1, 10); the first 0 without
+            "PATTERNS",  # addresses of the parts of the row patterns, integers, (P + 1, 3)
+            "LASTED",  # factorisations with the same pivots, integers, (P + 1,)
+        )
+    ]
+)
+"""The record that compiled code works on: addresses of arrays of doubles unless said otherwise."""
 
 
-# numba takes numbers from the module, not from a class.
-(
-    RESIDUAL,
-    JACOBIAN,
-    DGETRF,
-    DGETRS,
-    ZGETRF,
-    ZGETRS,
-    P,
-    M,
-    N,
-    PAIRS,
-    U0,
-    DU0,
-    GUESS,
-    DU,
-    U,
-    VALUE,
-    TRANSFORMED,
-    CHANGE,
-    H_A,
-    TO,
-    BACK,
-    AT_START,
-    MIDDLE,
-    TO_MIDDLE,
-    WEIGHTS,
-    ERROR,
-    WORK,
-    C,
-    NUMBERS,
-    COUNTS,
-    MASS,
-    STIFFNESS,
-    REAL_LU,
-    REAL_PIVOTS,
-    PAIR_LU,
-    PAIR_PIVOTS,
-    EIGENVALUES,
-    ROW,
-    LAPACK_N,
-    LAPACK_ONE,
-    LAPACK_INFO,
-    LETTER,
-    ENTRIES,
-    OWN,
-    COEFFICIENTS,
-    REFACTORIZE,
-    SUBSTITUTE,
-    MULTIPLY,
-    REPIVOT,
-    SOLVE_OUTSIDE,
-    INDICES,
-    STARTS,
-    DATA,
-    SCRATCH,
-    TRIANGLES,
-    PATTERNS,
-    LASTED,
-    DIRECTIONS,
-    SIZES,
-) = (int(place) for place in Places)
+@intrinsic
+def places_at(context: Any, address: Any) -> Any:
+    """The record of :data:`PLACES` that stands at an address."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+    return from_dtype(PLACES)(types.int64), generate
+
 
 TINY = float(np.finfo(float).tiny)
 
@@ -186,14 +107,14 @@ complexes = mn.pointer_to(types.complex128)
 
 
 class Memory(NamedTuple):
-    """What the operations work on: the address of the integers of :class:`Places`."""
+    """What the operations work on: the address of a record of :data:`PLACES`."""
 
     places: int
 
 
 @register_jitable(**INNER)
 def finite(values: Any, count: Any) -> Any:
-    """Whether all numbers are."""
+    """Whether all numbers are finite."""
     for i in range(count):
         if not abs(values[i]) < np.inf:
             return False
@@ -226,10 +147,10 @@ def combined_row(m: Any, n: Any, weights_at: Any, rows_at: Any, out_at: Any) -> 
 
 @register_jitable(**INNER)
 def put(a: Any) -> Any:
-    """Values at the stages: u = u_0 + h A U."""
-    m, n = a[M], a[N]
-    combine(m, n, a[H_A], a[DU], a[U])
-    u0, u = doubles(a[U0]), doubles(a[U])
+    """Compute the values at the stages, u = u_0 + h A U."""
+    m, n = a.M, a.N
+    combine(m, n, a.H_A, a.DU, a.U)
+    u0, u = doubles(a.U0), doubles(a.U)
     for i in range(m):
         for j in range(n):
             u[i * n + j] += u0[j]
@@ -238,7 +159,7 @@ def put(a: Any) -> Any:
 @register_jitable(**INNER)
 def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
     """Root mean square of the rows in units of the weights; the largest row counts."""
-    n, rows, weights, x = a[N], doubles(rows_at), doubles(a[WEIGHTS]), doubles(a[NUMBERS])
+    n, rows, weights, x = a.N, doubles(rows_at), doubles(a.WEIGHTS), doubles(a.NUMBERS)
     result, worst = 0.0, 0
     for i in range(count):
         total, largest, place = 0.0, -1.0, 0
@@ -257,49 +178,37 @@ def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
     return result
 
 
-@overload(own.numbers, jit_options=INNER)
+@compiled_as(own.numbers)
 def _numbers(w: Any) -> Any:
-    def implementation(w: Any) -> Any:
-        return doubles(integers(w.places)[NUMBERS])
-
-    return implementation
+    return doubles(places_at(w.places).NUMBERS)
 
 
-@overload(own.take_guess, jit_options=INNER)
+@compiled_as(own.take_guess)
 def _take_guess(w: Any) -> Any:
-    def implementation(w: Any) -> Any:
-        a = integers(w.places)
-        guess, du = doubles(a[GUESS]), doubles(a[DU])
-        for i in range(a[M] * a[N]):
-            du[i] = guess[i]
-        put(a)
-
-    return implementation
+    a = places_at(w.places)
+    guess, du = doubles(a.GUESS), doubles(a.DU)
+    for i in range(a.M * a.N):
+        du[i] = guess[i]
+    put(a)
 
 
-@overload(own.keep_iterate, jit_options=INNER)
+@compiled_as(own.keep_iterate)
 def _keep_iterate(w: Any) -> Any:
-    def implementation(w: Any) -> Any:
-        a = integers(w.places)
-        guess, du = doubles(a[GUESS]), doubles(a[DU])
-        for i in range(a[M] * a[N]):
-            guess[i] = du[i]
-
-    return implementation
+    a = places_at(w.places)
+    guess, du = doubles(a.GUESS), doubles(a.DU)
+    for i in range(a.M * a.N):
+        guess[i] = du[i]
 
 
-@overload(own.residuals, jit_options=INNER)
+@compiled_as(own.residuals)
 def _residuals(w: Any, t0: Any, h: Any) -> Any:
-    def implementation(w: Any, t0: Any, h: Any) -> Any:
-        a = integers(w.places)
-        m, row, c = a[M], 8 * a[N], doubles(a[C])
-        integers(a[COUNTS])[RHS] += m
-        for i in range(m):
-            u, du, out = a[U] + i * row, a[DU] + i * row, a[VALUE] + i * row
-            call_residual(a[RESIDUAL], t0 + h * c[i], u, du, a[P], out)
-        return finite(doubles(a[VALUE]), m * a[N])
-
-    return implementation
+    a = places_at(w.places)
+    m, row, c = a.M, 8 * a.N, doubles(a.C)
+    integers(a.COUNTS)[RHS] += m
+    for i in range(m):
+        u, du, out = a.U + i * row, a.DU + i * row, a.VALUE + i * row
+        call_residual(a.RESIDUAL, t0 + h * c[i], u, du, a.P, out)
+    return finite(doubles(a.VALUE), m * a.N)
 
 
 @register_jitable(**INNER)
@@ -324,63 +233,60 @@ def substitute(n: Any, lu: Any, pivots: Any, x: Any) -> Any:
 
 @register_jitable(**INNER)
 def lapack_solve(a: Any, function: Any, lu: Any, pivots: Any, x: Any) -> Any:
-    """The same by LAPACK, from addresses."""
-    size, one, info = a[LAPACK_N], a[LAPACK_ONE], a[LAPACK_INFO]
-    mn._call_with_9(function, (a[LETTER], size, one, lu, size, pivots, x, size, info))
+    """Solve with LU factors by LAPACK, in place, from addresses."""
+    size, one, info = a.LAPACK_N, a.LAPACK_ONE, a.LAPACK_INFO
+    mn._call_with_9(function, (a.LETTER, size, one, lu, size, pivots, x, size, info))
 
 
 @register_jitable(**INNER)
 def solve_real(a: Any, x_at: Any) -> Any:
     """Solve with the matrix of the real eigenvalue, in place."""
-    integers(a[COUNTS])[SOLVES] += 1
-    if a[SUBSTITUTE] != 0:
-        mn._answer_of_3(a[SUBSTITUTE], (a[OWN], 0, x_at))
-    elif a[N] <= OWN_SOLVE:
-        substitute(a[N], doubles(a[REAL_LU]), short_integers(a[REAL_PIVOTS]), doubles(x_at))
+    integers(a.COUNTS)[SOLVES] += 1
+    if a.SUBSTITUTE != 0:
+        mn._answer_of_3(a.SUBSTITUTE, (a.OWN, 0, x_at))
+    elif a.N <= LARGEST_LOOP_SOLVE:
+        substitute(a.N, doubles(a.REAL_LU), short_integers(a.REAL_PIVOTS), doubles(x_at))
     else:
-        lapack_solve(a, a[DGETRS], a[REAL_LU], a[REAL_PIVOTS], x_at)
+        lapack_solve(a, a.DGETRS, a.REAL_LU, a.REAL_PIVOTS, x_at)
 
 
 @register_jitable(**INNER)
 def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     """Solve with the matrix of a complex eigenvalue for a row of real and one of imaginary parts."""
-    integers(a[COUNTS])[SOLVES] += 1
-    if a[SUBSTITUTE] != 0:
-        mn._answer_of_3(a[SUBSTITUTE], (a[OWN], k + 1, x_at))
+    integers(a.COUNTS)[SOLVES] += 1
+    if a.SUBSTITUTE != 0:
+        mn._answer_of_3(a.SUBSTITUTE, (a.OWN, k + 1, x_at))
         return
-    n, x, row = a[N], doubles(x_at), complexes(a[ROW])
+    n, x, row = a.N, doubles(x_at), complexes(a.ROW)
     for j in range(n):
         row[j] = complex(x[j], x[n + j])
-    lu, pivots = a[PAIR_LU] + 16 * n * n * k, a[PAIR_PIVOTS] + 4 * n * k
-    if n <= OWN_SOLVE:
+    lu, pivots = a.PAIR_LU + 16 * n * n * k, a.PAIR_PIVOTS + 4 * n * k
+    if n <= LARGEST_LOOP_SOLVE:
         substitute(n, complexes(lu), short_integers(pivots), row)
     else:
-        lapack_solve(a, a[ZGETRS], lu, pivots, a[ROW])
+        lapack_solve(a, a.ZGETRS, lu, pivots, a.ROW)
     for j in range(n):
         x[j], x[n + j] = row[j].real, row[j].imag
 
 
-@overload(own.correct, jit_options=INNER)
+@compiled_as(own.correct)
 def _correct(w: Any) -> Any:
-    def implementation(w: Any) -> Any:
-        a = integers(w.places)
-        m, n = a[M], a[N]
-        combine(m, n, a[TO], a[VALUE], a[TRANSFORMED])
-        first = m % 2
-        if first == 1:
-            solve_real(a, a[TRANSFORMED])
-        for k in range(a[PAIRS]):
-            solve_pair(a, k, a[TRANSFORMED] + 8 * n * (first + 2 * k))
-        combine(m, n, a[BACK], a[TRANSFORMED], a[VALUE])
-        du, value = doubles(a[DU]), doubles(a[VALUE])
-        for i in range(m * n):
-            du[i] -= value[i]
-        combine(m, n, a[H_A], a[VALUE], a[CHANGE])
-        put(a)
-        integers(a[COUNTS])[NEWTON] += 1
-        return norm_of(a, a[CHANGE], m)
-
-    return implementation
+    a = places_at(w.places)
+    m, n = a.M, a.N
+    combine(m, n, a.TO, a.VALUE, a.TRANSFORMED)
+    first = m % 2
+    if first == 1:
+        solve_real(a, a.TRANSFORMED)
+    for k in range(a.PAIRS):
+        solve_pair(a, k, a.TRANSFORMED + 8 * n * (first + 2 * k))
+    combine(m, n, a.BACK, a.TRANSFORMED, a.VALUE)
+    du, value = doubles(a.DU), doubles(a.VALUE)
+    for i in range(m * n):
+        du[i] -= value[i]
+    combine(m, n, a.H_A, a.VALUE, a.CHANGE)
+    put(a)
+    integers(a.COUNTS)[NEWTON] += 1
+    return norm_of(a, a.CHANGE, m)
 
 
 @register_jitable(**INNER)
@@ -389,19 +295,19 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
 
     False where F is defined neither there nor on the other side.
     """
-    n, x, last = a[N], doubles(a[NUMBERS]), 8 * (a[M] - 1) * a[N]
-    u, du, value = doubles(a[U] + last), doubles(a[DU] + last), doubles(a[CHANGE] + 8 * n)
-    weights, direction = doubles(a[WEIGHTS]), doubles(a[DIRECTIONS] + 8 * n * which)
-    sizes = doubles(a[SIZES])
-    work, found = doubles(a[WORK]), doubles(a[TRANSFORMED])
+    n, x, last = a.N, doubles(a.NUMBERS), 8 * (a.M - 1) * a.N
+    u, du, value = doubles(a.U + last), doubles(a.DU + last), doubles(a.CHANGE + 8 * n)
+    weights, direction = doubles(a.WEIGHTS), doubles(a.DIRECTIONS + 8 * n * which)
+    sizes = doubles(a.SIZES)
+    work, found = doubles(a.WORK), doubles(a.TRANSFORMED)
     sign = 1.0
     for _ in range(2):
         for j in range(n):
             step = x[KAPPA] / max(weights[j], x[KAPPA] / max(sizes[j] + abs(u[j]), TINY))
             step *= sign * factor * direction[j]
             work[j], work[n + j] = u[j] + step, du[j] + step / (h * x[GAMMA])
-        integers(a[COUNTS])[RHS] += 1
-        call_residual(a[RESIDUAL], time, a[WORK], a[WORK] + 8 * n, a[P], a[TRANSFORMED])
+        integers(a.COUNTS)[RHS] += 1
+        call_residual(a.RESIDUAL, time, a.WORK, a.WORK + 8 * n, a.P, a.TRANSFORMED)
         if finite(found, n):
             for j in range(n):
                 found[j] = abs(found[j] - value[j])
@@ -413,184 +319,163 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
 @register_jitable(**INNER)
 def within(a: Any, multiple: Any) -> Any:
     """Raise what is allowed of each equation to a multiple of the last change; whether all meet it."""
-    left, found, allowed = doubles(a[CHANGE]), doubles(a[TRANSFORMED]), doubles(a[ERROR])
+    left, found, allowed = doubles(a.CHANGE), doubles(a.TRANSFORMED), doubles(a.ERROR)
     met = True
-    for j in range(a[N]):
+    for j in range(a.N):
         allowed[j] = max(allowed[j], multiple * found[j])
         met = met and left[j] <= allowed[j]
     return met
 
 
-@overload(own.residual_is_small, jit_options=INNER)
+@compiled_as(own.residual_is_small)
 def _residual_is_small(w: Any, t0: Any, h: Any) -> Any:
-    def implementation(w: Any, t0: Any, h: Any) -> Any:
-        if not own.residuals(w, t0, h):
-            return False
-        a = integers(w.places)
-        m, n = a[M], a[N]
-        value, left, allowed = doubles(a[VALUE]), doubles(a[CHANGE]), doubles(a[ERROR])
-        for j in range(n):
-            left[j], allowed[j] = 0.0, 0.0
-            for i in range(m):
-                left[j] = max(left[j], abs(value[i * n + j]))
-            left[n + j] = value[(m - 1) * n + j]
-        relative, time = doubles(a[NUMBERS])[RELATIVE], t0 + h * doubles(a[C])[m - 1]
-        enlarged = max(1.0, LEAST_STEP / relative)
-        for which in range(COUNT):
-            if not changed_residual(a, time, h, enlarged, which):
-                return True
-            if within(a, FACTOR / enlarged):
-                return True
-        for which in range(COUNT):
-            if changed_residual(a, time, h, ROUNDING / relative, which) and within(a, NOISE):
-                return True
+    if not own.residuals(w, t0, h):
         return False
-
-    return implementation
-
-
-@overload(own.at_round_off, jit_options=INNER)
-def _at_round_off(w: Any) -> Any:
-    def implementation(w: Any) -> Any:
-        a = integers(w.places)
-        m, n = a[M], a[N]
-        u, du, change, h_a = doubles(a[U]), doubles(a[DU]), doubles(a[CHANGE]), doubles(a[H_A])
+    a = places_at(w.places)
+    m, n = a.M, a.N
+    value, left, allowed = doubles(a.VALUE), doubles(a.CHANGE), doubles(a.ERROR)
+    for j in range(n):
+        left[j], allowed[j] = 0.0, 0.0
         for i in range(m):
-            for j in range(n):
-                scale = abs(u[i * n + j])
-                for k in range(m):
-                    scale += abs(h_a[i * m + k] * du[k * n + j])
-                if not abs(change[i * n + j]) <= ROUND_OFF * scale:
-                    return False
-        return True
+            left[j] = max(left[j], abs(value[i * n + j]))
+        left[n + j] = value[(m - 1) * n + j]
+    relative, time = doubles(a.NUMBERS)[RELATIVE], t0 + h * doubles(a.C)[m - 1]
+    enlarged = max(1.0, LEAST_STEP / relative)
+    for which in range(COUNT):
+        if not changed_residual(a, time, h, enlarged, which):
+            return True
+        if within(a, FACTOR / enlarged):
+            return True
+    for which in range(COUNT):
+        if changed_residual(a, time, h, ROUNDING / relative, which) and within(a, NOISE):
+            return True
+    return False
 
-    return implementation
+
+@compiled_as(own.at_round_off)
+def _at_round_off(w: Any) -> Any:
+    a = places_at(w.places)
+    m, n = a.M, a.N
+    u, du, change, h_a = doubles(a.U), doubles(a.DU), doubles(a.CHANGE), doubles(a.H_A)
+    for i in range(m):
+        for j in range(n):
+            scale = abs(u[i * n + j])
+            for k in range(m):
+                scale += abs(h_a[i * m + k] * du[k * n + j])
+            if not abs(change[i * n + j]) <= RELATIVE_ROUND_OFF * scale:
+                return False
+    return True
 
 
 @register_jitable(**INNER)
 def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     """dF/du' and dF/du at a point; False where they are not finite."""
-    integers(a[COUNTS])[JACOBIANS] += 1
+    integers(a.COUNTS)[JACOBIANS] += 1
     # At the coefficient at which it is used first, so that no digits are lost.
-    c = h * doubles(a[NUMBERS])[GAMMA]
-    call_jacobian(a[JACOBIAN], time, u_at, du_at, 0.0, a[P], a[MASS])
-    call_jacobian(a[JACOBIAN], time, u_at, du_at, c, a[P], a[STIFFNESS])
-    mass, stiffness = doubles(a[MASS]), doubles(a[STIFFNESS])
-    for i in range(a[ENTRIES]):
+    c = h * doubles(a.NUMBERS)[GAMMA]
+    call_jacobian(a.JACOBIAN, time, u_at, du_at, 0.0, a.P, a.MASS)
+    call_jacobian(a.JACOBIAN, time, u_at, du_at, c, a.P, a.STIFFNESS)
+    mass, stiffness = doubles(a.MASS), doubles(a.STIFFNESS)
+    for i in range(a.ENTRIES):
         stiffness[i] -= mass[i]
-    return finite(stiffness, a[ENTRIES])
+    return finite(stiffness, a.ENTRIES)
 
 
-@overload(own.linearize_step, jit_options=INNER)
+@compiled_as(own.linearize_step)
 def _linearize_step(w: Any, t0: Any, h: Any) -> Any:
-    def implementation(w: Any, t0: Any, h: Any) -> Any:
-        a = integers(w.places)
-        m, n = a[M], a[N]
-        du_at, u_at = a[WORK], a[WORK] + 8 * n
-        combined_row(m, n, a[MIDDLE], a[GUESS], du_at)
-        combined_row(m, n, a[TO_MIDDLE], a[GUESS], u_at)
-        u, u0 = doubles(u_at), doubles(a[U0])
-        for j in range(n):
-            u[j] = u0[j] + h * u[j]
-        return linearize_at(a, t0 + 0.5 * h, u_at, du_at, h)
-
-    return implementation
+    a = places_at(w.places)
+    m, n = a.M, a.N
+    du_at, u_at = a.WORK, a.WORK + 8 * n
+    combined_row(m, n, a.MIDDLE, a.GUESS, du_at)
+    combined_row(m, n, a.TO_MIDDLE, a.GUESS, u_at)
+    u, u0 = doubles(u_at), doubles(a.U0)
+    for j in range(n):
+        u[j] = u0[j] + h * u[j]
+    return linearize_at(a, t0 + 0.5 * h, u_at, du_at, h)
 
 
-@overload(own.linearize_start, jit_options=INNER)
+@compiled_as(own.linearize_start)
 def _linearize_start(w: Any, t0: Any, h: Any) -> Any:
-    def implementation(w: Any, t0: Any, h: Any) -> Any:
-        a = integers(w.places)
-        return linearize_at(a, t0, a[U0], a[DU0], h)
-
-    return implementation
+    a = places_at(w.places)
+    return linearize_at(a, t0, a.U0, a.DU0, h)
 
 
 @register_jitable(**INNER)
 def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
     """The largest size of an entry of each row of dF/du' and of ``factor`` times the stiffness."""
-    n, out, is_sparse = a[N], doubles(out_at), a[REFACTORIZE] != 0
-    mass, stiffness, rows = doubles(a[MASS]), doubles(a[STIFFNESS]), short_integers(a[INDICES])
+    n, out, is_sparse = a.N, doubles(out_at), a.REFACTORIZE != 0
+    mass, stiffness, rows = doubles(a.MASS), doubles(a.STIFFNESS), short_integers(a.INDICES)
     for i in range(n):
         out[i] = 0.0
-    for entry in range(a[ENTRIES]):
+    for entry in range(a.ENTRIES):
         i = rows[entry] if is_sparse else entry // n
         out[i] = max(out[i], abs(mass[entry]), factor * abs(stiffness[entry]))
 
 
-@overload(own.keep_row_sizes, jit_options=INNER)
+@compiled_as(own.keep_row_sizes)
 def _keep_row_sizes(w: Any, factor: Any) -> Any:
-    def implementation(w: Any, factor: Any) -> Any:
-        a = integers(w.places)
-        row_sizes(a, factor, a[ERROR])
-
-    return implementation
+    a = places_at(w.places)
+    row_sizes(a, factor, a.ERROR)
 
 
-@overload(own.row_growth, jit_options=INNER)
+@compiled_as(own.row_growth)
 def _row_growth(w: Any) -> Any:
-    def implementation(w: Any) -> Any:
-        a = integers(w.places)
-        row_sizes(a, 1.0, a[WORK])
-        now, before, growth = doubles(a[WORK]), doubles(a[ERROR]), 0.0
-        for i in range(a[N]):
-            if before[i] > 0.0 and now[i] > growth * before[i]:
-                growth = now[i] / before[i]
-        return growth
-
-    return implementation
+    a = places_at(w.places)
+    row_sizes(a, 1.0, a.WORK)
+    now, before, growth = doubles(a.WORK), doubles(a.ERROR), 0.0
+    for i in range(a.N):
+        if before[i] > 0.0 and now[i] > growth * before[i]:
+            growth = now[i] / before[i]
+    return growth
 
 
-@overload(own.factorize, jit_options=INNER)
+@compiled_as(own.factorize)
 def _factorize(w: Any, h: Any) -> Any:
-    def implementation(w: Any, h: Any) -> Any:
-        a = integers(w.places)
-        n, x = a[N], doubles(a[NUMBERS])
-        mass, stiffness = doubles(a[MASS]), doubles(a[STIFFNESS])
-        ratio, size, info = h / x[LINEARIZED], a[LAPACK_N], a[LAPACK_INFO]
-        x[FACTORED] = 0.0
-        integers(a[COUNTS])[FACTORIZATIONS] += 1 + a[PAIRS]
-        if a[REFACTORIZE] != 0:
-            coefficients = complexes(a[COEFFICIENTS])
-            coefficients[0] = ratio * x[GAMMA]
-            for k in range(a[PAIRS]):
-                coefficients[k + 1] = ratio * complexes(a[EIGENVALUES])[k]
-            for k in range(a[PAIRS] + 1):
-                which = (w.places, k, 0)
-                if mn._answer_of_3(a[REFACTORIZE], which) == 0 and mn._answer_of_3(a[REPIVOT], which) == 0:
-                    return False
-            x[FACTORED] = h
-            return True
-        lu, factor = doubles(a[REAL_LU]), ratio * x[GAMMA]
-        for i in range(n):
-            for j in range(n):
-                lu[j * n + i] = mass[i * n + j] + factor * stiffness[i * n + j]
-        mn._call_with_6(a[DGETRF], (size, size, a[REAL_LU], size, a[REAL_PIVOTS], info))
-        if short_integers(info)[0] != 0:
-            return False
-        for k in range(a[PAIRS]):
-            matrix_at, scale = a[PAIR_LU] + 16 * n * n * k, ratio * complexes(a[EIGENVALUES])[k]
-            matrix = complexes(matrix_at)
-            for i in range(n):
-                for j in range(n):
-                    matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
-            pivots = a[PAIR_PIVOTS] + 4 * n * k
-            mn._call_with_6(a[ZGETRF], (size, size, matrix_at, size, pivots, info))
-            if short_integers(info)[0] != 0:
+    a = places_at(w.places)
+    n, x = a.N, doubles(a.NUMBERS)
+    mass, stiffness = doubles(a.MASS), doubles(a.STIFFNESS)
+    ratio, size, info = h / x[LINEARIZED], a.LAPACK_N, a.LAPACK_INFO
+    x[FACTORED] = 0.0
+    integers(a.COUNTS)[FACTORIZATIONS] += 1 + a.PAIRS
+    if a.REFACTORIZE != 0:
+        coefficients = complexes(a.COEFFICIENTS)
+        coefficients[0] = ratio * x[GAMMA]
+        for k in range(a.PAIRS):
+            coefficients[k + 1] = ratio * complexes(a.EIGENVALUES)[k]
+        for k in range(a.PAIRS + 1):
+            which = (w.places, k, 0)
+            if mn._answer_of_3(a.REFACTORIZE, which) == 0 and mn._answer_of_3(a.REPIVOT, which) == 0:
                 return False
         x[FACTORED] = h
         return True
-
-    return implementation
+    lu, factor = doubles(a.REAL_LU), ratio * x[GAMMA]
+    for i in range(n):
+        for j in range(n):
+            lu[j * n + i] = mass[i * n + j] + factor * stiffness[i * n + j]
+    mn._call_with_6(a.DGETRF, (size, size, a.REAL_LU, size, a.REAL_PIVOTS, info))
+    if short_integers(info)[0] != 0:
+        return False
+    for k in range(a.PAIRS):
+        matrix_at, scale = a.PAIR_LU + 16 * n * n * k, ratio * complexes(a.EIGENVALUES)[k]
+        matrix = complexes(matrix_at)
+        for i in range(n):
+            for j in range(n):
+                matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
+        pivots = a.PAIR_PIVOTS + 4 * n * k
+        mn._call_with_6(a.ZGETRF, (size, size, matrix_at, size, pivots, info))
+        if short_integers(info)[0] != 0:
+            return False
+    x[FACTORED] = h
+    return True
 
 
 @register_jitable(**INNER)
 def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
     """The product of dF/du' and a row."""
-    if a[MULTIPLY] != 0:
-        mn._answer_of_3(a[MULTIPLY], (a[OWN], x_at, out_at))
+    if a.MULTIPLY != 0:
+        mn._answer_of_3(a.MULTIPLY, (a.OWN, x_at, out_at))
         return
-    n, x, out, mass = a[N], doubles(x_at), doubles(out_at), doubles(a[MASS])
+    n, x, out, mass = a.N, doubles(x_at), doubles(out_at), doubles(a.MASS)
     for i in range(n):
         total = 0.0
         for j in range(n):
@@ -598,59 +483,47 @@ def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
         out[i] = total
 
 
-@overload(own.start_defect, jit_options=INNER)
+@compiled_as(own.start_defect)
 def _start_defect(w: Any, h: Any) -> Any:
-    def implementation(w: Any, h: Any) -> Any:
-        a = integers(w.places)
-        m, n = a[M], a[N]
-        error = doubles(a[ERROR])
-        if h == 0.0:
-            for j in range(n):
-                error[j] = 0.0
-            return
-        combined_row(m, n, a[AT_START], a[DU], a[WORK])
-        work, du0, factor = doubles(a[WORK]), doubles(a[DU0]), h * doubles(a[NUMBERS])[GAMMA]
+    a = places_at(w.places)
+    m, n = a.M, a.N
+    error = doubles(a.ERROR)
+    if h == 0.0:
         for j in range(n):
-            work[j] = factor * (du0[j] - work[j])
-        mass_times(a, a[WORK], a[ERROR])
+            error[j] = 0.0
+        return
+    combined_row(m, n, a.AT_START, a.DU, a.WORK)
+    work, du0, factor = doubles(a.WORK), doubles(a.DU0), h * doubles(a.NUMBERS)[GAMMA]
+    for j in range(n):
+        work[j] = factor * (du0[j] - work[j])
+    mass_times(a, a.WORK, a.ERROR)
 
-    return implementation
 
-
-@overload(own.add_start_residual, jit_options=INNER)
+@compiled_as(own.add_start_residual)
 def _add_start_residual(w: Any, t0: Any, factor: Any) -> Any:
-    def implementation(w: Any, t0: Any, factor: Any) -> Any:
-        a = integers(w.places)
-        integers(a[COUNTS])[RHS] += 1
-        call_residual(a[RESIDUAL], t0, a[U0], a[DU0], a[P], a[WORK])
-        error, value = doubles(a[ERROR]), doubles(a[WORK])
-        for j in range(a[N]):
-            error[j] += factor * value[j]
-        return finite(error, a[N])
-
-    return implementation
+    a = places_at(w.places)
+    integers(a.COUNTS)[RHS] += 1
+    call_residual(a.RESIDUAL, t0, a.U0, a.DU0, a.P, a.WORK)
+    error, value = doubles(a.ERROR), doubles(a.WORK)
+    for j in range(a.N):
+        error[j] += factor * value[j]
+    return finite(error, a.N)
 
 
-@overload(own.times_mass, jit_options=INNER)
+@compiled_as(own.times_mass)
 def _times_mass(w: Any) -> Any:
-    def implementation(w: Any) -> Any:
-        a = integers(w.places)
-        error, work = doubles(a[ERROR]), doubles(a[WORK])
-        for j in range(a[N]):
-            work[j] = error[j]
-        mass_times(a, a[WORK], a[ERROR])
-
-    return implementation
+    a = places_at(w.places)
+    error, work = doubles(a.ERROR), doubles(a.WORK)
+    for j in range(a.N):
+        work[j] = error[j]
+    mass_times(a, a.WORK, a.ERROR)
 
 
-@overload(own.filtered, jit_options=INNER)
+@compiled_as(own.filtered)
 def _filtered(w: Any) -> Any:
-    def implementation(w: Any) -> Any:
-        a = integers(w.places)
-        solve_real(a, a[ERROR])
-        return norm_of(a, a[ERROR], 1)
-
-    return implementation
+    a = places_at(w.places)
+    solve_real(a, a.ERROR)
+    return norm_of(a, a.ERROR, 1)
 
 
 for _function in (own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
@@ -677,11 +550,11 @@ def _compile_act(digest: int) -> Any:
 
 
 act = _compile_act(mn.digest_of(own, machine, mn, residual_check, sys.modules[__name__]))
-"""Advance, estimate the error or look at the slope of what stands at an address."""
+"""Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose record is at an address."""
 
 
 def address(array: Any) -> int:
-    """Where the numbers of an array begin."""
+    """Address of the first number of an array."""
     place: int = array.ctypes.data
     return place
 
@@ -694,10 +567,11 @@ class MachineStages(Simultaneous):
         n = problem.n
         kernels: Any = problem.kernels
         self._owners = kernels
-        self._places = places = np.zeros(len(Places), dtype=np.int64)
-        self._at = places[OWN] = address(places)
-        places[RESIDUAL], places[JACOBIAN] = kernels.residual, kernels.jacobian
-        places[M], places[N], places[PAIRS] = len(c), n, len(self.pairs)
+        self._places = places = np.zeros(1, dtype=PLACES)
+        self._at = address(places)
+        places["OWN"] = self._at
+        places["RESIDUAL"], places["JACOBIAN"] = kernels.residual, kernels.jacobian
+        places["M"], places["N"], places["PAIRS"] = len(c), n, len(self.pairs)
         self._arrays: dict[str, Any] = {
             **{name: getattr(self, name.lower()) for name in KNOWN},
             "WORK": np.empty((2, n)),
@@ -707,7 +581,7 @@ class MachineStages(Simultaneous):
             "ROW": np.empty(n, dtype=np.complex128),
         }
         self._parameters: Any = None
-        self._by_numpy = False  # the last step was, and compiled code does not know its matrices
+        self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
         self._make_matrices()
 
     def _make_matrices(self) -> None:
@@ -715,8 +589,8 @@ class MachineStages(Simultaneous):
         n, pairs, places = self.problem.n, len(self.pairs), self._places
         small = np.array([n, 1, 0, ord("N")], dtype=np.int32)
         for name in ("DGETRF", "DGETRS", "ZGETRF", "ZGETRS"):
-            places[Places[name]] = mn.lapack(name.lower())
-        places[ENTRIES] = n * n
+            places[name] = mn.lapack(name.lower())
+        places["ENTRIES"] = n * n
         self._arrays |= {
             "MASS": np.zeros((n, n)),
             "STIFFNESS": np.zeros((n, n)),
@@ -732,22 +606,22 @@ class MachineStages(Simultaneous):
         self._tell_places()
 
     def _tell_places(self) -> None:
-        """Let compiled code know where the arrays are."""
+        """Write the addresses of the arrays into the record that compiled code reads."""
         for name, array in self._arrays.items():
-            self._places[Places[name]] = address(array)
+            self._places[name] = address(array)
 
     def _act(self, what: int, t0: float, h: float, first: bool = False, again: bool = False) -> float:
         p = self.problem.packed_parameters
         if p is not self._parameters:
             self._parameters = p
-            self._places[P] = address(p)
+            self._places["P"] = address(p)
         result: float = act(self._at, what, t0, h, first, again)
         return result
 
     def begin(self, u0: Any, t0: float, h: float) -> bool:
         """See :class:`Simultaneous`."""
         first = super().begin(u0, t0, h)
-        self._places[DU], self._places[U] = address(self.du), address(self.u)
+        self._places["DU"], self._places["U"] = address(self.du), address(self.u)
         return first
 
     def _advance(self, t0: float, h: float) -> int:
@@ -757,7 +631,7 @@ class MachineStages(Simultaneous):
         status = int(self._act(ADVANCE, t0, h))
         if status != own.UNDEFINED or self.numbers[LINEARIZED] > 0.0:
             return status
-        # A Jacobian that its formula does not give may still be found by differences.
+        # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
         self.forget()
         self._by_numpy = True
         return super()._advance(t0, h)
@@ -795,22 +669,7 @@ FACTORS = ("MASS", "STIFFNESS", "REAL_LU", "REAL_PIVOTS", "PAIR_LU", "PAIR_PIVOT
 """Arrays of the matrices that are kept, where they are dense."""
 
 KNOWN = (
-    "U0",
-    "DU0",
-    "GUESS",
-    "VALUE",
-    "TRANSFORMED",
-    "CHANGE",
-    "H_A",
-    "TO",
-    "BACK",
-    "AT_START",
-    "MIDDLE",
-    "TO_MIDDLE",
-    "WEIGHTS",
-    "ERROR",
-    "C",
-    "NUMBERS",
-    "COUNTS",
+    *("U0", "DU0", "GUESS", "VALUE", "TRANSFORMED", "CHANGE", "H_A", "TO", "BACK", "AT_START", "MIDDLE"),
+    *("TO_MIDDLE", "WEIGHTS", "ERROR", "C", "NUMBERS", "COUNTS"),
 )
 """Arrays of :class:`Simultaneous` that stay the same from step to step."""

@@ -6,6 +6,7 @@ import ctypes
 import sys
 import weakref
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,33 +32,26 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
 from dae_sdc.sweepers import _simultaneous as memory
-from dae_sdc.sweepers._simultaneous import (
-    COEFFICIENTS,
-    DATA,
-    ENTRIES,
-    INDICES,
-    LASTED,
-    MASS,
-    MULTIPLY,
-    PATTERNS,
-    REFACTORIZE,
-    REPIVOT,
-    ROW,
-    SCRATCH,
-    SOLVE_OUTSIDE,
-    STARTS,
-    STIFFNESS,
-    SUBSTITUTE,
-    TRIANGLES,
-    MachineStages,
-    N,
-    address,
-    complexes,
-)
+from dae_sdc.sweepers._simultaneous import MachineStages, address, complexes, places_at
 
-SHORT_LIVED, MOST_VAIN = 4, 4
-"""Pivots that serve less than ``SHORT_LIVED`` factorisations cost more than they save; after ``MOST_VAIN``
-such in turn the matrix stays with SuperLU."""
+
+@dataclass(frozen=True)
+class PivotSettings:
+    """When a matrix stays with SuperLU.
+
+    Parameters
+    ----------
+    paying_factorizations : int
+        Pivots that serve fewer factorisations cost more than they save.
+    most_short_lived : int
+        So many such pivots in turn, and the matrix stays with SuperLU.
+    """
+
+    paying_factorizations: int = 4
+    most_short_lived: int = 4
+
+
+SETTINGS = PivotSettings()
 
 REMEMBERED = ("NUMBERS", "MASS", "STIFFNESS", "COEFFICIENTS", "LASTED")
 """Arrays that the next step may depend on, besides the factors."""
@@ -70,7 +64,7 @@ def _triangles(view: Any) -> Any:
 
     @register_jitable(**INNER)
     def triangles(a: Any, k: Any) -> Any:
-        parts = integers(a[TRIANGLES] + 8 * PARTS * k)
+        parts = integers(a.TRIANGLES + 8 * PARTS * k)
         return TriangularFactors(
             view(parts[0]),
             short_integers(parts[1]),
@@ -82,7 +76,7 @@ def _triangles(view: Any) -> Any:
             short_integers(parts[7]),
             short_integers(parts[8]),
             doubles(parts[9]),
-            a[N],
+            a.N,
         )
 
     return triangles
@@ -97,42 +91,42 @@ def _compile(digest: int) -> tuple[Any, Any, Any]:
     """C functions that factorise and solve with matrix k, and that multiply with dF/du'."""
 
     def refactorize_at(places: Any, k: Any, _: Any) -> Any:
-        a = integers(places)
-        if digest < 0 or integers(a[TRIANGLES])[PARTS * k] == 0:
+        a = places_at(places)
+        if digest < 0 or integers(a.TRIANGLES)[PARTS * k] == 0:
             return 0
-        size, mass, stiffness = a[ENTRIES], doubles(a[MASS]), doubles(a[STIFFNESS])
-        coefficient = complexes(a[COEFFICIENTS])[k]
-        parts = integers(a[PATTERNS] + 8 * ROW_PARTS * k)
+        size, mass, stiffness = a.ENTRIES, doubles(a.MASS), doubles(a.STIFFNESS)
+        coefficient = complexes(a.COEFFICIENTS)[k]
+        parts = integers(a.PATTERNS + 8 * ROW_PARTS * k)
         pattern = RowPattern(short_integers(parts[0]), short_integers(parts[1]), short_integers(parts[2]))
         if k == 0:
-            data = doubles(a[DATA])
+            data = doubles(a.DATA)
             for i in range(size):
                 data[i] = mass[i] + coefficient.real * stiffness[i]
-            status = refactorized(pattern, real_triangles(a, k), data, doubles(a[SCRATCH]))
+            status = refactorized(pattern, real_triangles(a, k), data, doubles(a.SCRATCH))
         else:
-            values = complexes(a[DATA])
+            values = complexes(a.DATA)
             for i in range(size):
                 values[i] = mass[i] + coefficient * stiffness[i]
-            status = refactorized(pattern, complex_triangles(a, k), values, complexes(a[SCRATCH]))
+            status = refactorized(pattern, complex_triangles(a, k), values, complexes(a.SCRATCH))
         if status != REFACTORIZED:
             return 0
-        integers(a[LASTED])[k] += 1
+        integers(a.LASTED)[k] += 1
         return 1
 
     def substitute_at(places: Any, k: Any, x_at: Any) -> Any:
-        a = integers(places)
+        a = places_at(places)
         if digest < 0:
             return 0
-        if integers(a[TRIANGLES])[PARTS * k] == 0:
-            return mn._answer_of_3(a[SOLVE_OUTSIDE], (places, k, x_at))
-        n, x = a[N], doubles(x_at)
+        if integers(a.TRIANGLES)[PARTS * k] == 0:
+            return mn._answer_of_3(a.SOLVE_OUTSIDE, (places, k, x_at))
+        n, x = a.N, doubles(x_at)
         if k == 0:
-            solved(real_triangles(a, k), x, x, doubles(a[SCRATCH]))
+            solved(real_triangles(a, k), x, x, doubles(a.SCRATCH))
             return 1
-        row = complexes(a[ROW])
+        row = complexes(a.ROW)
         for j in range(n):
             row[j] = complex(x[j], x[n + j])
-        solved(complex_triangles(a, k), row, row, complexes(a[SCRATCH]))
+        solved(complex_triangles(a, k), row, row, complexes(a.SCRATCH))
         for j in range(n):
             x[j], x[n + j] = row[j].real, row[j].imag
         return 1
@@ -140,12 +134,12 @@ def _compile(digest: int) -> tuple[Any, Any, Any]:
     def multiply_at(places: Any, x_at: Any, out_at: Any) -> Any:
         if digest < 0:
             return 0
-        a = integers(places)
-        x, out, mass = doubles(x_at), doubles(out_at), doubles(a[MASS])
-        indices, starts = short_integers(a[INDICES]), short_integers(a[STARTS])
-        for i in range(a[N]):
+        a = places_at(places)
+        x, out, mass = doubles(x_at), doubles(out_at), doubles(a.MASS)
+        indices, starts = short_integers(a.INDICES), short_integers(a.STARTS)
+        for i in range(a.N):
             out[i] = 0.0
-        for j in range(a[N]):
+        for j in range(a.N):
             for entry in range(starts[j], starts[j + 1]):
                 out[indices[entry]] += mass[entry] * x[j]
         return 1
@@ -193,11 +187,11 @@ class SparseStages(MachineStages):
         self._checked = False
         self._raised: BaseException | None = None
         self._called = _callback(self, SparseStages._repivot), _callback(self, SparseStages._solve_outside)
-        for place, function in zip((REPIVOT, SOLVE_OUTSIDE), self._called, strict=True):
+        for place, function in zip(("REPIVOT", "SOLVE_OUTSIDE"), self._called, strict=True):
             places[place] = ctypes.cast(function, ctypes.c_void_p).value or 0
-        for place, made in zip((REFACTORIZE, SUBSTITUTE, MULTIPLY), functions(), strict=True):
+        for place, made in zip(("REFACTORIZE", "SUBSTITUTE", "MULTIPLY"), functions(), strict=True):
             places[place] = made.address
-        places[ENTRIES] = entries
+        places["ENTRIES"] = entries
         self._tell_places()
 
     def _act(self, what: int, t0: float, h: float, first: bool = False, again: bool = False) -> float:
@@ -246,14 +240,14 @@ class SparseStages(MachineStages):
                 return 1
         elif known:
             lasted = self._arrays["LASTED"]
-            self._vain[k] = self._vain[k] + 1 if lasted[k] < SHORT_LIVED else 0
+            self._vain[k] = self._vain[k] + 1 if lasted[k] < SETTINGS.paying_factorizations else 0
             lasted[k] = 0
         matrix = self._matrix(k)
         if not np.isfinite(matrix.data).all():
             return 0
         try:
             lu = self._factorized_by_superlu(matrix)
-            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= MOST_VAIN:
+            if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= SETTINGS.most_short_lived:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
                 self._arrays["TRIANGLES"][k] = 0

@@ -22,10 +22,10 @@ QUADRATURES = ("RADAU-RIGHT", "LOBATTO", "GAUSS")
 MOST_NODES = 100
 """Largest number of nodes: beyond it nodes and weights lose digits, and errors are round-off long before."""
 
-DIVERGES = 0.999
+REFUSED_RADIUS = 0.999
 """Spectral radius of the stiff limit of a sweep from which on a Q_Delta is refused."""
 
-USEFUL = 0.9
+OFFERED_RADIUS = 0.9
 """Spectral radius below which a Q_Delta is offered in its place."""
 
 
@@ -199,7 +199,7 @@ def admissible(coll: CollBase) -> list[str]:
             radius = stiff_limit(coll, name)
         except InputError:
             continue
-        if radius < USEFUL:
+        if radius < OFFERED_RADIUS:
             found.append((round(radius, 3), name))
     return [name for _, name in sorted(found)]
 
@@ -256,7 +256,7 @@ def check_qdelta(coll: CollBase, name: str, index: int | None, constrained: bool
             f"Q_Delta '{name}' has a zero on its diagonal {where}: the iteration matrix is singular at "
             f"index {level} with this sweeper; use one of {', '.join(admissible(coll))}"
         )
-    if index is not None and radius >= DIVERGES:
+    if index is not None and radius >= REFUSED_RADIUS:
         raise InputError(
             f"sweeps with Q_Delta '{name}' diverge {where} at index {index} with this sweeper "
             f"(error factor {radius:.2f} a sweep as dt goes to 0); use one of {', '.join(admissible(coll))}"

@@ -1,4 +1,4 @@
-"""What methods without sweeps over a step have in common: one prediction or one update solves the step."""
+"""The base of methods without iteration over a step: one prediction or one update solves it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dae_sdc.sweepers.tolerance import Outcome
 
 
 def require_problem(sweeper: Sweeper, problem: Any) -> None:
-    """Refuse what is no DAE of this package; all others are told that a sweeper of it takes their steps."""
+    """Refuse a problem that is no DAE of this package, and prepare others for being stepped."""
     if not isinstance(problem, ProblemDAE):
         cls = type(problem)
         raise InputError(
@@ -26,7 +26,7 @@ def require_problem(sweeper: Sweeper, problem: Any) -> None:
 
 
 class DirectMethod:
-    """A method that solves a step at once: what the rest of the package asks of its class.
+    """A method that solves a step at once: the interface that controllers and ``describe`` rely on.
 
     Where several steps are computed together, a step begins from the value with which the block begins, and
     learns later where the one before it has ended. It is solved once that value is final: until then it hands
@@ -52,6 +52,7 @@ class DirectMethod:
     level: Any
     tolerance: Any
     u_secondary: Any
+    _problem: ProblemDAE | None
     _solved = False
     _swept = False
     _began_at: tuple[Any, Any, Any] = (None, None, None)
@@ -150,6 +151,10 @@ class DirectMethod:
         """Put the value at the end of the solved step into ``level.uend``."""
         raise NotImplementedError
 
+    def reset(self) -> None:
+        """Let the next step find a sweeper that has taken no steps, without matrices."""
+        self._problem = None
+
     @classmethod
     def check_problem(cls, problem: ProblemDAE) -> None:
         """Raise InputError for a problem that the method cannot solve."""
@@ -164,7 +169,7 @@ class DirectMethod:
 
     @classmethod
     def summary(cls) -> list[str]:
-        """What there is to say of the method, line by line."""
+        """A description of the method, line by line."""
         method = cls.method
         lines = [f"{method.stages} stages, classical order {method.order}"]
         for index, orders in method.orders.items():
@@ -264,7 +269,3 @@ class DirectSweeper(DirectMethod, Sweeper):  # type: ignore[misc]
     def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next, for a checkpoint."""
         return {}
-
-    def reset(self) -> None:
-        """Let the next step find a sweeper that has taken no steps."""
-        self._problem = None

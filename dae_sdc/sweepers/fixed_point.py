@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,30 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.errors import SingularMatrixError, SolveError
 
-MAXITER = 100
-"""Iterations after which the iteration is given up."""
 
-GROWING = 6
-"""Iterations in succession that do not contract, after which it is given up."""
+@dataclass(frozen=True)
+class FixedPointSettings:
+    """Settings of :class:`FixedPoint`.
 
-SLOW = 0.5
-"""Contraction above which dF/du' is evaluated anew for the next step: it may have changed."""
+    Parameters
+    ----------
+    most_iterations : int
+        Iterations after which the iteration is given up.
+    most_growing : int
+        Iterations in succession that do not contract, after which it is given up.
+    slow_contraction : float
+        Contraction above which dF/du' is evaluated again for the next step: it may have changed.
+    equal_matrices : float
+        Relative difference up to which two dF/du', found with finite differences, are one.
+    """
 
-SAME = 1e-6
-"""Relative difference up to which two of them are one, found with finite differences."""
+    most_iterations: int = 100
+    most_growing: int = 6
+    slow_contraction: float = 0.5
+    equal_matrices: float = 1e-6
+
+
+SETTINGS = FixedPointSettings()
 
 
 class FixedPoint:
@@ -89,7 +103,7 @@ class FixedPoint:
         goal, counters = self.problem.newton_tol, self.problem.work_counters
         sizes: list[float] = []
         growing, rate = 0, np.inf
-        for _ in range(MAXITER):
+        for _ in range(SETTINGS.most_iterations):
             residual = system.residual()
             delta = self._factors.solve(residual)
             size = system.size(delta)
@@ -104,7 +118,7 @@ class FixedPoint:
             if len(sizes) < 3:
                 continue
             rate = float(np.sqrt(size / sizes[-3]))
-            self._aged = rate > SLOW
+            self._aged = rate > SETTINGS.slow_contraction
             if rate < 1.0 and max(sizes[-2:]) * rate / (1.0 - rate) <= goal:
                 return None if self._verified(system) else rate
             growing = growing + 1 if rate >= 1.0 else 0
@@ -112,7 +126,7 @@ class FixedPoint:
                 scale = system.magnitude(self._linearization)
                 if (np.abs(system.residual()) <= BACKWARD_ERROR * scale).all() and self._verified(system):
                     return None
-            if growing == GROWING:
+            if growing == SETTINGS.most_growing:
                 return rate
         return rate
 
@@ -129,7 +143,7 @@ class FixedPoint:
         self._linearization = system.linearize()
         if before is not None:
             change: Any = abs(self._linearization.mass - before.mass).max()
-            self._constant = bool(change <= SAME * abs(before.mass).max())
+            self._constant = bool(change <= SETTINGS.equal_matrices * abs(before.mass).max())
         self._aged = False
         solver = "auto" if problem.linear_solver == "gmres" else problem.linear_solver
         problem.work_counters["factorization"].niter += 1
@@ -144,13 +158,13 @@ class FixedPoint:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` gives all that is known: as long as the factors are those of LAPACK."""
+        """Whether :meth:`get_state` gives the whole state, as it does for factors of LAPACK."""
         known = self._linearization
         dense = known is None or not sparse.issparse(known.mass)
         return dense and (self._factors is None or isinstance(self._factors, DenseLU))
 
     def get_state(self) -> dict[str, Any]:
-        """What solves to come depend on, as numbers and arrays, for a checkpoint."""
+        """The state that later solves depend on, as numbers and arrays, for a checkpoint."""
         known = self._linearization
         return {
             "factors": self._factors.parts() if isinstance(self._factors, DenseLU) else None,

@@ -14,17 +14,14 @@ from numpy.typing import NDArray
 
 from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
-from dae_sdc.sweepers.records import Array, MethodRecord
+from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
 
 GROUPS: Mapping[int, tuple[int, ...]] = MappingProxyType({0: (1, 2), 1: (2,), 2: (2,), 3: (3,)})
 """How many groups of unknowns may have an order, for each index; at index 0 positions and velocities two."""
 
-TOLERANCE = 1e-12
-"""Largest defect of an order condition, relative to its terms."""
-
-ON_CIRCLE = 1e-6
+EQUAL_ROOTS = 1e-6
 """Distance from the unit circle, or from each other, up to which roots are taken to be there."""
 
 
@@ -170,19 +167,19 @@ class MultistepMethod(MethodRecord):
             raise self._error(f"the order must be at least 1; got {self.order}")
         for power in range(self.order + 1):
             defect = self._defect(power)
-            if defect > TOLERANCE:
+            if defect > DEFECT_TOLERANCE:
                 raise self._error(f"it misses order {self.order}: t^{power} has a defect of {defect:.1e}")
-        if self._defect(self.order + 1) <= TOLERANCE:
+        if self._defect(self.order + 1) <= DEFECT_TOLERANCE:
             raise self._error(f"its order is higher than {self.order}")
 
     def _check_stability(self) -> None:
         roots = self.roots(0.0)
         outside = np.abs(roots).max()
-        if outside > 1.0 + ON_CIRCLE:
+        if outside > 1.0 + EQUAL_ROOTS:
             raise self._error(f"it is not zero-stable: a root of alpha has modulus {outside:.3g}")
-        circle = roots[np.abs(roots) > 1.0 - ON_CIRCLE]
+        circle = roots[np.abs(roots) > 1.0 - EQUAL_ROOTS]
         apart = np.abs(circle[:, None] - circle) + np.eye(len(circle))
-        if (apart <= ON_CIRCLE).any():
+        if (apart <= EQUAL_ROOTS).any():
             raise self._error("it is not zero-stable: alpha has a double root on the unit circle")
 
     def _check_orders(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from math import comb
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -29,11 +30,24 @@ CORRECTORS = ("newton", "fixed-point")
 STARTS = ("collocation", "explicit-euler")
 """What may give the values before the first step of the method itself."""
 
-CLOSE = 1e-9
-"""Relative difference of times and step sizes, in steps, up to which they are the same."""
 
-ROUNDING = 16.0 * float(np.finfo(float).eps)
-"""The same in units of the time, which is a sum of step sizes."""
+@dataclass(frozen=True)
+class MultistepSettings:
+    """When a step follows the last one.
+
+    Parameters
+    ----------
+    equal_steps : float
+        Difference of times and of step sizes, in steps, up to which they are equal.
+    equal_times : float
+        Further difference of times, relative to the time, which is a sum of step sizes.
+    """
+
+    equal_steps: float = 1e-9
+    equal_times: float = 16.0 * float(np.finfo(float).eps)
+
+
+SETTINGS = MultistepSettings()
 
 
 class MultistepDAE(DirectSweeper):
@@ -96,7 +110,7 @@ class MultistepDAE(DirectSweeper):
 
     @classmethod
     def summary(cls) -> list[str]:
-        """What there is to say of the method, line by line."""
+        """A description of the method, line by line."""
         _, *orders = super().summary()
         method = cls.method
         kind = "explicit" if method.explicit else "implicit"
@@ -138,9 +152,9 @@ class MultistepDAE(DirectSweeper):
         Of a step that does not follow the last one the start alone.
         """
         L, known = self.level, self.level.u[0].polynomial
-        start, rounding = L.u[0].view(np.ndarray), ROUNDING * abs(L.time)
+        start, rounding = L.u[0].view(np.ndarray), SETTINGS.equal_times * abs(L.time)
         if isinstance(known, StepPolynomial) and known.nodes == past_nodes(len(known.nodes)):
-            slack = CLOSE * L.dt + rounding
+            slack = SETTINGS.equal_steps * L.dt + rounding
             late, longer = abs(known.time + known.dt - L.time), abs(known.dt - L.dt)
             follows = late <= slack and longer <= slack and np.array_equal(known.value[-1], start)
             # A formula that reaches across a jump of F, or a kink, has no order.

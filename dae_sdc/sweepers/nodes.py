@@ -97,35 +97,62 @@ def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
 
 
 class NodeCommunicator(Protocol):
-    """The nodes this process owns, and what needs those of the others."""
+    """The nodes this process owns, and what needs those of the others.
+
+    All processes that share the nodes call its methods in the same order.
+
+    Attributes
+    ----------
+    rank, size : int
+        Rank of this process among those that share the nodes, and their number.
+    owned : range
+        Nodes of this process.
+    shared : bool
+        Whether there are other processes.
+    keeps_state : bool
+        Whether this process knows all that the next step depends on.
+    """
 
     rank: int
     size: int
     owned: range
+    shared: bool
+    keeps_state: bool
 
     def exchange(self, stages: Stages) -> None:
         """Bring the rows of the owned nodes to all processes and theirs here."""
         ...
 
     def exchange_notes(self, stages: Stages) -> None:
-        """The same for the notes of the rows alone."""
+        """Bring the notes in the rows of the owned nodes to all processes and theirs here."""
+        ...
+
+    def complete_sweep(self, stages: Stages, failed: bool) -> bool:
+        """Exchange the rows after a sweep; whether a node failed on any process."""
+        ...
+
+    def agree(self, stages: Stages, holds: bool) -> bool:
+        """Whether something holds on all processes; says so in the notes of the rows."""
+        ...
+
+    def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:
+        """Complete an array of one row a node from the owned rows of all processes.
+
+        What was raised on one process is raised on all instead.
+        """
         ...
 
     def settle(self, failure: BaseException | None) -> None:
-        """Raise on all processes what was raised on one; all call it."""
+        """Raise on all processes what was raised on one."""
         ...
 
     def from_last(self, value: float) -> float:
-        """The value of the process that owns the last node; all call it."""
-        ...
-
-    def share(self, rows: Vector) -> None:
-        """Complete an array of one row a node from the owned rows of all processes."""
+        """The value of the process that owns the last node."""
         ...
 
 
 class SerialNodes:
-    """All nodes in this process.
+    """All nodes in this process: there is nothing to exchange, see :class:`NodeCommunicator`.
 
     Parameters
     ----------
@@ -134,23 +161,33 @@ class SerialNodes:
     """
 
     rank, size = 0, 1
+    shared, keeps_state = False, True
 
     def __init__(self, num_nodes: int) -> None:
         self.owned = range(num_nodes)
 
     def exchange(self, stages: Stages) -> None:
-        """Nothing to do: see :class:`NodeCommunicator`."""
+        """Do nothing."""
 
     exchange_notes = exchange
 
+    def complete_sweep(self, stages: Stages, failed: bool) -> bool:
+        """Whether a node failed here."""
+        return failed
+
+    def agree(self, stages: Stages, holds: bool) -> bool:
+        """Whether it holds here."""
+        return holds
+
+    def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:
+        """Raise what was raised here."""
+        self.settle(failure)
+
     def settle(self, failure: BaseException | None) -> None:
-        """See :class:`NodeCommunicator`."""
+        """Raise what was raised here."""
         if failure is not None:
             raise failure
 
     def from_last(self, value: float) -> float:
-        """See :class:`NodeCommunicator`."""
+        """The value itself."""
         return value
-
-    def share(self, rows: Vector) -> None:
-        """Nothing to do: see :class:`NodeCommunicator`."""

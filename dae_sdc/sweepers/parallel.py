@@ -11,7 +11,7 @@ from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError
 from dae_sdc.sweepers.collocation import diagonal
-from dae_sdc.sweepers.nodes import NodeCommunicator, Stages
+from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, NodeCommunicator, Stages
 from dae_sdc.sweepers.sdc import (
     ConstrainedDAE,
     FullyImplicitDAE,
@@ -76,6 +76,8 @@ class MPINodes:
         self.counts, self.displacements = blocks(num_nodes, self.size)
         first = self.displacements[self.rank]
         self.owned = range(first, first + self.counts[self.rank])
+        self._own_rows = slice(first, first + self.counts[self.rank])
+        self.shared, self.keeps_state = self.size > 1, False
 
     def exchange(self, stages: Stages) -> None:
         """See :class:`NodeCommunicator`: one Allgatherv in place, n + 2 numbers a node."""
@@ -86,19 +88,41 @@ class MPINodes:
         self._gather(stages, True)
 
     def _gather(self, stages: Stages, notes_only: bool) -> None:
-        if self.size == 1:
+        if not self.shared:
             return
         n, k = stages.u.shape[1], stages.integrated.shape[1]
         message = [stages.rows, self.counts, self.displacements, _row_type(n, k, notes_only)]
         self.comm.Allgatherv(self._mpi.IN_PLACE, message)
 
+    def complete_sweep(self, stages: Stages, failed: bool) -> bool:
+        """See :class:`NodeCommunicator`: the rows carry the answer."""
+        stages.states[self._own_rows] = SWEEP_FAILED if failed else OK
+        self.exchange(stages)
+        return bool((stages.states != OK).any())
+
+    def agree(self, stages: Stages, holds: bool) -> bool:
+        """See :class:`NodeCommunicator`."""
+        stages.states[self._own_rows] = OK if holds else RESIDUAL_FAILED
+        self.exchange_notes(stages)
+        return bool((stages.states == OK).all())
+
+    def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:
+        """See :class:`NodeCommunicator`."""
+        if not self.agree(stages, failure is None):
+            self.settle(failure)
+        if self.shared:
+            n = rows.shape[1]
+            counts, displacements = [n * c for c in self.counts], [n * d for d in self.displacements]
+            message = [rows, counts, displacements, self._mpi.DOUBLE]
+            self.comm.Allgatherv(self._mpi.IN_PLACE, message)
+
     def settle(self, failure: BaseException | None) -> None:
         """See :class:`NodeCommunicator`; the exception of the lowest rank that has one is raised."""
-        if self.size == 1:
-            if failure is not None:
-                raise failure
-            return
-        raise_everywhere(self.comm, self.comm.allgather(failure is not None).index(True), failure)
+        if self.shared:
+            failed = self.comm.allgather(failure is not None)
+            raise_everywhere(self.comm, failed.index(True), failure)
+        if failure is not None:
+            raise failure
 
     def from_last(self, value: float) -> float:
         """See :class:`NodeCommunicator`."""
@@ -106,18 +130,10 @@ class MPINodes:
         self.comm.Bcast(message, root=self.size - 1)
         return float(message[0])
 
-    def share(self, rows: Vector) -> None:
-        """See :class:`NodeCommunicator`."""
-        if self.size > 1:
-            n = rows.shape[1]
-            counts, displacements = [n * c for c in self.counts], [n * d for d in self.displacements]
-            message = [rows, counts, displacements, self._mpi.DOUBLE]
-            self.comm.Allgatherv(self._mpi.IN_PLACE, message)
-
 
 @lru_cache(maxsize=64)
 def _row_type(n: int, k: int, notes_only: bool) -> Any:
-    """What of a row of stages goes into a message: [z, U] and the notes, or the notes alone."""
+    """MPI type of the part of a row that is sent: [z, U] and the notes, or the notes alone."""
     lengths, offsets = ([2], [2 * n]) if notes_only else ([n, 2], [k, 2 * n])
     double = load_mpi().DOUBLE
     parts = double.Create_indexed(lengths, offsets)
@@ -135,8 +151,8 @@ def blocks(num_nodes: int, size: int) -> tuple[list[int], list[int]]:
 def raise_everywhere(comm: Any, rank: int, failure: BaseException | None) -> NoReturn:
     """Raise on all ranks of a communicator the exception that one of them has.
 
-    The others raise it as SolveError or InputError where it is one of these, which decide what is done about
-    it, and as RemoteError otherwise.
+    The other ranks raise a SolveError or InputError as such, because callers handle these, and anything else
+    as RemoteError.
     """
     if comm.Get_rank() == rank and failure is not None:
         family = next((i for i, kind in enumerate(_FAMILIES) if isinstance(failure, kind)), -1)
@@ -177,7 +193,7 @@ class SweeperDAEMPI(SpectralDeferredCorrectionDAE):
         if given["comm"] is None:
             given["comm"] = load_mpi().COMM_WORLD
         super().__init__(given, level)
-        if not self._diagonal:
+        if not self.matrices.diagonal:
             raise InputError(
                 f"Q_Delta '{self.params.QI}' is not diagonal, so its nodes cannot be solved at once on "
                 f"several ranks; use one of {', '.join(diagonal(self.coll))}"
@@ -236,7 +252,7 @@ def split_communicator(comm: Any, node_ranks: int) -> tuple[Any, Any]:
 
 
 def across_nodes(sweeper: type[SpectralDeferredCorrectionDAE]) -> type[SweeperDAEMPI]:
-    """The node-parallel form of an SDC sweeper; made here for one that nobody has declared."""
+    """The node-parallel form of an SDC sweeper, which is made here where no class declares it."""
     twin: type[SweeperDAEMPI]
     for twin in SweeperDAEMPI.__subclasses__():
         if sweeper in (twin, twin.__bases__[-1]):

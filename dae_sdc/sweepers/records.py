@@ -11,6 +11,9 @@ from dae_sdc.errors import InputError
 
 Array = NDArray[np.float64]
 
+DEFECT_TOLERANCE = 1e-12
+"""Largest defect of an order condition; sums of coefficients and flags are held to a tenth of it."""
+
 
 class MethodRecord:
     """A method described by its coefficients, which checks itself when it is made.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -26,11 +27,12 @@ from dae_sdc.sweepers.amplification import kernel_turns
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.direct import DirectMethod, require_problem
 from dae_sdc.sweepers.nodes import differing, rows_of
+from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
     ITERATIONS,
-    MAXITER,
+    MOST_NEWTON_ITERATIONS,
     RATE,
     REASONS,
     SLOW,
@@ -41,7 +43,7 @@ from dae_sdc.sweepers.simultaneous import (
 )
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
-from dae_sdc.sweepers.tableaux import METHODS, TOLERANCE, Tableau
+from dae_sdc.sweepers.tableaux import METHODS, Tableau
 from dae_sdc.sweepers.tolerance import (
     Outcome,
     Tolerance,
@@ -50,11 +52,24 @@ from dae_sdc.sweepers.tolerance import (
     newton_share,
 )
 
-CRAWLING = 0.3
-"""Contraction above which step sizes are not chosen by the error alone."""
 
-STUBBORN = 3
-"""Repetitions of a step after which all stages are solved by Newton's method with a Jacobian of their own."""
+@dataclass(frozen=True)
+class RungeKuttaSettings:
+    """Settings of steps of a given accuracy.
+
+    Parameters
+    ----------
+    crawling_contraction : float
+        Contraction above which step sizes are not chosen by the error alone.
+    repetitions : int
+        Repetitions of a step after which all stages are solved with a Jacobian of their own.
+    """
+
+    crawling_contraction: float = 0.3
+    repetitions: int = 3
+
+
+SETTINGS = RungeKuttaSettings()
 
 
 DENSE, SPARSE = ("auto", "dense"), ("auto", "superlu")
@@ -211,7 +226,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
 
     @classmethod
     def summary(cls) -> list[str]:
-        """What there is to say of the method, line by line."""
+        """A description of the method, line by line."""
         lines = super().summary()
         if cls.method.embedded:
             lines.insert(1, f"embedded weights of order {cls.method.embedded_order}")
@@ -262,7 +277,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         """What the error estimate says of the finished step."""
         assert self.outcome is not None
         if self.outcome.solved:
-            self._watch.succeeded(self.outcome.rate > CRAWLING)
+            self._watch.succeeded(self.outcome.rate > SETTINGS.crawling_contraction)
         else:
             u0 = self.level.u[0]
             slope = np.zeros_like(u0) if u0.polynomial is None else u0.polynomial.derivative_at_end()
@@ -283,7 +298,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
         status = stages.solve(L.time, h)
         if (
             status in (DIVERGED, SLOW, UNRESOLVED)
-            and self._repeated >= STUBBORN
+            and self._repeated >= SETTINGS.repetitions
             and self._solve_with_own_jacobians(stages)
         ):
             status = SOLVED
@@ -302,7 +317,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             solved=status == SOLVED,
             error=float(error),
             order=self.method.stages + 1,
-            effort=float(numbers[ITERATIONS]) / MAXITER,
+            effort=float(numbers[ITERATIONS]) / MOST_NEWTON_ITERATIONS,
             rate=float(numbers[RATE]),
             reason=REASONS[status],
             worst=int(numbers[WORST]),
@@ -356,7 +371,7 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             )
 
     def _adopt(self) -> None:
-        """Take over what others have assigned to stages of the level."""
+        """Take over values that hooks and convergence controllers have assigned to stages of the level."""
         if not self.shows_stages:
             return
         L, tableau = self.level, self.method
@@ -474,14 +489,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             self._system.split = kept["split"]
 
     def _remembering(self) -> Simultaneous | ModifiedNewton:
-        """What keeps matrices from step to step."""
+        """The solver that keeps matrices from step to step."""
         if self.method.diagonally_implicit:
             return self._newton
         return self._coupled.newton if self.tolerance is None else self._stages_together
-
-    def reset(self) -> None:
-        """Let the next step find a sweeper that has taken no steps, without matrices."""
-        self._problem = None
 
     def integrate(self) -> list[MeshDAE]:
         """dt sum_j a_ij U_j at the stages."""
@@ -496,7 +507,7 @@ def _is_collocation(tableau: Tableau) -> bool:
     """Whether the stages are values of a polynomial through the start of the step: C(s), a full matrix."""
     c, powers = tableau.c[:, None], np.arange(tableau.stages)
     defect = np.abs(tableau.A @ c**powers - c ** (powers + 1) / (powers + 1))
-    return not tableau.diagonally_implicit and bool(defect.max() <= TOLERANCE)
+    return not tableau.diagonally_implicit and bool(defect.max() <= DEFECT_TOLERANCE)
 
 
 @checked()

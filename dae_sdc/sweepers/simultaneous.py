@@ -26,7 +26,7 @@ from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.step_error import multiplier_noise, multipliers
 
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
-"""How the iterations of a step may end."""
+"""Results of the Newton iterations of a step."""
 
 REASONS = (
     "",
@@ -36,7 +36,7 @@ REASONS = (
     "the iteration matrix is singular",
     "the corrections are small but what is left of the equations is not",
 )
-"""What the ends mean, in their order."""
+"""Messages for these results, in their order."""
 
 # Entries of ``numbers``: what a step leaves to the next.
 LINEARIZED = 0  # coefficient c of the kept dF/du' + c dF/du, 0 for none
@@ -55,21 +55,21 @@ NUMBERS = 11
 # Entries of ``counts``, in the order of dae_sdc.dae.counters.COUNTERS.
 RHS, NEWTON, JACOBIANS, FACTORIZATIONS, SOLVES = range(5)
 
-MAXITER = 10
+MOST_NEWTON_ITERATIONS = 10
 """Largest number of Newton iterations; where the contraction foretells more, the step is given up before."""
 
-ROUND_OFF = 1e-13
+RELATIVE_ROUND_OFF = 1e-13
 """Correction, relative to the unknowns, below which an iteration that stands still is at round-off."""
 
 
-LAZY = 1e-3
-"""Contraction below which the Jacobian is kept for the next step."""
+KEPT_JACOBIAN_CONTRACTION = 1e-3
+"""The Jacobian is kept for the next step if the Newton iterations contract at least by this factor."""
 
-WILD = 1e3
-"""Growth of a row of the Jacobian from one evaluation to the next that is not believed of a guess."""
+UNBELIEVED_ROW_GROWTH = 1e3
+"""A Jacobian at a guess is refused if one of its rows has grown by this factor since the last evaluation."""
 
-FASTEST = 1e-4
-"""Least contraction that the last step foretells: a linear problem may have a corner in the next one."""
+LEAST_FORETOLD_CONTRACTION = 1e-4
+"""Least contraction expected from that of the last step: a linear problem may have a kink in the next one."""
 
 
 class Basis(NamedTuple):
@@ -112,7 +112,7 @@ def eigenbasis(A: Vector) -> Basis:
 
 
 class Coefficients(NamedTuple):
-    """What the coefficients of a method alone determine.
+    """Quantities that depend on the coefficients of a method alone.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ class Coefficients(NamedTuple):
     at_start, middle : ndarray, shape (M,)
         Weights of the stage derivatives in u' of the polynomial at the start and in the middle of the step.
     to_middle : ndarray, shape (M,)
-        The same in its value in the middle less that at the start, over h.
+        Weights of the stage derivatives in (u(t_0 + h/2) - u(t_0)) / h of the polynomial.
     """
 
     eigen: Basis
@@ -191,7 +191,7 @@ def linearize_step(w: Any, t0: Any, h: Any) -> Any:
 
 
 def linearize_start(w: Any, t0: Any, h: Any) -> Any:
-    """The same at the start of the step, with the derivative that is known there."""
+    """dF/du' and dF/du at the start of the step, with the derivative known there; False if not finite."""
     return w.linearize_start(t0, h)
 
 
@@ -234,7 +234,7 @@ def filtered(w: Any) -> Any:
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
-    """Simplified Newton iterations from the guess; how they ended.
+    """Simplified Newton iterations from the guess; returns their result.
 
     Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
     """
@@ -246,12 +246,12 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
 
 
 def corrections(w: Any, t0: Any, h: Any) -> Any:
-    """Corrections until what they foretell to be left is small; how they ended."""
+    """Newton corrections until the estimated remaining error is small; returns the result."""
     x = numbers(w)
     take_guess(w)
-    kappa, eta, before, rate = x[KAPPA], max(x[ETA], FASTEST) ** 0.8, 0.0, 0.0
+    kappa, eta, before, rate = x[KAPPA], max(x[ETA], LEAST_FORETOLD_CONTRACTION) ** 0.8, 0.0, 0.0
     status, first = SLOW, 0.0
-    for k in range(MAXITER):
+    for k in range(MOST_NEWTON_ITERATIONS):
         x[ITERATIONS] = k + 1
         if not residuals(w, t0, h):
             return UNDEFINED
@@ -272,7 +272,7 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
             # What follows from other unknowns settles an iteration later, with a contraction of 0 then.
             x[ETA] = max(eta, first / (1.0 - first))
             return SOLVED
-        if k > 0 and eta * norm * rate ** (MAXITER - 1 - k) > kappa:
+        if k > 0 and eta * norm * rate ** (MOST_NEWTON_ITERATIONS - 1 - k) > kappa:
             break
         before = norm
     if at_round_off(w):
@@ -282,10 +282,10 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
 
 
 def linearize_near(w: Any, t0: Any, h: Any) -> Any:
-    """The Jacobian where the guess is to be trusted; False where it is not finite.
+    """Evaluate the Jacobian in the middle of the step or, if that has grown too much, at its start.
 
-    A guess that runs far ahead, up an exponential, has a Jacobian beside which what is left of the equations
-    at the other stages seems to be nothing. There the start of the step is nearer to the solution.
+    An extrapolation that grows exponentially has a Jacobian so large that residuals at the other stages seem
+    negligible. The start of the step is then nearer to the solution. False if the Jacobian is not finite.
     """
     x = numbers(w)
     known = x[LINEARIZED] > 0.0
@@ -293,19 +293,19 @@ def linearize_near(w: Any, t0: Any, h: Any) -> Any:
         keep_row_sizes(w, h * x[GAMMA] / x[LINEARIZED])
     if not linearize_step(w, t0, h):
         return False
-    if known and row_growth(w) > WILD:
+    if known and row_growth(w) > UNBELIEVED_ROW_GROWTH:
         return linearize_start(w, t0, h)
     return True
 
 
 def advance(w: Any, t0: Any, h: Any) -> Any:
-    """Solve the stages of one step; how that ended.
+    """Solve the stages of one step; returns the result.
 
-    The Jacobian of an earlier step serves where Newton's method converged fast with it, and is made anew if
-    it turns out to be at fault.
+    The Jacobian of an earlier step is used where Newton's method converged fast with it. If it fails, the
+    Jacobian is evaluated again.
     """
     x = numbers(w)
-    if x[LINEARIZED] > 0.0 and (x[AT] == t0 or x[RATE] <= LAZY):
+    if x[LINEARIZED] > 0.0 and (x[AT] == t0 or x[RATE] <= KEPT_JACOBIAN_CONTRACTION):
         if x[FACTORED] == h or factorize(w, h):
             x[RATE] = 0.0
             if iterate(w, t0, h) == SOLVED:
@@ -455,7 +455,7 @@ class Simultaneous:
         return False
 
     def solve(self, t0: float, h: float) -> int:
-        """Solve the stages from ``guess``; one of the ends above."""
+        """Solve the stages from ``guess``; one of the results :data:`SOLVED` to :data:`UNRESOLVED`."""
         status = self._advance(t0, h)
         if status != SOLVED and improve_differences(self.problem):
             self.forget()
@@ -614,7 +614,7 @@ class Simultaneous:
     def at_round_off(self) -> bool:
         """See :func:`at_round_off`."""
         scale = np.abs(self.u) + np.abs(self.h_a) @ np.abs(self.du)
-        return bool((np.abs(self.change) <= ROUND_OFF * scale).all())
+        return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
 
     def linearize_step(self, t0: float, h: float) -> bool:
         """See :func:`linearize_step`."""

@@ -1,4 +1,4 @@
-"""What solves at the nodes of a sweep: Newton's method on Python objects, node by node."""
+"""Newton's method at the nodes of a sweep, in Python."""
 
 from __future__ import annotations
 
@@ -13,35 +13,21 @@ from dae_sdc.dae.newton import ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import Vector, attach
+from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.step_error import Operators, kept_operators, operators_at
-from dae_sdc.sweepers.sweep import (
-    Continuation,
-    Goal,
-    SweepArrays,
-    continue_polynomial,
-    finish,
-    integrate,
-    keep_old,
-    look_at_change,
-    place_measured,
-    residual_norms,
-    solve_nodes,
-    start_sweep,
-    sweeps,
-    sweeps_to_tolerance,
-)
+from dae_sdc.sweepers.sweep import Continuation, Goal, SweepArrays
 
 
 class Place(NamedTuple):
-    """Where in time the nodes of a step are, and what their solves are asked for.
+    """A step as the solves at its nodes see it.
 
     Parameters
     ----------
     stages : Stages
         The rows that hold the iterate.
     arrays : SweepArrays
-        The same for :mod:`dae_sdc.sweepers.sweep`.
+        The iterate and the matrices of a sweep.
     time, dt : float
         Start and size of the step.
     times, coefficients : ndarray, shape (M,)
@@ -51,8 +37,8 @@ class Place(NamedTuple):
     guide : ndarray, shape (2, n)
         See :func:`dae_sdc.sweepers.sweep.guide_point`.
     limits : tuple of (float, float, int, float)
-        Tolerance of a solve, largest abs(F) that it may leave, its largest number of iterations, and the part
-        of its first correction that it may leave.
+        Tolerance of a solve, largest abs(F) that it may leave, its largest number of iterations, and the
+        fraction of its first correction at which it may stop.
     """
 
     stages: Stages
@@ -78,8 +64,9 @@ class PythonNodes:
     owned : range
         The nodes of this process.
     diagonal : bool
-        Whether Q_Delta is. A node's matrices then depend on its own past alone, so that the solution does not
-        on who owns it. Otherwise nodes are solved in turn, and the Jacobian at one is a good one at the next.
+        Whether Q_Delta is. The matrices of a node then depend on its own past alone, so that the solution
+        does not depend on which process owns it. Otherwise the nodes are solved in turn, and a Jacobian made
+        at one node serves the next.
     """
 
     compiled = False
@@ -99,34 +86,34 @@ class PythonNodes:
         self.system.weights, self.system.unit = weights, unit
 
     def prepare(self, place: Place) -> None:
-        """Look at the step to be solved."""
+        """Take the step that is to be solved."""
         self.place = place
 
     def integrate(self) -> None:
         """Make dt Q U current."""
-        integrate(self.place.arrays)
+        sweep.integrate(self.place.arrays)
 
     def continue_polynomial(self, last: Continuation) -> None:
         """Take the polynomial of the last step for the first guess."""
-        continue_polynomial(self.place.arrays, last)
+        sweep.continue_polynomial(self.place.arrays, last)
 
     def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
         """Prepare sweep ``number`` at nodes ``low`` to ``high`` - 1 from the values before it."""
         place = self.place
         values = (before.u, before.du, before.integral)
-        start_sweep(place.arrays, self, *values, place.guide, number, low, high)
+        sweep.start_sweep(place.arrays, self, *values, place.guide, number, low, high)
 
     def finish(self) -> None:
         """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
-        finish(self.place.arrays)
+        sweep.finish(self.place.arrays)
 
     def solve(self, low: int, high: int) -> None:
         """Solve at nodes ``low`` to ``high`` - 1 in turn; raises as :meth:`ModifiedNewton.solve` does."""
-        solve_nodes(self.place.arrays, self, low, high)
+        sweep.solve_nodes(self.place.arrays, self, low, high)
 
     def norms(self, low: int, high: int, norms: Vector) -> None:
         """Residuals of nodes ``low`` to ``high`` - 1 into ``norms``, shape (M,)."""
-        residual_norms(self.place.arrays, self, low, high, norms)
+        sweep.residual_norms(self.place.arrays, self, low, high, norms)
 
     def sweeps(
         self,
@@ -147,7 +134,7 @@ class PythonNodes:
             Residual after them.
         """
         a, guide = self.place.arrays, self.place.guide
-        done, _, value = sweeps(a, self, last, guide, norms, number, most, 0, tolerance, only_last)
+        done, _, value = sweep.sweeps(a, self, last, guide, norms, number, most, 0, tolerance, only_last)
         return done, value
 
     def sweeps_to_tolerance(self, last: Continuation, goal: Goal, number: int, most: int) -> tuple[int, int]:
@@ -158,19 +145,19 @@ class PythonNodes:
         done : int
             Number of sweeps done.
         how : int
-            What the changes say.
+            CONVERGED, GOING_ON or TOO_SLOW.
         """
         a, guide = self.place.arrays, self.place.guide
-        done, _, how = sweeps_to_tolerance(a, self, last, guide, goal, number, most, 0)
+        done, _, how = sweep.sweeps_to_tolerance(a, self, last, guide, goal, number, most, 0)
         return done, how
 
     def keep_old(self, goal: Goal) -> None:
         """Remember u before a sweep."""
-        keep_old(self.place.arrays, goal)
+        sweep.keep_old(self.place.arrays, goal)
 
     def look_at_change(self, goal: Goal, count: int) -> int:
-        """What the change of u by sweep ``count`` says."""
-        return look_at_change(self.place.arrays, goal, count)
+        """Measure the change of u by sweep ``count``, see :data:`dae_sdc.sweepers.sweep.CONVERGED`."""
+        return sweep.look_at_change(self.place.arrays, goal, count)
 
     def operators(self, m: int) -> Operators:
         """The iteration matrix of node m as it is kept, or one made there."""
@@ -183,7 +170,7 @@ class PythonNodes:
 
     def measured(self, low: int, high: int) -> Vector:
         """F - tau at nodes ``low`` to ``high`` - 1 with u_0 + dt sum_j q_mj U_j, a row a node."""
-        place_measured(self.place.arrays, low, high)
+        sweep.place_measured(self.place.arrays, low, high)
         return self.residuals(low, high)
 
     def verify(self, low: int, high: int) -> None:
@@ -193,7 +180,7 @@ class PythonNodes:
             self.newtons[m].verify(self.system)
 
     def is_small(self, low: int, high: int, tolerated: Vector, relative: float, allowed: Vector) -> bool:
-        """Whether what is left of the equations of a step at nodes ``low`` to ``high`` - 1 is small.
+        """Whether the residual at nodes ``low`` to ``high`` - 1 is as small as a change of u that is allowed.
 
         Parameters
         ----------
@@ -202,9 +189,9 @@ class PythonNodes:
         tolerated : ndarray, shape (n,)
             Error of the unknowns that may be left.
         relative : float
-            The same relative to the unknowns.
+            Relative error of the unknowns that may be left.
         allowed : ndarray, shape (n,)
-            Receives what residuals may be.
+            Receives the largest allowed residual of each equation.
         """
         left = self.measured(low, high)
         a, m, k = self.place.arrays, high - 1, self.system.n_integrated
@@ -223,12 +210,12 @@ class PythonNodes:
         return is_small(left, base, relative, changed, allowed)
 
     def remember(self) -> None:
-        """Keep what is known of the matrices now, for :meth:`recall`."""
+        """Save the state of the matrices for :meth:`recall`."""
         for newton in self.newtons.values():
             newton.remember()
 
     def recall(self) -> None:
-        """Return to what was known at the last :meth:`remember`; once."""
+        """Restore the state of the matrices at the last :meth:`remember`; once."""
         for newton in self.newtons.values():
             newton.recall()
 
@@ -239,24 +226,24 @@ class PythonNodes:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` tells all that is known of the matrices."""
+        """Whether :meth:`get_state` gives the whole state of the matrices."""
         return all(newton.keeps_state for newton in self.newtons.values())
 
     def get_state(self) -> dict[str, Any]:
-        """What is known of the matrices, for a checkpoint."""
+        """The state of the matrices, for a checkpoint."""
         distinct = dict.fromkeys(map(id, self.newtons.values()))
         newtons = {id(newton): newton for newton in self.newtons.values()}
         return {"newtons": [newtons[key].get_state() for key in distinct], "split": self.system.split}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave."""
+        """Take the state that :meth:`get_state` gave."""
         newtons = {id(newton): newton for newton in self.newtons.values()}
         for newton, memory in zip(newtons.values(), kept["newtons"], strict=True):
             newton.set_state(memory)
         self.system.split = kept["split"]
 
     def magnitude(self, m: int) -> float:
-        """What the equations at node m add up, in absolute values; 0 where no matrix was needed yet."""
+        """Largest sum of the sizes of the terms of an equation at node m; 0 without a matrix so far."""
         known = self.newtons[m].last_linearization
         if known is None:
             return 0.0
@@ -266,7 +253,7 @@ class PythonNodes:
     # --- the operations of dae_sdc.sweepers.sweep -----------------------------------------------------------
 
     def begin_sweep(self, number: int) -> None:
-        """The matrices age with time: the first sweep of a step measures what they are still worth."""
+        """Begin a sweep; the first one of a step measures how well older matrices still contract."""
         self.number = number
         self._linearization = None
         for newton in self.newtons.values():
@@ -279,7 +266,7 @@ class PythonNodes:
         return True
 
     def _point_at(self, m: int) -> None:
-        """Let the Newton iteration look at node m."""
+        """Set up the Newton iteration at node m."""
         place = self.place
         stages = place.stages
         t, c = float(place.times[m]), float(place.coefficients[m])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import lsmr
@@ -14,11 +16,25 @@ from dae_sdc.errors import InputError
 from dae_sdc.sweepers.coupled import CoupledStages
 from dae_sdc.sweepers.tableaux import radau_iia
 
-CORRECTIONS = 3
-"""Newton steps in u' at the start of a step; one is enough where F is linear in u'."""
 
-START_TOLERANCE = 1e-9
-"""Largest distance of u_exact from the state, relative to its size, at which du_exact is its derivative."""
+@dataclass(frozen=True)
+class StartSettings:
+    """Settings of derivatives at the start of a step.
+
+    Parameters
+    ----------
+    corrections : int
+        Newton steps in u' at the start of a step; one is enough where F is linear in u'.
+    state_tolerance : float
+        Largest distance of ``u_exact`` from the state, relative to its size, at which ``du_exact`` is its
+        derivative.
+    """
+
+    corrections: int = 3
+    state_tolerance: float = 1e-9
+
+
+SETTINGS = StartSettings()
 
 
 def starting_derivative(
@@ -42,7 +58,6 @@ def starting_derivative(
     accuracy : int
         Order that the method using the derivative is to keep; the collocation has as many nodes and three
         more.
-
     correct : bool
         Whether a computed u' is changed to satisfy F(t0, u0, u') = 0; for a node, whose residual counts. It
         changes no derivative of algebraic unknowns, so a stage that continues all of them does without.
@@ -62,7 +77,7 @@ def starting_derivative(
     else:
         # Unknowns at 0 have the size of the run there.
         sizes = np.maximum(np.abs(value), problem.run_scales.unknowns)
-        if (np.abs(value - u0) <= START_TOLERANCE * sizes).all():
+        if (np.abs(value - u0) <= SETTINGS.state_tolerance * sizes).all():
             known: Vector = given.view(np.ndarray)
             return known
     tableau = radau_iia(accuracy + 3)
@@ -74,11 +89,11 @@ def starting_derivative(
 
 
 def _corrected(problem: ProblemDAE, u0: MeshDAE, derivative: Vector, t0: float) -> Vector:
-    """The derivative changed as little as makes F(t0, u0, u') vanish, as far as u' can.
+    """The derivative with the least change for which F(t0, u0, u') vanishes, as far as u' can make it.
 
     A node at the start is part of the residual, and no sweep can change what an extrapolation leaves there.
     """
-    for _ in range(CORRECTIONS):
+    for _ in range(SETTINGS.corrections):
         slope = attach(derivative, problem.n_diff)
         residual = problem.evaluate(u0, slope, t0).copy()
         mass = linearize(problem, u0, slope, t0).mass

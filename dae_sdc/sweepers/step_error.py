@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
 
@@ -24,19 +25,32 @@ from dae_sdc.sweepers.tolerance import (
     newton_share,
 )
 
-NODE_SHARE = 0.003
-"""Part of what an iteration over a step may leave that the solve at one node may."""
 
-SMALLEST_NEWTON, LARGEST_NEWTON = 1e-14, 1e-3
-"""Bounds of the tolerance of the solve at a node."""
+@dataclass(frozen=True)
+class StepErrorSettings:
+    """Settings of steps of a given accuracy that are solved node by node.
 
-ROUND_OFF = 10.0
-"""Relative change of u by rounding, in units of the round-off of the equations."""
+    Parameters
+    ----------
+    node_share : float
+        Part of what an iteration over a step may leave that the solve at one node may.
+    smallest_node_tolerance, largest_node_tolerance : float
+        Bounds of the tolerance of the solve at a node.
+    round_off_change : float
+        Relative change of u by rounding, in units of the round-off of the equations.
+    multiplier_amplification : float
+        Rounding of multipliers at the stages in units of what one implicit step of the same size makes of
+        rounding in the terms of F: inverse nodes enter once or twice.
+    """
+
+    node_share: float = 0.003
+    smallest_node_tolerance: float = 1e-14
+    largest_node_tolerance: float = 1e-3
+    round_off_change: float = 10.0
+    multiplier_amplification: float = 1000.0
 
 
-AMPLIFIED = 1000.0
-"""Rounding of multipliers at the stages in units of what one implicit step of the same size makes of rounding
-in the terms of F: inverse nodes enter once or twice."""
+SETTINGS = StepErrorSettings()
 
 
 class Operators(NamedTuple):
@@ -79,9 +93,9 @@ def kept_operators(newton: ModifiedNewton, key: Any) -> Operators | None:
 
 
 def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
-    """Which unknowns follow from derivatives of others, of which short steps leave rounding, shape (n,)."""
+    """Unknowns of index 2 and 3, which short steps determine up to amplified rounding, shape (n,) of bool."""
     index = np.array(problem.variable_index)
-    # From index 4 on rounding is all there is of them in short steps.
+    # From index 4 on short steps leave nothing of them but rounding.
     found: npt.NDArray[np.bool_] = (index > 1) & (index.max(initial=0) <= 3)
     return found
 
@@ -89,7 +103,7 @@ def multipliers(problem: ProblemDAE) -> npt.NDArray[np.bool_]:
 def multiplier_noise(
     problem: ProblemDAE, u: Vector, du: Vector, t: float, c: float, which: npt.NDArray[np.bool_]
 ) -> Vector | None:
-    """What rounding of F may make of multipliers in an implicit step; None where there is no matrix.
+    """Error of multipliers by rounding of F in an implicit step; None where there is no matrix.
 
     Parameters
     ----------
@@ -112,7 +126,7 @@ def multiplier_noise(
     terms = abs(parts.mass) @ np.abs(du) + abs(parts.stiffness) @ np.abs(u)
     found = [np.abs(factors.solve(c * problem.round_off * terms * one)) for one in directions(len(u))]
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
-    noise: Vector = AMPLIFIED * largest_of_all[which]
+    noise: Vector = SETTINGS.multiplier_amplification * largest_of_all[which]
     return noise
 
 
@@ -171,7 +185,7 @@ class StepError:
         return made
 
     def begin(self, u0: MeshDAE, h: float) -> None:
-        """Look at the start of a step."""
+        """Take the start of a step, and its weights."""
         self.first = u0.polynomial is None
         self.du0 = np.zeros(self.problem.n) if self.first else u0.polynomial.derivative_at_end()
         du0 = None if self.first else self.du0
@@ -182,7 +196,8 @@ class StepError:
 
         Each differentiation that a constraint hides divides it by that, and by the step size, as weights do.
         """
-        return ROUND_OFF * self.problem.round_off * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
+        change = SETTINGS.round_off_change * self.problem.round_off
+        return change * least_node ** (1 - max(self.index, 1)) / self._rule.rtol
 
     @property
     def unit(self) -> float:
@@ -192,7 +207,13 @@ class StepError:
     @property
     def newton_tolerance(self) -> float:
         """Tolerance of a solve at a node, for changes relative to what :attr:`weights` count as sizes."""
-        return min(LARGEST_NEWTON, max(SMALLEST_NEWTON, NODE_SHARE * self.share * self.unit))
+        wanted = SETTINGS.node_share * self.share * self.unit
+        return self.at_least(min(SETTINGS.largest_node_tolerance, wanted))
+
+    @staticmethod
+    def at_least(tolerance: float) -> float:
+        """A tolerance of a solve at a node, or the smallest there may be."""
+        return max(SETTINGS.smallest_node_tolerance, tolerance)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float, gamma: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
@@ -220,10 +241,10 @@ class StepError:
     def filtered(self, error: Vector, made: Operators, time: float) -> tuple[float, int]:
         """Norm of an error that is solved for with a kept matrix, and the unknown with the largest part.
 
-        Where the step would be rejected although nothing is known of steps before, or again, the estimate is
-        damped once more: stiff components would reject it for no reason, and so would what the last step has
-        left of constraints, where u' at the start is a part of the estimate. Where it is not, unknowns of
-        index k keep theirs, of which nothing would be left after k times.
+        In a first step, and in one that would be rejected again, the estimate is filtered a second time:
+        otherwise stiff components would reject the step for no reason, and so would the defect that the last
+        step has left in constraints, where u' at the start is a part of the estimate. Where it is not,
+        unknowns of index k are not filtered twice, because k filters remove their error altogether.
         """
         if not largest(error) < np.inf:
             return np.inf, 0
@@ -243,9 +264,9 @@ class StepError:
         return size, worst
 
     def solved(self, error: float, worst: int, effort: float, rate: float) -> Outcome:
-        """A step whose equations were solved."""
+        """The outcome of a step whose equations were solved."""
         return Outcome(True, error, self.order, effort, rate, "", worst, self.slack)
 
     def unsolved(self, reason: str, worst: int, rate: float) -> Outcome:
-        """A step whose equations were not."""
+        """The outcome of a step whose equations were not solved."""
         return Outcome(False, np.inf, self.order, 1.0, rate, reason, worst)

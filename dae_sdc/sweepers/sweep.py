@@ -32,7 +32,7 @@ class SweepArrays(NamedTuple):
     right_side : ndarray, shape (M, k)
         r.
     mixed : ndarray, shape (M, n)
-        Where a residual is measured if the nodes keep other values.
+        Values at which the residual is measured if the nodes keep others.
     dt_q, dt_delta : ndarray, shape (M, M)
         Matrices times the step size.
     tau : ndarray, shape (M, k)
@@ -68,7 +68,7 @@ class SweepArrays(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Where compiled code finds the rows of an array.
+    """An array as compiled code finds its rows.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ class Rows(NamedTuple):
 
 
 NOTHING, INTEGRATE, CONTINUE = 0, 1, 2
-"""What is to be done before a sweep: nothing, as values and integral are in place; to integrate; to continue
-the polynomial of the last step."""
+"""Preparations before a sweep: none, because values and integral are in place; to integrate; to continue the
+polynomial of the last step."""
 
 
 class Continuation(NamedTuple):
@@ -138,7 +138,7 @@ def largest_difference(first: Any, second: Any, count: int) -> float:
 
 
 def raise_norm(norms: Any, m: int, least: float) -> None:
-    """Let the norm of node m be no less."""
+    """Raise the norm of node m to at least ``least``."""
     norms[m] = max(norms[m], least)
 
 
@@ -200,7 +200,7 @@ def right_sides(a: SweepArrays, du: Any, integral: Any, low: int, high: int) -> 
 
 
 def guide_point(a: SweepArrays, u: Any, du: Any, integral: Any, out: Any) -> None:
-    """Where all nodes of a diagonal sweep may take a Jacobian: the first node as the last sweep left it."""
+    """The point of the Jacobian that nodes of a diagonal sweep share: the first node before the sweep."""
     k = a.n_integrated
     set_row(row(out, 0), k, a.n, 1.0, row(u, a.first))
     set_row(row(out, 1), 0, a.n, 1.0, row(du, a.first))
@@ -275,7 +275,7 @@ def residual_norms(a: SweepArrays, solver: Any, low: int, high: int, norms: Any)
 
 
 def add_defects(a: SweepArrays, low: int, high: int, norms: Any) -> None:
-    """Let kept values count that are not u_0 + dt sum_j q_mj U_j: F need not depend on the unknown."""
+    """Count the distance of kept values from u_0 + dt sum_j q_mj U_j, on which F need not depend."""
     for m in range(low, high):
         raise_norm(norms, m, largest_difference(row(a.u, m), row(a.mixed, m), a.n_integrated))
 
@@ -292,23 +292,20 @@ def residual(norms: Any, count: int, only_last: bool) -> float:
     return value
 
 
-CHANGE, CONTRACTION, LEFT, ETA, SHARE, PATIENCE, FLOOR, GOAL_NUMBERS = range(8)
-"""Places in the row of numbers of a :class:`Goal`: weighted size of the last change of u, its ratio to that
-before, what is left of the iteration in units of what may be left, contraction / (1 - contraction), what may
-be left in units of the tolerance, the number of sweeps from which on slow ones are given up, and the weighted
-size of a change by round-off."""
+CHANGE, CONTRACTION, REMAINDER, ETA, SHARE, PATIENCE, ROUND_OFF_CHANGE, GOAL_NUMBERS = range(8)
+"""Places in the row of numbers of a :class:`Goal`: weighted size of the last change of u, its ratio to the
+one before, what is left of the iteration in units of what may be left, contraction / (1 - contraction), what
+may be left in units of the tolerance, the number of sweeps from which on slow ones are given up, and the
+weighted size of a change by round-off."""
 
-ETA_GROWS = 0.8
-"""Power of the last step's contraction that the first sweep of a step is trusted with."""
-
-LEAST_ETA = 0.02
-"""Least of it: first sweeps may contract better than those that follow."""
+LEAST_CONTRACTION_RATIO = 0.02
+"""Least contraction / (1 - contraction) that counts: first sweeps may contract better than later ones."""
 
 MOST_SWEEPS = 25
-"""Sweeps after which a step to a tolerance is given up; where the contraction foretells more, before."""
+"""Most sweeps of a step to a tolerance; it is given up earlier if the contraction is too slow for them."""
 
 CONVERGED, GOING_ON, TOO_SLOW = 0, 1, 2
-"""What the changes of u say."""
+"""Results of :func:`look_at_change`."""
 
 
 class Goal(NamedTuple):
@@ -348,7 +345,7 @@ def keep_old(a: SweepArrays, goal: Goal) -> None:
 
 
 def look_at_change(a: SweepArrays, goal: Goal, count: int) -> int:
-    """What the change of u by sweep ``count`` of a step, from 1, says; see :data:`CONVERGED`."""
+    """Measure the change of u by sweep ``count`` of a step, counted from 1; see :data:`CONVERGED`."""
     x = numbers_of(goal)
     largest = 0.0
     for m in range(a.num_nodes):
@@ -356,7 +353,7 @@ def look_at_change(a: SweepArrays, goal: Goal, count: int) -> int:
         if not square <= largest:
             largest = square
             if not square < np.inf:
-                x[LEFT] = np.inf
+                x[REMAINDER] = np.inf
                 return TOO_SLOW
     norm = np.sqrt(largest)
     rate = 0.0
@@ -366,16 +363,16 @@ def look_at_change(a: SweepArrays, goal: Goal, count: int) -> int:
         mean = np.sqrt(rate * x[CONTRACTION]) if count > 2 else rate
         x[CONTRACTION] = rate
         rate = max(rate, mean)
-        x[ETA] = max(LEAST_ETA, rate / (1.0 - rate)) if rate < 0.99 else np.inf
+        x[ETA] = max(LEAST_CONTRACTION_RATIO, rate / (1.0 - rate)) if rate < 0.99 else np.inf
     x[CHANGE] = norm
-    x[LEFT] = x[ETA] * norm / x[SHARE] if norm > 0.0 else 0.0
-    if norm <= x[FLOOR] and x[LEFT] > 1.0:
-        x[LEFT] = 1.0
-    if x[LEFT] <= 1.0:
+    x[REMAINDER] = x[ETA] * norm / x[SHARE] if norm > 0.0 else 0.0
+    if norm <= x[ROUND_OFF_CHANGE] and x[REMAINDER] > 1.0:
+        x[REMAINDER] = 1.0
+    if x[REMAINDER] <= 1.0:
         return CONVERGED
     if count >= MOST_SWEEPS:
         return TOO_SLOW
-    if count >= x[PATIENCE] and (rate >= 0.99 or x[LEFT] * rate ** (MOST_SWEEPS - count) > 1.0):
+    if count >= x[PATIENCE] and (rate >= 0.99 or x[REMAINDER] * rate ** (MOST_SWEEPS - count) > 1.0):
         return TOO_SLOW
     return GOING_ON
 

@@ -12,7 +12,7 @@ from numpy.polynomial.legendre import Legendre, legint, legval, legvander
 
 from dae_sdc.errors import InputError
 from dae_sdc.registry import Registry
-from dae_sdc.sweepers.records import Array, MethodRecord
+from dae_sdc.sweepers.records import DEFECT_TOLERANCE, Array, MethodRecord
 
 Orders = Mapping[int, tuple[int | None, ...]]
 
@@ -20,9 +20,6 @@ COMPONENTS: Mapping[int, tuple[str, ...]] = MappingProxyType(
     {1: ("y", "z"), 2: ("y", "z"), 3: ("position", "velocity", "multiplier")}
 )
 """The components that have an order of their own, for each index in Hessenberg form."""
-
-TOLERANCE = 1e-12
-"""Largest defect of an order condition; c = A 1 and the flags are held to a tenth of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +117,12 @@ class Tableau(MethodRecord):
     @cached_property
     def stiffly_accurate(self) -> bool:
         """Whether b is the last row of A: the step ends in its last stage and meets the constraints there."""
-        return bool(np.allclose(self.b, self.A[-1], rtol=0.0, atol=TOLERANCE / 10))
+        return bool(np.allclose(self.b, self.A[-1], rtol=0.0, atol=DEFECT_TOLERANCE / 10))
 
     @property
     def end_is_stage(self) -> bool:
         """Whether the last stage lies at the end of the step, c_s = 1."""
-        return bool(abs(self.c[-1] - 1.0) <= TOLERANCE / 10)
+        return bool(abs(self.c[-1] - 1.0) <= DEFECT_TOLERANCE / 10)
 
     @property
     def embedded(self) -> bool:
@@ -180,7 +177,7 @@ class Tableau(MethodRecord):
                 f"A, b, c must have shapes (s, s), (s,), (s,); got {A.shape}, {b.shape}, {c.shape}"
             )
         defect = np.abs(A.sum(axis=1) - c)
-        if defect.max() > TOLERANCE / 10:
+        if defect.max() > DEFECT_TOLERANCE / 10:
             row = int(defect.argmax())
             raise self._error(f"row {row + 1} of A sums to {A[row].sum():.16g}, but c is {c[row]:.16g}")
         explicit = np.flatnonzero(np.diag(A) == 0.0)
@@ -215,7 +212,7 @@ class Tableau(MethodRecord):
         if order < 1:
             raise self._error(f"the order of {label} must be at least 1; got {order}")
         for condition, defect in _order_defects(self.A, b, self.c, order):
-            if abs(defect) > TOLERANCE:
+            if abs(defect) > DEFECT_TOLERANCE:
                 raise self._error(
                     f"{label} misses order {order}: {condition} is violated by {abs(defect):.1e}"
                 )

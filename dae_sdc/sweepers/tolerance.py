@@ -1,4 +1,4 @@
-"""What a step of a given accuracy is: the weights of its error, and what a sweeper says of a step it took."""
+"""Steps of a given accuracy: the weights of errors, first step sizes, and the outcome of a step."""
 
 from __future__ import annotations
 
@@ -17,21 +17,49 @@ from dae_sdc.sharing import tell
 
 EPS = float(np.finfo(float).eps)
 
-NOISE_MARGIN = 50.0
-"""Least relative tolerance in units of the relative noise of the equations: what Newton's method leaves of
-a step, ten times the noise, is then a part of the tolerance."""
-
-MOST_LOOKS = 8
-"""Trials of a first step size."""
-
-LARGEST_ATOL = 1e30
-"""Largest absolute tolerance: no unknown is measured in units in which more makes sense."""
-
 TINY = float(np.finfo(float).tiny)
 """Least tolerance of an unknown."""
 
-SMALLEST_RTOL = 1e-13
-"""Smallest relative tolerance that double precision can be asked for."""
+
+@dataclass(frozen=True)
+class ToleranceSettings:
+    """Bounds of tolerances, and settings of weights and of first step sizes.
+
+    Parameters
+    ----------
+    smallest_rtol : float
+        Smallest relative tolerance that double precision can be asked for.
+    largest_atol : float
+        Largest absolute tolerance: no unknown is measured in units in which more makes sense.
+    noise_margin : float
+        Least relative tolerance in units of the relative noise of the equations: what Newton's method leaves
+        of a step, ten times the noise, is then a part of the tolerance.
+    first_step_trials : int
+        Most trials of a first step size.
+    first_step_change : float
+        Least relative change in a first step that tells unknowns of a higher index, in units of eps / rtol.
+    visible_change : float
+        Relative change in a first step, in units of eps, above which it is not by round-off alone.
+    changes_in_interval : float
+        How many times a solution is taken to change by its size in the interval as long as nothing is known
+        of it.
+    time_part, time_part_at_index_4 : float
+        The time in which the solution changes by its size, in units of tau of the weights, up to index 3 and
+        from index 4 on.
+    """
+
+    smallest_rtol: float = 1e-13
+    largest_atol: float = 1e30
+    noise_margin: float = 50.0
+    first_step_trials: int = 8
+    first_step_change: float = 100.0
+    visible_change: float = 10.0
+    changes_in_interval: float = 16.0
+    time_part: float = 0.125
+    time_part_at_index_4: float = 0.5
+
+
+SETTINGS = ToleranceSettings()
 
 
 def inner_factor(rtol: float, order: int, order_of_method: float) -> float:
@@ -80,9 +108,9 @@ def effective_order(nodes: int, order: int, index: int) -> float:
 def newton_share(rtol: float, factor: float, index: int, round_off: float = EPS) -> float:
     """Part of the inner tolerance that Newton's method may leave in the stages.
 
-    A tenth of the user's tolerance, and above round-off. What is left of the constraints at the end of a step
-    the next one has to make good, with velocities of its size over h and multipliers of its size over h^2,
-    times the squares of the inverse nodes, which are a hundred and more.
+    A tenth of the user's tolerance, and above round-off. The next step corrects the defect of the constraints
+    at the end of a step by velocities of its size over h and multipliers of its size over h^2, times the
+    squares of the inverse nodes, which are a hundred and more.
 
     Parameters
     ----------
@@ -123,7 +151,7 @@ def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> 
         How fast u changes in it, in units of itself; 0 if that is not known.
     """
     step, change, rate = longest, 0.5 / float(np.sqrt(rtol)), 0.0
-    for _ in range(MOST_LOOKS):
+    for _ in range(SETTINGS.first_step_trials):
         seen = slope(step)
         if seen < np.inf:
             rate = 2.0 * rtol * seen  # weights are those of u itself and of its size so far
@@ -136,7 +164,7 @@ def first_step(slope: Callable[[float], float], longest: float, rtol: float) -> 
 
 
 class Outcome(NamedTuple):
-    """What a sweeper says of a step it has taken.
+    """The outcome of a step.
 
     Parameters
     ----------
@@ -155,8 +183,8 @@ class Outcome(NamedTuple):
     worst : int
         The unknown with the largest part in the error.
     slack : float
-        By how much the error may be larger for a smooth solution, whose true error is of a higher order than
-        the estimate, than for one with a kink, see :func:`inner_factor`.
+        Factor by which the error may be larger for a smooth solution, whose true error is of a higher order
+        than the estimate, than for a solution with a kink, see :func:`inner_factor`.
     """
 
     solved: bool
@@ -206,8 +234,10 @@ class Tolerance:
             For numbers that no error can be measured by, and names that are none of the problem.
         """
         relative = require_number("rtol", rtol)
-        if not SMALLEST_RTOL <= relative < 1.0:
-            raise InputError(f"rtol must be at least {SMALLEST_RTOL:g} and below 1; got {relative!r}")
+        if not SETTINGS.smallest_rtol <= relative < 1.0:
+            raise InputError(
+                f"rtol must be at least {SETTINGS.smallest_rtol:g} and below 1; got {relative!r}"
+            )
         given = atol
         if atol is None and problem.given_nominal is not None:
             given = relative * np.asarray(problem.given_nominal, dtype=np.float64)
@@ -226,13 +256,13 @@ class Tolerance:
             raise InputError(
                 f"atol must be a number or an array of shape ({problem.n},); got shape {absolute.shape}"
             )
-        if not ((absolute >= 0.0) & (absolute <= LARGEST_ATOL)).all():
-            raise InputError(f"atol must be a number from 0 to {LARGEST_ATOL:g}; got {atol!r}")
+        if not ((absolute >= 0.0) & (absolute <= SETTINGS.largest_atol)).all():
+            raise InputError(f"atol must be a number from 0 to {SETTINGS.largest_atol:g}; got {atol!r}")
         return cls(relative, absolute, tuple(left_out))
 
     def above_noise(self, problem: ProblemDAE) -> Tolerance:
-        """The same tolerance, or the least that the noise of the equations allows, with a warning then."""
-        least = 0.0 if problem.noise is None else NOISE_MARGIN * problem.noise.relative
+        """The tolerance itself, or the least that the noise of the equations allows, with a warning then."""
+        least = 0.0 if problem.noise is None else SETTINGS.noise_margin * problem.noise.relative
         if self.rtol >= least:
             return self
         assert problem.noise is not None
@@ -270,20 +300,6 @@ class Tolerance:
             exponents[:] = 0
         counted = np.array([name not in self.left_out for name in problem.names[:size]], dtype=np.float64)
         return Weights(absolute, self.rtol * factor, exponents, counted, problem.run_scales)
-
-
-PART_OF_TIME, PART_AT_INDEX_4 = 0.125, 0.5
-"""The time in which the solution changes by its size, in units of tau of the weights; from index 4 on."""
-
-LEAST_CHANGES = 16.0
-"""Times that a solution is taken to change by its size in the interval as long as nothing is known of it."""
-
-
-LEAST_SEEN = 10.0
-"""Least relative change in a first step that is none by round-off, in units of eps."""
-
-CHANGE_ABOVE_NOISE = 100.0
-"""Least relative change in a first step that tells unknowns of a higher index, in units of eps / rtol."""
 
 
 class Weights:
@@ -362,24 +378,25 @@ class Weights:
         self._write(np.maximum(self._sizes, self._expected), 0.0, out)
         step, rate = first_step(slope, 0.01 * span, self.rtol)
         if self._scaled:
-            change = 2.0 * self.rtol * slope(step) * step
-            while step < 0.25 * span and LEAST_SEEN * EPS < change < CHANGE_ABOVE_NOISE * EPS / self.rtol:
+            change, smallest = 2.0 * self.rtol * slope(step) * step, SETTINGS.visible_change * EPS
+            wanted = SETTINGS.first_step_change * EPS / self.rtol
+            while step < 0.25 * span and smallest < change < wanted:
                 longer = min(4.0 * step, 0.25 * span)
                 before, change = change, 2.0 * self.rtol * slope(longer) * longer
                 if change < 2.0 * before:
                     break  # what is seen is no change of u with time
                 step = longer
         # Constraints that change with time hide u' from an implicit step.
-        self.scales.rate = max(rate, LEAST_CHANGES / span)
+        self.scales.rate = max(rate, SETTINGS.changes_in_interval / span)
         return step
 
     def fill_within(self, stages: Vector, h: float, out: Vector) -> bool:
-        """Write them with the sizes that unknowns reach at the stages of a step.
+        """Write the weights with the sizes that unknowns reach at the stages of a step.
 
         Returns
         -------
         bool
-            Whether there is one far larger than before; nothing is written else.
+            Whether an unknown is more than twice as large as before; otherwise nothing is written.
         """
         if self.atol is not None:
             return False
@@ -401,7 +418,9 @@ class Weights:
         np.maximum(out, TINY, out=out)
         np.divide(1.0, out, out=out)
         for k, where in self._scaled:
-            part, first = (PART_OF_TIME, 1.0) if k <= 2 else (PART_AT_INDEX_4, PART_AT_INDEX_4 ** (2 - k))
+            part, first = SETTINGS.time_part, 1.0
+            if k > 2:
+                part, first = SETTINGS.time_part_at_index_4, SETTINGS.time_part_at_index_4 ** (2 - k)
             out[where] *= first * max(min(1.0, part * h * self.scales.rate) ** k, self._least)
         if self._counted is not None:
             out *= self._counted

@@ -1,0 +1,292 @@
+"""Steps of a given accuracy that are solved by sweeps: when sweeps end, and what came of a step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.jacobian_check import JacobianWatch
+from dae_sdc.dae.polynomial import interpolation_matrix
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.errors import InputError, SolveError
+from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
+from dae_sdc.sweepers.iterate import StepIterate
+from dae_sdc.sweepers.simultaneous import eigenbasis
+from dae_sdc.sweepers.step_error import StepError, multiplier_noise, multipliers
+from dae_sdc.sweepers.sweep import (
+    CHANGE,
+    CONTRACTION,
+    CONVERGED,
+    ETA,
+    GOAL_NUMBERS,
+    GOING_ON,
+    MOST_SWEEPS,
+    PATIENCE,
+    REMAINDER,
+    ROUND_OFF_CHANGE,
+    SHARE,
+    TOO_SLOW,
+    Goal,
+)
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance
+
+
+@dataclass(frozen=True)
+class AccuracySettings:
+    """Settings of sweeps in steps of a given accuracy.
+
+    Parameters
+    ----------
+    forcing_by_index : tuple of float
+        A node's solve may stop at this fraction of its first correction, by the index of the problem: the
+        next sweep corrects the rest.
+    residual_bound_lifetime : int
+        Number of steps for which a measured bound of the residuals holds.
+    contraction_ratio_exponent : float
+        The first sweep of a step is trusted with this power of contraction / (1 - contraction) of the last.
+    smallest_contraction_ratio : float
+        Least contraction / (1 - contraction) of the last step that counts.
+    """
+
+    forcing_by_index: tuple[float, ...] = (0.01, 0.01, 0.01, 1e-4)
+    residual_bound_lifetime: int = 50
+    contraction_ratio_exponent: float = 0.8
+    smallest_contraction_ratio: float = 1e-16
+
+
+SETTINGS = AccuracySettings()
+
+
+class AccuracyGoal:
+    """What sweeps must reach in steps of a given accuracy, and the error estimate of a step.
+
+    Parameters
+    ----------
+    iterate : StepIterate
+        The step.
+    tolerance : Tolerance
+        Accuracy asked of every step.
+    qdelta : str
+        Name of the Q_Delta.
+    watch : JacobianWatch
+        Is told how steps end.
+
+    Attributes
+    ----------
+    errors : StepError
+        Weights and error estimates.
+    status : int
+        What the changes of the last sweep say: CONVERGED, GOING_ON or TOO_SLOW.
+    reason : str
+        Why the step could not be solved; empty as long as that is not so.
+
+    Raises
+    ------
+    InputError
+        For a Q_Delta that is not implicit at the last node.
+    """
+
+    def __init__(self, iterate: StepIterate, tolerance: Tolerance, qdelta: str, watch: JacobianWatch) -> None:
+        self.iterate, self._watch = iterate, watch
+        problem, matrices = iterate.problem, iterate.matrices
+        M, n, delta = iterate.num_nodes, problem.n, matrices.delta
+        # What residuals may be, as measured in a step of size _bound_dt; it holds for _bound_steps more.
+        self._allowed, self._residual_bound = np.zeros(n), 0.0
+        self._bound_dt, self._bound_steps = 1.0, 0
+        self._norms = np.zeros(M)
+        if not delta[-1, -1] > 0.0:
+            raise InputError(
+                f"the error estimate of a run to a tolerance needs an implicit Q_Delta; the last entry of "
+                f"'{qdelta}' is {delta[-1, -1]:g}; use LU, or give dt instead of rtol"
+            )
+        self.errors = errors = StepError.of_collocation(problem, tolerance, M)
+        self.goal = Goal(np.zeros((M, n)), errors.weights, np.zeros(GOAL_NUMBERS))
+        iterate.solver.measure_by(errors.weights, errors.unit)
+        index, numbers = errors.index, self.goal.numbers
+        numbers[ETA], numbers[SHARE] = 1.0, errors.share
+        # Constraints need that many times M sweeps until they contract as they will.
+        numbers[PATIENCE] = max(index, 1) * M + 3.0
+        numbers[ROUND_OFF_CHANGE] = errors.round_off(matrices.nodes[0])
+        Q = matrices.collocation.Qmat[1:, 1:]
+        # That of the error estimate of Radau IIA, whose solution is the one that sweeps converge to.
+        self._gamma = eigenbasis(np.ascontiguousarray(Q)).real
+        self._at_start = interpolation_matrix(matrices.nodes, (0.0,))[0]
+        # What is left at a node may grow in the sweeps to come.
+        changes = range(1, M + 1) if matrices.varies else ()
+        deltas = [qdelta_matrix(matrices.collocation, qdelta, sweep) for sweep in changes] or M * [delta]
+        self._growth = transient_growth(Q, deltas)
+        # What is left of an integrated multiplier comes back divided by dt.
+        exact = index > 1 and problem.n_diff < iterate.n_integrated
+        forcing = 0.0 if exact else SETTINGS.forcing_by_index[min(index, 3)]
+        self._forcing = forcing / self._growth
+        self._multipliers = multipliers(problem)
+        self.reset()
+
+    @property
+    def ended(self) -> bool:
+        """Whether no sweep is wanted any more."""
+        return bool(self.reason) or self.status != GOING_ON
+
+    @property
+    def failed(self) -> bool:
+        """Whether the step could not be solved."""
+        return bool(self.reason) or self.status == TOO_SLOW
+
+    @property
+    def remainder(self) -> float:
+        """What is left of the iteration in units of what may be left."""
+        return float(self.goal.numbers[REMAINDER])
+
+    def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
+        """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
+        self.iterate.problem.start_step(u0, t0)
+        self.goal.numbers[ETA] = 1.0
+        return self.errors.starting_step(u0, t0, span, float(self._gamma))
+
+    def reset(self) -> None:
+        """Forget how the last step ended."""
+        self.status, self.reason = GOING_ON, ""
+
+    def begin(self, u0: MeshDAE) -> None:
+        """Begin a step, of whose sweeps nothing is known but how those of the last one contracted."""
+        numbers, errors = self.goal.numbers, self.errors
+        errors.begin(u0, self.iterate.level.dt)
+        ratio = max(float(numbers[ETA]), SETTINGS.smallest_contraction_ratio)
+        numbers[ETA] = ratio**SETTINGS.contraction_ratio_exponent
+        numbers[[CHANGE, CONTRACTION, REMAINDER]] = 0.0, 0.0, np.inf
+        tolerance = errors.at_least(errors.newton_tolerance / self._growth)
+        self.iterate.accuracy = tolerance, self._forcing
+
+    def take_status(self, status: int) -> None:
+        """Take what a sweep has come to; CONVERGED if all that still changes are multipliers, by rounding.
+
+        Their weights become what can be reached then: rounding of what they multiply grows as 1 / dt or more.
+        """
+        if status == TOO_SLOW and not self.iterate.nodes.shared and self._only_rounding():
+            status = CONVERGED
+        self.status = status
+
+    def _only_rounding(self) -> bool:
+        iterate, errors, which = self.iterate, self.errors, self._multipliers
+        P, stages = iterate.problem, iterate.stages
+        change = np.abs(stages.u - self.goal.old)
+        if not which.any() or not np.isfinite(change).all():
+            return False
+        with np.errstate(over="ignore"):
+            others = np.square(change * errors.weights)[:, ~which].sum(axis=1)
+        if not others.max() <= P.n * errors.share**2:
+            return False
+        largest = np.zeros(int(which.sum()))
+        for m, c in enumerate(iterate.matrices.coefficients.tolist()):
+            if not c > 0.0:
+                continue
+            noise = multiplier_noise(P, stages.u[m], stages.du[m], float(iterate.times[m]), c, which)
+            if noise is None or (change[m, which] > noise).any():
+                return False
+            np.maximum(largest, noise, out=largest)
+        errors.weights[which] = np.minimum(errors.weights[which], 1.0 / largest)
+        return True
+
+    # --- the end of a step ----------------------------------------------------------------------------------
+
+    def judge(self) -> Outcome:
+        r"""What the error estimate says of the finished step.
+
+        .. math::
+            e = (M + c J)^{-1} M h \gamma (u'(t_0) - p'(t_0))
+
+        with the collocation polynomial p, and the matrices M = dF/du' and J = dF/du and the coefficient c of
+        the last node as its solves have left them. See :mod:`dae_sdc.sweepers.simultaneous`.
+        """
+        iterate, numbers = self.iterate, self.goal.numbers
+        rate = float(numbers[CONTRACTION])
+        if self.reason or self.status != CONVERGED:
+            return self._unsolved(rate)
+        if not self._residual_is_small():
+            self.reason = "the sweeps change nothing, but what is left of the equations is not small"
+            return self._unsolved(0.0)
+        self._watch.succeeded(False)
+        error, worst = np.inf, 0
+        last = iterate.num_nodes - 1
+        if last in iterate.nodes.owned:
+            try:
+                error, worst = self._estimate(last)
+            except SolveError:  # a matrix that is made for want of one may not exist
+                error = np.inf
+        error = iterate.nodes.from_last(error)
+        worst = int(iterate.nodes.from_last(float(worst)))
+        if not error <= 1.0:
+            numbers[ETA] = 1.0
+        return self.errors.solved(error, worst, iterate.sweeps / MOST_SWEEPS, 0.0)
+
+    def _residual_is_small(self) -> bool:
+        """Whether the equations are met as well as small changes say, at the nodes of all processes.
+
+        What they may leave is measured now and then; a residual below the least of it is small at once.
+        """
+        iterate, errors = self.iterate, self.errors
+        solver, stages, own, dt = iterate.solver, iterate.stages, iterate.nodes.owned, iterate.level.dt
+        alone = not iterate.nodes.shared
+        if alone and self._bound_steps > 0 and stages.integral_known:
+            self._bound_steps -= 1
+            solver.norms(own.start, own.stop, self._norms)
+            if max(self._norms.tolist()) <= self._residual_bound * min(1.0, dt / self._bound_dt):
+                return True
+        iterate.integrate()
+        iterate.prepare(stages)
+        size = iterate.problem.run_scales.unknowns + np.abs(stages.u[-1])
+        # Sweeps end where round-off leaves them, too.
+        share = max(errors.share, float(self.goal.numbers[ROUND_OFF_CHANGE]))
+        # Unknowns that are left out have no weight.
+        least = share / np.maximum(size, np.finfo(float).tiny)
+        tolerated = share / np.maximum(errors.weights, least)
+        small = solver.is_small(own.start, own.stop, tolerated, share * errors.unit, self._allowed)
+        if alone:
+            self._residual_bound, self._bound_dt = float(self._allowed.min()), dt
+            self._bound_steps = SETTINGS.residual_bound_lifetime if small else 0
+        return iterate.nodes.agree(stages, small)
+
+    def _estimate(self, last: int) -> tuple[float, int]:
+        """Weighted norm of the error estimate, and the unknown with the largest part in it."""
+        L, P, errors = self.iterate.level, self.iterate.problem, self.errors
+        made = self.iterate.solver.operators(last)
+        scale = self._gamma * L.dt
+        error = made.mass(scale * (errors.du0 - self._at_start @ self.iterate.stages.du))
+        if errors.first:
+            start, slope = L.u[0], attach(errors.du0, P.n_diff)
+            error = error - scale * P.evaluate(start, slope, L.time)
+        return errors.filtered(error, made, L.time)
+
+    def _unsolved(self, rate: float) -> Outcome:
+        iterate, errors = self.iterate, self.errors
+        # What matrices met in a step too large is no guide for a smaller one.
+        iterate.solver.forget()
+        self.goal.numbers[ETA] = 1.0
+        L, stages = iterate.level, iterate.stages
+        points = [(L.u[0].view(np.ndarray), errors.du0, L.time)]
+        if not iterate.nodes.shared:  # other processes need not see the same
+            points.append((stages.u[-1], stages.du[-1], float(iterate.times[-1])))
+        self._watch.failed(points, L.dt)
+        with np.errstate(all="ignore"):
+            change = np.abs(stages.u - self.goal.old).max(axis=0) * errors.weights
+        # Where ranks share the nodes, each has its own idea of what failed.
+        worst = int(iterate.nodes.from_last(float(np.argmax(np.nan_to_num(change, posinf=0.0)))))
+        if self.reason:
+            return errors.unsolved(self.reason, worst, 0.0)
+        return errors.unsolved(f"{iterate.sweeps} sweeps did not converge", worst, rate)
+
+    # --- checkpoints ----------------------------------------------------------------------------------------
+
+    def get_state(self) -> dict[str, Vector]:
+        """What a step leaves to the next, for a checkpoint."""
+        bound = np.array([self._residual_bound, self._bound_dt, self._bound_steps])
+        return {"goal": self.goal.numbers.copy(), "allowed": bound}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Take what :meth:`get_state` gave, to the last bit."""
+        self.goal.numbers[:] = state["goal"]
+        self._residual_bound, self._bound_dt, steps = state["allowed"].tolist()
+        self._bound_steps = int(steps)

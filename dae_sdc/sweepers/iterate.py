@@ -1,0 +1,387 @@
+"""The iterate of a step: values and derivatives at its start and at its nodes, and what sweeps need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from dae_sdc.dae.polynomial import interpolation_matrix
+from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.sweepers.matrices import SweepMatrices
+from dae_sdc.sweepers.nodes import NodeCommunicator, NodeList, Stages, differing, rows_of
+from dae_sdc.sweepers.solvers import Place, PythonNodes
+from dae_sdc.sweepers.start import starting_derivative
+from dae_sdc.sweepers.sweep import Continuation, SweepArrays
+
+
+@dataclass(frozen=True)
+class IterateSettings:
+    """How exactly the equations of a node are solved in a sweep, and when an iterate is a guide for another.
+
+    Parameters
+    ----------
+    residual_share : float
+        A node's solve leaves a residual of at most this part of ``restol``.
+    residual_floor : float
+        Smallest residual that a node's solve is asked for on behalf of ``restol``.
+    prediction_forcing : float
+        A node's solve may stop at this fraction of its first correction in sweeps that belong to the
+        prediction, because only the last of them is observed. Where constraints determine integrated
+        unknowns it may not: what is left comes back divided by dt.
+    settling_sweeps : int
+        Sweeps from a cold start after which another step of the same block may continue the polynomial of
+        this one.
+    """
+
+    residual_share: float = 0.1
+    residual_floor: float = 1e-13
+    prediction_forcing: float = 0.01
+    settling_sweeps: int = 3
+
+
+SETTINGS = IterateSettings()
+
+
+class Surroundings(Protocol):
+    """What else is computed while a step iterates, as the sweeper of its level knows it.
+
+    Attributes
+    ----------
+    together : bool
+        Whether other steps iterate with this one.
+    coupled : bool
+        Whether other levels do.
+    provisional : bool
+        Whether the step before still changes. A sweep that fails then leaves the step as it was.
+    """
+
+    together: bool
+    coupled: bool
+    provisional: bool
+
+
+class StepIterate:
+    """The iterate of the step of a level, for one problem.
+
+    Parameters
+    ----------
+    level : pySDC.core.level.Level
+        The level whose ``u`` and ``f`` show the iterate.
+    nodes : NodeCommunicator
+        Which nodes this process owns.
+    matrices : SweepMatrices
+        Q and Q_Delta, for M nodes.
+    surroundings : Surroundings
+        What else is computed; read whenever it matters, because it changes from sweep to sweep.
+    solver : PythonNodes
+        Solves at the nodes.
+    keeps_node_value : bool
+        Whether the variant of the sweep keeps the values that the solves at the nodes end with.
+    constrained : bool
+        Whether constraints determine integrated unknowns.
+
+    Attributes
+    ----------
+    stages : Stages
+        The values at the nodes.
+    spare : Stages or None
+        The values after the next sweep where ``ahead``; otherwise memory for them.
+    ahead : bool
+        Whether the next sweep is done already, see :meth:`StepSweeps.norms`.
+    may_run_ahead : bool
+        Whether sweeps may be done before they are asked for.
+    sweeps : int
+        Number of sweeps that the step has had.
+    extrapolated : bool
+        Whether the iterate was predicted by the polynomial of the last step.
+    pending : Continuation or None
+        The polynomial that the first sweep continues before it begins.
+    integral_tau : ndarray, shape (M, k), or None
+        What a finer level adds to the integrals of the k integrated unknowns.
+    norms_known, residuals_known, residuals_shared : bool
+        Whether norms of the residual, and the residuals at the owned and at all nodes, are those of this
+        iterate.
+    in_prediction : bool
+        Whether sweeps may be solved less exactly, see :class:`IterateSettings`.
+    accuracy : tuple of (float, float) or None
+        In steps of a given accuracy the tolerance of a solve at a node, and the fraction of its first
+        correction at which it may stop.
+    """
+
+    def __init__(
+        self,
+        level: Any,
+        nodes: NodeCommunicator,
+        matrices: SweepMatrices,
+        surroundings: Surroundings,
+        solver: PythonNodes,
+        *,
+        keeps_node_value: bool,
+        constrained: bool,
+    ) -> None:
+        self.level, self.nodes, self.matrices, self.surroundings = level, nodes, matrices, surroundings
+        self.solver, self.problem = solver, solver.problem
+        self.n_integrated = solver.system.n_integrated
+        self.keeps_node_value, self.constrained = keeps_node_value, constrained
+        self.num_nodes = M = len(matrices.nodes)
+        self.owned = slice(nodes.owned.start, nodes.owned.stop)
+        self.times = np.zeros(M)
+        self._guide = np.empty((2, self.problem.n))
+        self._right_side = np.zeros((M, self.n_integrated))
+        self._mixed = np.zeros((M, self.problem.n))
+        self._shown: tuple[Any, Any] = (None, None)
+        self.start_algebraic: Vector | None = None
+        self.sweeps = 0
+        self.ahead = False
+        self.may_run_ahead = nodes.shared
+        self.pending: Continuation | None = None
+        self.integral_tau: Vector | None = None
+        self.in_prediction = False
+        self.accuracy: tuple[float, float] | None = None
+
+    def stands_alone(self) -> bool:
+        """Whether the sweeps of this step depend on nothing outside, and end where the residual is small."""
+        others = self.surroundings
+        if others.together or others.coupled or others.provisional or self.nodes.shared:
+            return False
+        return bool(self.level.level_index == 0 and self.level.params.restol > 0.0)
+
+    # --- values ---------------------------------------------------------------------------------------------
+
+    def new_stages(self) -> Stages:
+        """Values for the nodes of the step, not yet filled."""
+        L, P = self.level, self.problem
+        return Stages(self.matrices.nodes, P.n, P.n_diff, self.n_integrated, L.time, L.dt)
+
+    def allocate(self) -> None:
+        """Take new arrays for a step; those of the last one live on in the polynomial of its end value."""
+        # What steps hand on while they iterate must satisfy the constraints on integrated unknowns, or the
+        # next step answers with a derivative as large as what is left, over dt; only a node's solve does.
+        # Without such constraints the integral is the better value, and all that a coarse level needs.
+        others = self.surroundings
+        coarse = others.coupled and self.level.level_index > 0
+        self.keeps = (self.keeps_node_value and not coarse) or (
+            (others.coupled or others.together) and self.constrained
+        )
+        self.show(self.new_stages())
+        self.residuals_known = self.residuals_shared = False
+        self.spare: Stages | None = None
+        self.sweeps = 0
+        self.extrapolated = False
+        self.start: MeshDAE | None = None
+        self._start_polynomial: Any = None
+        self._end: tuple[Any, int, int] = (self, 0, 0)
+
+    def show(self, stages: Stages) -> None:
+        """Make these the values of the level."""
+        L = self.level
+        self.stages, self.norms_known = stages, False
+        if type(L.u) is not NodeList:
+            L.u, L.f = NodeList(L.u), NodeList(L.f)
+        L.u[1:], L.f[1:] = stages.values, stages.derivatives
+        self._shown = L.u, L.f
+        L.u.assigned = L.f.assigned = False
+
+    def shows_level(self) -> bool:
+        """Whether the level keeps the values of this iterate."""
+        u = self.level.u
+        return u is self._shown[0] and u[1] is self.stages.values[0]
+
+    def scale(self) -> None:
+        """Take the matrices for the step size, and the times of the nodes."""
+        L = self.level
+        self.matrices.scale(L.dt)
+        np.add(self.matrices.offsets, L.time, out=self.times)
+
+    def begin_at(self, u0: MeshDAE) -> None:
+        """Take the value at the start of the step."""
+        self.start, self._start_polynomial = u0, u0.polynomial
+        self.start_values: Vector = u0.view(np.ndarray)
+        # A copy: messages are put into the state itself.
+        self.start_algebraic = self.start_values[self.n_integrated :].copy()
+        self.residuals_known = self.norms_known = False
+
+    def starts_at(self, u0: MeshDAE) -> bool:
+        """Whether the step was begun from this state, as it is now."""
+        return self.start is u0 and self._start_polynomial is u0.polynomial
+
+    def place_start(self) -> None:
+        """Give a node at the start of the step the value and the derivative there."""
+        if self.matrices.first_solved:
+            stages = self.stages
+            stages.u[0], stages.du[0] = self.start_values, self._starting_derivative()
+            stages.du[0, self.n_integrated :] = 0.0
+            stages.integral_known = False
+
+    def _starting_derivative(self) -> Vector:
+        L = self.level
+        return starting_derivative(self.problem, L.u[0], L.time, L.dt, self.num_nodes, True)
+
+    def forget_ahead(self) -> None:
+        """Drop a sweep that was done before it was asked for, with what it has left in the matrices."""
+        if self.ahead:
+            self.ahead = False
+            self.solver.recall()
+
+    # --- what sweeps work on --------------------------------------------------------------------------------
+
+    def arrays(self, stages: Stages) -> SweepArrays:
+        """What a sweep of these values works on."""
+        tau, matrices = self.integral_tau, self.matrices
+        return SweepArrays(
+            stages.u,
+            stages.du,
+            self.start_values,
+            stages.integral,
+            self._right_side,
+            self._mixed,
+            matrices.dt_q,
+            matrices.dt_delta,
+            self._right_side if tau is None else tau,
+            tau is not None,
+            self.num_nodes,
+            len(self.start_values),
+            self.n_integrated,
+            matrices.diagonal,
+            self.keeps,
+            matrices.first_solved,
+        )
+
+    def prepare(self, stages: Stages) -> None:
+        """Let the solver look at these values, with all that its solves need besides."""
+        L, P, matrices = self.level, self.problem, self.matrices
+        if self.accuracy is None:
+            restol = L.params.restol
+            floor = SETTINGS.residual_floor
+            tolerance = max(SETTINGS.residual_share * restol, floor) if restol > 0.0 else np.inf
+            forcing = SETTINGS.prediction_forcing if self.in_prediction else 0.0
+            limits = (P.newton_tol, tolerance, P.newton_maxiter, forcing)
+        else:
+            limits = (self.accuracy[0], np.inf, P.newton_maxiter, self.accuracy[1])
+        arrays, coefficients = self.arrays(stages), matrices.coefficients
+        self.solver.prepare(
+            Place(stages, arrays, L.time, matrices.dt, self.times, coefficients, L.tau, self._guide, limits)
+        )
+
+    def integrate(self) -> None:
+        """Make dt Q U current; sweeps leave it so, predictors and convergence controllers do not."""
+        if not self.stages.integral_known:
+            self.prepare(self.stages)
+            self.solver.integrate()
+            self.stages.integral_known = True
+
+    def finish(self, stages: Stages) -> None:
+        """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
+        self.prepare(stages)
+        self.solver.finish()
+        stages.integral_known = True
+
+    def node_values(self) -> Vector:
+        """u at all nodes, a copy of shape (M, n).
+
+        The integrated unknowns are u_0 + dt sum_j q_mj U_j + tau^u_m, whatever value the nodes keep.
+        """
+        self.integrate()
+        k, values = self.n_integrated, self.stages.u.copy()
+        np.add(self.start_values[:k], self.stages.integral, out=values[:, :k])
+        return values
+
+    def end_value(self, update: bool) -> MeshDAE:
+        """The value at the end of the step, with the polynomial that the next step may continue.
+
+        Parameters
+        ----------
+        update : bool
+            Whether it is the integral over the step although the last node is the end of it. Without a node
+            there the polynomial of what is not integrated is evaluated.
+        """
+        L, P, stages, k = self.level, self.problem, self.stages, self.n_integrated
+        collocation, nodes = self.matrices.collocation, self.matrices.nodes
+        if collocation.right_is_node and not update:
+            end = attach(stages.u[-1].copy(), P.n_diff)
+        else:
+            end = P.dtype_u(P.init)
+            end[:k] = L.u[0][:k] + L.dt * (collocation.weights @ stages.integrated)
+            end[k:] = interpolation_matrix(nodes, (1.0,))[0] @ stages.u[:, k:]
+        settled = self.extrapolated or self.sweeps >= SETTINGS.settling_sweeps
+        # Another step may read the values when this one has gone on.
+        apart = self.surroundings.together or collocation.left_is_node
+        end.polynomial = stages.polynomial.left_behind(settled, apart)
+        if L.u[0].polynomial is None:
+            # No step before told u' at the start; pySDC interpolates from it when it repeats a step.
+            L.f[0][:k] = interpolation_matrix(nodes, (0.0,))[0] @ stages.integrated
+        self._end = (end, self.sweeps, id(L.u[0]))
+        return end
+
+    def ends_at(self, end: MeshDAE | None) -> bool:
+        """Whether this is the value that :meth:`end_value` has given for the iterate as it is."""
+        return self._end[0] is end and self._end[1:] == (self.sweeps, id(self.level.u[0]))
+
+    def integrals(self) -> Vector:
+        """dt sum_j q_mj U_j at all nodes, shape (M, n); zero in the unknowns that are not integrated."""
+        result = np.zeros((self.num_nodes, self.problem.n))
+        self.scale()
+        result[:, : self.n_integrated] = np.dot(self.matrices.dt_q, self.stages.integrated)
+        return result
+
+    # --- values of others -----------------------------------------------------------------------------------
+
+    def adopt(self) -> None:
+        """Take over values that others put at the nodes in place of the stage arrays.
+
+        Where only values of u were given, U is what integrates to them; where only values of U, the nodes
+        keep what those integrate to.
+        """
+        u, f = self.level.u, self.level.f
+        if u is self._shown[0] and f is self._shown[1]:
+            if not (u.assigned or f.assigned):
+                return
+            u.assigned = f.assigned = False
+            stages = self.stages
+            values, derivatives = differing(u, stages.values), differing(f, stages.derivatives)
+            if values or derivatives:
+                self._adopt_at_nodes(not derivatives, not values)
+            return
+        at_nodes, slopes = self._rows_of(u, f)
+        self.forget_ahead()
+        self.allocate()
+        self.scale()
+        self.stages.u[:], self.stages.du[:] = at_nodes, slopes
+        if not slopes.any():
+            self._differentiate()
+
+    def _rows_of(self, u: Sequence[Any], f: Sequence[Any]) -> tuple[Vector, Vector]:
+        n = self.problem.n
+        return rows_of(u, "u", n), rows_of(f, "f", n)
+
+    def _adopt_at_nodes(self, only_values: bool, only_derivatives: bool) -> None:
+        """Take over what was assigned within the step that is being swept."""
+        L, stages = self.level, self.stages
+        at_nodes, slopes = self._rows_of(L.u, L.f)
+        self.forget_ahead()
+        stages.u[:], stages.du[:] = at_nodes, slopes
+        stages.du[:, self.n_integrated :] = 0.0
+        self.show(stages)
+        stages.integral_known = self.residuals_known = self.residuals_shared = False
+        self.scale()
+        if not slopes.any():
+            self.place_start()
+        if only_values or not slopes.any():
+            self._differentiate()
+        elif only_derivatives and not self.keeps:
+            self.finish(stages)
+        self._end = (self, 0, 0)
+        L.status.updated = True
+
+    def _differentiate(self) -> None:
+        """Give the nodes the derivatives that integrate to their values."""
+        k, first, dt_q = self.n_integrated, self.matrices.first_solved, self.matrices.dt_q
+        change = self.stages.u[:, :k] - self.level.u[0].view(np.ndarray)[:k]
+        if self.integral_tau is not None:
+            change -= self.integral_tau
+        if first:
+            change -= np.outer(dt_q[:, 0], self._starting_derivative()[:k])
+        self.stages.du[first:, :k] = np.linalg.solve(dt_q[first:, first:], change[first:])

@@ -1,0 +1,121 @@
+"""What fills the nodes before the first sweep of a step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.polynomial import reaches
+from dae_sdc.dae.state import attach
+from dae_sdc.sweepers.iterate import StepIterate
+from dae_sdc.sweepers.step_error import StepError
+from dae_sdc.sweepers.sweep import CONTINUE, Continuation
+
+INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
+"""What may stand at the nodes before the first sweep."""
+
+
+class Predictor:
+    """Fills the nodes of a step by the ``initial_guess`` of a sweeper.
+
+    Parameters
+    ----------
+    iterate : StepIterate
+        What is filled.
+    params : object
+        ``initial_guess`` and ``initial_sweeps`` of the sweeper.
+    errors : StepError or None
+        Weights and the known derivative at the start in steps of a given accuracy.
+
+    Attributes
+    ----------
+    rng : RandomState or None
+        Where random numbers come from; needed for the guess ``random``.
+    """
+
+    def __init__(self, iterate: StepIterate, params: Any, errors: StepError | None) -> None:
+        self.iterate, self.params, self.errors = iterate, params, errors
+        self.rng: np.random.RandomState | None = None
+        # From index 2 on the derivative of integrated algebraic unknowns is too rough to be continued.
+        integrates = iterate.problem.n_diff < iterate.n_integrated
+        self._continues_algebraic_values = errors is not None and errors.index > 1 and integrates
+        if self._continues_algebraic_values:
+            self._inverse = np.linalg.inv(iterate.matrices.collocation.Qmat[1:, 1:])
+
+    def fill(self) -> None:
+        """Fill the nodes, and ``level.f[0]`` with what is known of u' at the start of the step."""
+        iterate, errors = self.iterate, self.errors
+        L, P, k = iterate.level, iterate.problem, iterate.n_integrated
+        u, du = iterate.stages.u, iterate.stages.du
+        guess, polynomial = self.params.initial_guess, L.u[0].polynomial
+        iterate.extrapolated = guess == "extrapolate" and reaches(polynomial, L.time + L.dt, k)
+        if iterate.extrapolated:
+            self.extrapolate()
+        elif guess == "extrapolate" and errors is not None and polynomial is not None:
+            # The last step was too short for its polynomial to be of use.
+            u[:], du[:] = iterate.start_values, errors.du0
+            du[:, P.n_diff :] = 0.0
+            u[:, :k] += np.outer(iterate.matrices.offsets, du[0, :k])
+        elif guess == "random":
+            assert self.rng is not None
+            u[:], du[:] = self.rng.random_sample(u.shape), self.rng.random_sample(du.shape)
+            du[:, k:] = 0.0
+        else:
+            u[:] = 0.0 if guess == "zero" else iterate.start_values
+            du[:] = 0.0
+        if errors is not None:
+            known = errors.du0.copy()
+        else:
+            known = np.zeros(P.n) if polynomial is None else polynomial.derivative_at_end()
+        L.f[0] = attach(known, P.n_diff)
+        iterate.place_start()
+
+    def extrapolate(self) -> None:
+        """Continue the polynomial that the start value carries, or leave that to the first sweep."""
+        iterate = self.iterate
+        L = iterate.level
+        last = L.u[0].polynomial
+        matrix = last.continuation(L.time, L.dt, iterate.matrices.nodes)
+        continuation = Continuation(CONTINUE, len(last.nodes), matrix, last.value, last.derivative)
+        if self._continues_algebraic_values:
+            self._continue_algebraic_values(continuation)
+        elif iterate.matrices.first_solved == 0 and self.params.initial_sweeps > 0 and iterate.stands_alone():
+            iterate.pending = continuation
+        else:
+            iterate.prepare(iterate.stages)
+            iterate.solver.continue_polynomial(continuation)
+        iterate.stages.integral_known = True
+
+    def _continue_algebraic_values(self, last: Continuation) -> None:
+        """Continue the polynomial of u', but for algebraic unknowns that of their values."""
+        iterate = self.iterate
+        stages, split = iterate.stages, iterate.problem.n_diff
+        iterate.prepare(stages)
+        iterate.solver.continue_polynomial(last)
+        change = last.matrix @ last.value[:, split:] - iterate.start_values[split:]
+        stages.du[:, split:] = (self._inverse / iterate.level.dt) @ change
+        stages.u[:, split:] = iterate.start_values[split:] + change
+        stages.integral[:, split:] = change
+
+    def receive(self) -> None:
+        """Take a new value at the start of the step: another object, or one that a message was put into."""
+        iterate = self.iterate
+        L, k = iterate.level, iterate.n_integrated
+        u0 = L.u[0]
+        if iterate.starts_at(u0):
+            return
+        knew = bool(iterate.sweeps) or iterate.extrapolated
+        if iterate.start_algebraic is not None and (L.level_index > 0 or not knew):
+            # Not integrated, z would keep the guess made for another start and lead to another solution.
+            iterate.stages.u[:, k:] += u0.view(np.ndarray)[k:] - iterate.start_algebraic
+        iterate.begin_at(u0)
+        guesses = self.params.initial_guess == "extrapolate"
+        known = u0.polynomial
+        if not knew and guesses and reaches(known, L.time + L.dt, k) and known.settled:
+            self.extrapolate()
+            iterate.extrapolated = True
+        iterate.place_start()
+        # What was computed ahead is void, and would be in every iteration to come.
+        iterate.may_run_ahead = False
+        iterate.forget_ahead()

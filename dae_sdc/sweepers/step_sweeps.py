@@ -1,0 +1,311 @@
+"""The sweeps of a step: its prediction, one sweep after another, and what is done where one fails."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.jacobian_check import JacobianWatch
+from dae_sdc.errors import SolveError
+from dae_sdc.sweepers.accuracy import AccuracyGoal
+from dae_sdc.sweepers.iterate import StepIterate
+from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
+from dae_sdc.sweepers.predictor import Predictor
+from dae_sdc.sweepers.residual import StepResidual
+from dae_sdc.sweepers.sweep import GOING_ON, INTEGRATE, MOST_SWEEPS, NOTHING, Continuation
+
+
+class StepSweeps:
+    """Predicts and sweeps the steps of a level, for one problem.
+
+    Parameters
+    ----------
+    iterate : StepIterate
+        What is swept.
+    predictor : Predictor
+        Fills the nodes.
+    residual : StepResidual
+        The residual at the nodes.
+    accuracy : AccuracyGoal or None
+        What sweeps must reach in steps of a given accuracy; None where they end by the residual.
+    watch : JacobianWatch
+        Is told of every step.
+    params : object
+        ``initial_sweeps`` of the sweeper.
+    """
+
+    def __init__(
+        self,
+        iterate: StepIterate,
+        predictor: Predictor,
+        residual: StepResidual,
+        accuracy: AccuracyGoal | None,
+        watch: JacobianWatch,
+        params: Any,
+    ) -> None:
+        self.iterate, self.predictor, self.residual = iterate, predictor, residual
+        self.accuracy, self._watch, self._params = accuracy, watch, params
+        self.solver = iterate.solver
+        self._sweeps_of_last_step = 0
+        # Whether the iterate was reached from starts that were not final.
+        self._began_provisionally = False
+
+    # --- prediction -----------------------------------------------------------------------------------------
+
+    def predict(self) -> None:
+        """Begin a step from the value at its start."""
+        iterate, accuracy = self.iterate, self.accuracy
+        L = iterate.level
+        u0 = L.u[0]
+        if accuracy is not None:
+            accuracy.reset()
+        iterate.problem.start_step(u0, L.time)
+        self._watch.begin(u0, L.time, L.dt)
+        self._sweeps_of_last_step = iterate.sweeps
+        self._began_provisionally = False
+        iterate.integral_tau = None
+        iterate.forget_ahead()
+        iterate.allocate()
+        iterate.scale()
+        iterate.begin_at(u0)
+        if accuracy is not None:
+            accuracy.begin(u0)
+        self.predictor.fill()
+        # A step that depends on no other computation need not wait for the controller's iterations.
+        most = self._params.initial_sweeps
+        if accuracy is not None and most:
+            most = MOST_SWEEPS
+        iterate.in_prediction = not iterate.constrained and not iterate.keeps_node_value
+        restol, residual = L.params.restol, self.residual
+        while iterate.sweeps < most and iterate.stands_alone():
+            self._advance(most - iterate.sweeps)
+            if accuracy is not None:
+                if accuracy.status != GOING_ON:
+                    break
+            elif residual.value <= restol or residual.value == np.inf:
+                break
+        iterate.in_prediction = False
+
+    # --- sweeps ---------------------------------------------------------------------------------------------
+
+    def update(self) -> None:
+        """One sweep from the values that the level keeps; raises SolveError if it fails for good."""
+        iterate = self.iterate
+        iterate.adopt()
+        self.predictor.receive()
+        stages, provisional = iterate.stages, iterate.surroundings.provisional
+        if provisional or iterate.level.level_index > 0:
+            self._began_provisionally = provisional
+            before = stages.rows.copy()
+            try:
+                self._advance()
+            except SolveError:
+                # No solution need belong to a start that is not the last word; and a coarse level that finds
+                # none leaves the finer one as it is.
+                iterate.stages.rows[:] = before
+                iterate.stages.integral_known = False
+            return
+        began_provisionally, self._began_provisionally = self._began_provisionally, False
+        if began_provisionally:
+            self._repeat_prediction()
+        try:
+            self._advance()
+        except SolveError:
+            if not began_provisionally:
+                raise
+            self.predict()
+            self._advance()
+
+    def _repeat_prediction(self) -> None:
+        """Predict again from the step before, now that it is final, if that is nearer to the solution.
+
+        Where provisional starts have led need not be near it: from index 2 on they violate constraints.
+        """
+        iterate = self.iterate
+        reached, sweeps, norms = iterate.stages, iterate.sweeps, self.norms()
+        self.predict()
+        if max(norms) <= max(self.norms()):
+            iterate.show(reached)
+            iterate.sweeps, iterate.extrapolated = sweeps, False
+
+    def _advance(self, most: int = 1) -> None:
+        """One sweep, or at most that many where the step is alone."""
+        iterate = self.iterate
+        if iterate.ahead:
+            assert iterate.spare is not None
+            before, iterate.ahead = iterate.stages, False
+            iterate.show(iterate.spare)
+            iterate.spare = before
+            iterate.sweeps += 1
+            return
+        sweep = self._sweep_alone if iterate.stands_alone() else self._sweep
+        try:
+            sweep(most)
+        except SolveError:
+            if iterate.sweeps > 0 or not iterate.extrapolated:
+                raise
+            # The last step's polynomial need not lead anywhere, for instance past a jump of algebraic
+            # unknowns.
+            if self.accuracy is not None:
+                self.solver.forget()
+            stages = iterate.stages
+            stages.u[:], stages.du[:] = iterate.start_values, 0.0
+            iterate.place_start()
+            stages.integral_known = iterate.extrapolated = False
+            sweep(most)
+
+    def _take_matrices(self) -> None:
+        """Take the Q_Delta of the coming sweep, times the step size."""
+        iterate = self.iterate
+        iterate.matrices.take(iterate.sweeps + 1)
+        if iterate.level.dt != iterate.matrices.dt:
+            iterate.scale()
+
+    def _sweep_alone(self, most: int) -> None:
+        """Sweep until the residual, or the change of u, meets its tolerance."""
+        iterate, solver, accuracy = self.iterate, self.solver, self.accuracy
+        L, stages, began = iterate.level, iterate.stages, iterate.sweeps
+        self._take_matrices()
+        guarded = iterate.matrices.diagonal and began == 0 and accuracy is None
+        if guarded:
+            solver.remember()
+        iterate.prepare(stages)
+        if iterate.matrices.varies:
+            most = 1
+        wanted = NOTHING if stages.integral_known else INTEGRATE
+        last = iterate.pending or Continuation(wanted, 0, iterate.matrices.dt_q, stages.u, stages.du)
+        iterate.pending = None
+        kind = L.params.residual_type
+        scale = abs(L.u[0]) if accuracy is None and kind.endswith("rel") else 1.0
+        value, status = np.inf, GOING_ON
+        iterate.norms_known = False
+        try:
+            if accuracy is not None:
+                done, status = solver.sweeps_to_tolerance(last, accuracy.goal, began, most)
+            else:
+                tolerance, only_last = L.params.restol * scale, kind[0] == "l"
+                done, value = solver.sweeps(last, self.residual.norms, began, most, tolerance, only_last)
+        except SolveError:
+            iterate.sweeps = solver.number
+            stages.integral_known = False
+            if guarded and solver.number == began:
+                solver.recall()
+            raise
+        iterate.sweeps += done
+        stages.integral_known = True
+        if accuracy is not None:
+            accuracy.take_status(status)
+        else:
+            iterate.norms_known = True
+            self.residual.value = value / scale if scale > 0.0 else np.inf
+
+    def _sweep(self, most: int) -> None:
+        """Turn the values before a sweep into those after it, where other computations wait for them."""
+        iterate, accuracy = self.iterate, self.accuracy
+        stages, iterate.norms_known = iterate.stages, False
+        # A step that can go on after a failure must not know how far its nodes had come, which depends on
+        # who owns them.
+        waits = iterate.sweeps == 0 or iterate.surroundings.together or iterate.surroundings.coupled
+        guarded = accuracy is None and iterate.matrices.diagonal and waits
+        if accuracy is not None:
+            iterate.prepare(stages)
+            self.solver.keep_old(accuracy.goal)
+        elif guarded:
+            self.solver.remember()
+        failure = self._solve_owned(stages)
+        if iterate.nodes.complete_sweep(stages, failure is not None):
+            if guarded:
+                self.solver.recall()
+            iterate.nodes.settle(failure)
+        iterate.finish(stages)
+        iterate.sweeps += 1
+        if accuracy is not None:
+            accuracy.take_status(self.solver.look_at_change(accuracy.goal, iterate.sweeps))
+
+    def _solve_owned(self, stages: Stages) -> Exception | None:
+        """Solve at the nodes of this process; an error is kept for all processes to hear of."""
+        self._take_matrices()
+        try:
+            self._solve_nodes(stages)
+        except Exception as error:
+            return error
+        return None
+
+    def _solve_nodes(self, stages: Stages) -> None:
+        """Solve at the owned nodes in turn, with the right-hand sides the last sweep leaves."""
+        iterate = self.iterate
+        iterate.integrate()
+        owned, L = iterate.nodes.owned, iterate.level
+        iterate.prepare(stages)
+        # What the nodes keep in the end needs those of all.
+        needed = range(iterate.num_nodes) if iterate.keeps else owned
+        self.solver.start_sweep(iterate.stages, iterate.sweeps, needed.start, needed.stop)
+        self.solver.solve(owned.start, owned.stop)
+        if self.accuracy is None and L.params.restol <= 0.0 and L.level_index == 0:
+            # Nobody else asks whether the equations are met.
+            self.solver.verify(owned.start, owned.stop)
+
+    # --- residual -------------------------------------------------------------------------------------------
+
+    def measure(self) -> None:
+        """Put the residual into the status of the level.
+
+        Raises
+        ------
+        EvaluationError
+            If F is NaN or infinite after a sweep.
+        """
+        iterate, residual = self.iterate, self.residual
+        L = iterate.level
+        iterate.adopt()
+        if not L.status.updated and iterate.starts_at(L.u[0]):
+            return
+        self.predictor.receive()
+        residual.check_type()
+        value = residual.value if iterate.norms_known else residual.compute(self.norms())
+        if value == np.inf and iterate.sweeps:
+            residual.explain_not_finite()
+        L.status.residual = value
+
+    def norms(self) -> list[float]:
+        """Norms of the residual at all nodes.
+
+        Where nodes are shared, a sweep is waited for anyway until the step has had as many as the one before:
+        it is done at once, and the norms travel with its values. Otherwise they travel alone.
+        """
+        iterate, nodes = self.iterate, self.iterate.nodes
+        if not nodes.shared:
+            return self.residual.owned_norms()
+        stages = iterate.stages
+        failure, state = None, OK
+        try:
+            stages.norms[iterate.owned] = self.residual.owned_norms()
+        except Exception as error:
+            failure, state = error, RESIDUAL_FAILED
+        runs_ahead = iterate.may_run_ahead and not iterate.surroundings.coupled
+        carrier = stages
+        if runs_ahead and iterate.sweeps < self._sweeps_of_last_step:
+            if iterate.spare is None:
+                iterate.spare = iterate.new_stages()
+            carrier = iterate.spare
+            # Those of the other nodes come with the exchange.
+            carrier.rows[iterate.owned] = stages.rows[iterate.owned]
+            self.solver.remember()
+            if failure is None and self._solve_owned(carrier) is not None:
+                state = SWEEP_FAILED
+        carrier.states[iterate.owned] = state
+        if carrier is stages:
+            nodes.exchange_notes(stages)
+        else:
+            nodes.exchange(carrier)
+        if failure is not None or (carrier.states == RESIDUAL_FAILED).any():
+            nodes.settle(failure)
+        if carrier is not stages:
+            iterate.ahead = True
+            if (carrier.states == OK).all():
+                iterate.finish(carrier)
+            else:  # it is repeated in its time, which tells why
+                iterate.forget_ahead()
+        norms: list[float] = carrier.norms.tolist()
+        return norms
