@@ -13,10 +13,10 @@ from dae_sdc.expressions.operations import FUNCTIONS, Op
 from dae_sdc.expressions.program import Program
 from dae_sdc.initial.parts import Part
 
-DIGITS = 60
+SOLUTION_DIGITS = 60
 """Decimal digits of the arithmetic."""
 
-MOST_STEPS = 80
+MOST_NEWTON_STEPS = 80
 """Steps of Newton's method."""
 
 SOLVED = 1e-45
@@ -45,7 +45,7 @@ class ManyDigits:
 
     def __init__(self, part: Part, cols: Sequence[int], x: Vector) -> None:
         self._mp: Any = importlib.import_module("mpmath").mp.clone()
-        self._mp.dps = DIGITS
+        self._mp.dps = SOLUTION_DIGITS
         self._part, self._cols, self._x = part, list(cols), x
         place = {j: at for at, j in enumerate(cols)}
         self._entries = [(e, i, place[j]) for e, (i, j) in enumerate(part.pattern) if j in place]
@@ -54,7 +54,7 @@ class ManyDigits:
         """The solution that Newton's method finds, rounded; None if it does not converge quadratically."""
         mp, n = self._mp, len(self._cols)
         y = [mp.mpf(float(value)) for value in start]
-        for _ in range(MOST_STEPS):
+        for _ in range(MOST_NEWTON_STEPS):
             try:
                 values, slopes = (self._evaluated(program, y) for program in self._part.programs)
                 matrix = mp.zeros(n, n)

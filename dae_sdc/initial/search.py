@@ -12,15 +12,18 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
 from dae_sdc.expressions.names import name_and_order, name_of
-from dae_sdc.initial.consistent import Given, Initial, Solver, listed
+from dae_sdc.initial.block_solutions import BLOCKS
+from dae_sdc.initial.consistent import Initial, listed
 from dae_sdc.initial.differentiated import ProblemJets
-from dae_sdc.initial.every import FEW_PATHS, EveryStart
+from dae_sdc.initial.every import EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets
 from dae_sdc.initial.parts import Part, leaf_values
 from dae_sdc.initial.sets import SolutionSet, solution_sets
+from dae_sdc.initial.solver import Given, Solver
+from dae_sdc.initial.violations import violations
 from dae_sdc.registry import unknown
 
-MOST_VALUES = 200
+MOST_VALUES_OF_EVERY_START = 200
 """Number of values up to which all solutions are looked for to find the nearest one."""
 
 Fixed = Mapping[str, float] | Iterable[str] | None
@@ -132,9 +135,9 @@ def _every_known(
     system: ModelJets, given: Given, wish: Sequence[int], seed: int
 ) -> tuple[list[Vector], bool]:
     """All solutions that algebra finds quickly, the nearest first, and whether there are no others."""
-    if len(system.jets) > MOST_VALUES:
+    if len(system.jets) > MOST_VALUES_OF_EVERY_START:
         return [], False
-    search = EveryStart(system, given, wish, seed, 0, most_paths=FEW_PATHS)
+    search = EveryStart(system, given, wish, seed, 0, most_paths=BLOCKS.few_paths)
     try:
         starts = search.solve()
     except DAEError:  # there is none with as many guesses as they are
@@ -164,7 +167,7 @@ def _told(
     hidden: bool = False,
     **more: Any,
 ) -> Initial:
-    """What is told of solutions, of which the first was taken; ``hidden`` as of :meth:`Solver.violations`."""
+    """What is told of solutions, of which the first was taken; ``hidden`` as of :func:`violations`."""
     system, given, x = solver.system, solver.given, solutions[0]
     return Initial(
         title=system.title,
@@ -176,7 +179,7 @@ def _told(
         values=dict(zip(system.jet_names, x.tolist(), strict=True)),
         fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
         changed=tuple(solver.changes(x)),
-        violated=tuple(solver.violations(x, hidden)),
+        violated=tuple(violations(system, given, x, hidden)),
         free=tuple(system.jet_names[j] for j in free),
         guessed=_guessed(given, system, free),
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),

@@ -13,20 +13,21 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.consistent import brief
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
-from dae_sdc.initial.systems import NotPolynomialError, Polynomials, Reader
+from dae_sdc.initial.quotients import NotPolynomialError
+from dae_sdc.initial.systems import Polynomials, Reader
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
 from dae_sdc.polynomials.witness import Decomposition, decompose
 
 MOST_VARIABLES = 16
 """Variables of a block up to which its solution set is decomposed."""
 
-MOST_PATHS = 128
+MOST_DECOMPOSED_PATHS = 128
 """Product of the degrees of its polynomials up to which it is."""
 
 MOST_SINGULAR = 512
 """This product times 2 for each variable up to which singular points are looked for."""
 
-_SHOWN = 20
+MOST_POINTS_SHOWN = 20
 """Points that are printed."""
 
 
@@ -77,7 +78,7 @@ class SolutionSet:
             f"  {count} singular {'point' if count == 1 else 'points'}, {real} real; "
             f"the rank elsewhere is {self.singular.generic_rank}"
         )
-        for point, rank in list(zip(self.points, self.ranks, strict=True))[:_SHOWN]:
+        for point, rank in list(zip(self.points, self.ranks, strict=True))[:MOST_POINTS_SHOWN]:
             shown = ", ".join(f"{name} = {round(value, 8) + 0.0:.6g}" for name, value in point.items())
             lines.append(f"    rank {rank} at {shown}")
         lines += [f"  a set of singular points of dimension {size}" for size in self.singular.sets]
@@ -165,8 +166,8 @@ def _decomposed(
     if branch.system.variables > MOST_VARIABLES:
         many = branch.system.variables
         return SolutionSet(**said, reason=f"{many} variables, where {MOST_VARIABLES} are the most")
-    if branch.paths > MOST_PATHS:
-        return SolutionSet(**said, reason=f"{branch.paths} paths, where {MOST_PATHS} are the most")
+    if branch.paths > MOST_DECOMPOSED_PATHS:
+        return SolutionSet(**said, reason=f"{branch.paths} paths, where {MOST_DECOMPOSED_PATHS} are the most")
     parts = decompose(branch.system, seed=seed, workers=workers)
     if branch.paths * 2**branch.system.variables > MOST_SINGULAR:
         return SolutionSet(**said, decomposition=parts)
