@@ -24,9 +24,7 @@ from dae_sdc.errors import InputError, SingularMatrixError
 from dae_sdc.model.problem import ModelProblem
 from dae_sdc.registry import unknown
 from dae_sdc.structure.determinants import (
-    DEEP,
-    SHARE,
-    TINY,
+    DETERMINANTS,
     Deficiency,
     Determinants,
     null_rows,
@@ -197,7 +195,7 @@ class _OfSaddle:
         if value * end < 0.0 or value * between < 0.0:
             return 1
         half = 0.5 * (place.t - before.t)
-        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DEEP else 0
+        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DETERMINANTS.suspicious else 0
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
         matrix = self._matrix(place)
@@ -208,7 +206,7 @@ class _OfSaddle:
         names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
         first = size - len(names)
         share = np.abs(null).max(axis=1)
-        rows = np.flatnonzero(share > SHARE * share.max()).tolist()
+        rows = np.flatnonzero(share > DETERMINANTS.involved * share.max()).tolist()
         what = "the matrix of the derivatives"
         if first and rows[0] >= first:
             what, size = "the Jacobian of the constraints", len(names)
@@ -479,7 +477,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 if abs(value(theta)) > CLOSE_TO_ZERO * size:
                     continue
                 place = part.at(theta)
-                deficiency = found.deficiency(at, place, [part.start, part.end], TINY)
+                deficiency = found.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
 
@@ -537,7 +535,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not value(0.0) * expected < 0.0 or abs(there + expected) > CORNER * abs(expected):
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
-        deficiency = found.deficiency(at, ahead(s), [part.start], TINY)
+        deficiency = found.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
         if deficiency is not None and self._is_credible(last, ahead, s, at):
             self._report(Passage(last.t + s, deficiency))
 
@@ -744,7 +742,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             for at in np.flatnonzero(before * here < 0.0).tolist():
                 root = float(brentq(value, a, b, args=(at,), xtol=1e-15 * b, rtol=1e-14, maxiter=200))
                 if self._is_credible(last, place, root, at, steps):
-                    return place(root), at, TINY
+                    return place(root), at, DETERMINANTS.vanishing
             size = np.abs(here)
             low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
             for at in np.flatnonzero(low).tolist():

@@ -11,14 +11,12 @@ import numpy.typing as npt
 from scipy.sparse.linalg import spsolve
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.digits import ManyDigits
-from dae_sdc.initial.parts import leaf_values
 from dae_sdc.initial.plan import Block, Plan
-from dae_sdc.initial.projection import PROJECTION, ROUND_OFF, project
+from dae_sdc.initial.projection import PROJECTION, TERM_ROUND_OFF, project
 from dae_sdc.initial.quotients import NotPolynomialError
 from dae_sdc.initial.solver import SEARCH
-from dae_sdc.initial.systems import Reader, nearest_angle
+from dae_sdc.initial.systems import Reader, nearest_angle, reader_of
 from dae_sdc.polynomials.homotopy import solve_polynomials
 
 
@@ -160,15 +158,7 @@ class BlockSolver:
         return [whole[block.cols]] if fits else []
 
     def _reader(self, block: Block, x: Vector) -> Reader:
-        system = self.system
-        jets = [system.jets[j] for j in block.cols]
-        return Reader(
-            system.model.graph,
-            block.part.roots,
-            [Leaf("u", j, k) for j, k in jets],
-            [system.jet_names[j] for j in block.cols],
-            leaf_values(system, x),
-        )
+        return reader_of(self.system, block.part.roots, block.cols.tolist(), x)
 
     def _by_homotopy(self, block: Block, x: Vector, made: BlockSolutions) -> list[Vector]:
         near = x[block.cols]
@@ -255,7 +245,7 @@ class BlockSolver:
     def _is_one(self, block: Block, x: Vector, one: Vector, other: Vector, sizes: Vector) -> bool:
         """Whether two solutions are one: between them the equations hold but for rounding errors."""
         apart = float(np.max(np.abs(one - other) / (sizes + np.abs(one)), initial=0.0))
-        if not ROUND_OFF < apart <= self.options.same:
+        if not TERM_ROUND_OFF < apart <= self.options.same:
             return apart <= self.options.same
         middle = _with(block, x, 0.5 * (one + other))
         noise = 2.0 * np.finfo(float).eps * block.part.terms(middle)

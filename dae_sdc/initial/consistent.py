@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.projection import ROUND_OFF
+from dae_sdc.initial.projection import TERM_ROUND_OFF
+from dae_sdc.structure.signature import brief
 
 REPORTED_CHANGE = 1e-9
 """Change of a value, in units of its size, that is reported."""
@@ -140,11 +141,6 @@ class SingularStart:
         return f"B_{self.stage} ({brief(self.equations)}): rank {self.rank} of {self.size} at {shown}{end}"
 
 
-def brief(names: Sequence[str], most: int = 4) -> str:
-    """Names with commas between them, the first ones if there are many."""
-    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
-
-
 @dataclass(frozen=True, eq=False)
 class Initial:
     """Consistent initial values.
@@ -270,7 +266,7 @@ def _more(total: int, what: str) -> list[str]:
 
 def _differs(name: str, solutions: Sequence[Mapping[str, float]]) -> bool:
     values = [one[name] for one in solutions]
-    noise = ROUND_OFF * max(abs(value) for value in solutions[0].values())
+    noise = TERM_ROUND_OFF * max(abs(value) for value in solutions[0].values())
     return max(values) - min(values) > REPORTED_CHANGE * max(map(abs, values)) + noise
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -232,15 +233,16 @@ class ModelJets:
         return sparse.csc_matrix((self.run(program, x), (rows, cols)), shape=shape)
 
     def _differentiated(self, stage: int | None) -> tuple[list[int], list[int], Program]:
-        graph = self.model.graph
-        rows: list[int] = []
-        cols: list[int] = []
-        nodes: list[int] = []
-        for i, root in enumerate(self._rows(stage)):
+        slopes = self.slopes(self._rows(stage))
+        program = self.model.graph.program([node for _, _, node in slopes], self.input_of)
+        return [i for i, _, _ in slopes], [at for _, at, _ in slopes], program
+
+    def slopes(self, roots: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Position of an equation, number of a value in it, and the node of the derivative, for each pair."""
+        graph, found = self.model.graph, []
+        for i, root in enumerate(roots):
             for leaf, slope in graph.gradient(root, veils=True).items():
                 kind, j, k = graph.leaves[leaf]
                 if kind == "u" and (j, k) in self.place:
-                    rows.append(i)
-                    cols.append(self.place[j, k])
-                    nodes.append(slope)
-        return rows, cols, graph.program(nodes, self.input_of)
+                    found.append((i, self.place[j, k], slope))
+        return found

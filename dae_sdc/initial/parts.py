@@ -37,21 +37,15 @@ class Part:
     pattern : list of (int, int)
         Position of an equation and number of a value in it.
     switches : list of (int, int)
-        The same of values that decide which branch of the equation is taken.
+        Position of an equation and number of a value that decides which branch of it is taken.
     depends : ndarray of int
         Numbers of all values in them.
     """
 
     def __init__(self, system: ModelJets, rows: Sequence[int]) -> None:
-        graph = system.model.graph
         self.system, self.rows = system, list(rows)
         self.roots = [system.roots[i] for i in rows]
-        entries: list[tuple[int, int, int]] = []
-        for i, root in enumerate(self.roots):
-            for leaf, slope in graph.gradient(root, veils=True).items():
-                kind, j, k = graph.leaves[leaf]
-                if kind == "u" and (j, k) in system.place:
-                    entries.append((i, system.place[j, k], slope))
+        entries = system.slopes(self.roots)
         self.pattern = [(i, j) for i, j, _ in entries]
         self._linear: dict[frozenset[int], bool] = {}
         self._chosen: dict[tuple[int, ...], npt.NDArray[np.int64]] = {}

@@ -13,9 +13,10 @@ from scipy.sparse.csgraph import maximum_bipartite_matching
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.jets import Integers, ModelJets
 from dae_sdc.initial.parts import Group, Part, groups_of
-from dae_sdc.initial.projection import ROUND_OFF
+from dae_sdc.initial.projection import TERM_ROUND_OFF
 from dae_sdc.initial.solver import SEARCH, Given
 from dae_sdc.structure.blocks import find_blocks, strong_components
+from dae_sdc.structure.rank import Span
 
 SURROUNDING_DISTANCE = 0.1
 """Distance, in units of the sizes of values, of points at which derivatives have their usual size."""
@@ -165,7 +166,7 @@ class Plan:
         slopes = abs(
             part.dense(x, used) if len(part.rows) < SEARCH.most_values else part.jacobian(x)[:, used]
         )
-        least = np.asarray(slopes @ self.given.sizes[used]).ravel() * ROUND_OFF / self.system.tolerance
+        least = np.asarray(slopes @ self.given.sizes[used]).ravel() * TERM_ROUND_OFF / self.system.tolerance
         scale = part.terms(x) + least
         worst = float(np.max(np.where(found == 0.0, 0.0, np.abs(found) / scale), initial=0.0))
         return worst if np.isfinite(worst) else np.inf
@@ -251,18 +252,12 @@ class Plan:
 
 def pivots(matrix: npt.NDArray[np.float64], least: Sequence[float] = PIVOT_SIZES) -> list[int]:
     """Columns, the first ones as far as possible, that are a basis of all."""
-    basis = np.zeros((0, matrix.shape[0]))
+    span = Span(matrix.shape[0])
     found: list[int] = []
     for size in least:
         for at in range(matrix.shape[1]):
             if len(found) == matrix.shape[0]:
                 return found
-            if at in found:
-                continue
-            rest = matrix[:, at] - basis.T @ (basis @ matrix[:, at])
-            rest -= basis.T @ (basis @ rest)
-            left = float(np.linalg.norm(rest))
-            if left > size:
-                basis = np.vstack([basis, rest / left])
+            if at not in found and span.add(matrix[:, at], size):
                 found.append(at)
     return found

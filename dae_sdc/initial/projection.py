@@ -13,7 +13,7 @@ from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.state import Vector
 
-ROUND_OFF = 16.0 * float(np.finfo(float).eps)
+TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
 """Violation of an equation, relative to the size of its terms, below which nothing is left to improve."""
 
 
@@ -78,7 +78,7 @@ class Accuracy:
         Singular value of the Jacobian, relative to the largest, of rows of size 1 that counts as 0.
     """
 
-    values: float = ROUND_OFF
+    values: float = TERM_ROUND_OFF
     dependent: float = 1e-10
 
 
@@ -188,7 +188,7 @@ def project(
             return here, here + typical
         # Where the terms are rounding errors of larger unknowns, they are no measure.
         found = terms(x)
-        return found, found + ROUND_OFF / tolerance * typical
+        return found, found + TERM_ROUND_OFF / tolerance * typical
 
     with np.errstate(all="ignore"):  # a step too far is seen by what is not finite
         h = equations(x)

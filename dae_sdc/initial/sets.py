@@ -9,14 +9,13 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.expressions.dag import Leaf
-from dae_sdc.initial.consistent import brief
 from dae_sdc.initial.jets import ModelJets
-from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
+from dae_sdc.initial.parts import Group, Part, groups_of
 from dae_sdc.initial.quotients import NotPolynomialError
-from dae_sdc.initial.systems import Polynomials, Reader
+from dae_sdc.initial.systems import Polynomials, reader_of
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
 from dae_sdc.polynomials.witness import Decomposition, decompose
+from dae_sdc.structure.signature import brief
 
 MOST_VARIABLES = 16
 """Variables of a block up to which its solution set is decomposed."""
@@ -144,14 +143,7 @@ def _sets(
         "equations": tuple(system.row_names[i] for i in rows),
         "variables": names,
     }
-    jets = [system.jets[j] for j in cols]
-    reader = Reader(
-        system.model.graph,
-        [system.roots[i] for i in rows],
-        [Leaf("u", j, k) for j, k in jets],
-        names,
-        leaf_values(system, x),
-    )
+    reader = reader_of(system, [system.roots[i] for i in rows], cols, x)
     try:
         branches = list(reader.branches(isolated=False))
     except NotPolynomialError as why:

@@ -16,6 +16,7 @@ from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.jets import JetSystem, Stage
 from dae_sdc.initial.projection import PROJECTION, Projection, project
+from dae_sdc.structure.rank import Span
 
 Booleans = npt.NDArray[np.bool_]
 
@@ -394,16 +395,11 @@ class Solver:
         unknown = np.array([j for j, _ in self.system.jets])
         # The last unknowns of a stage are more often multipliers than the first.
         wish = np.lexsort((-unknown, -order, -stage_of, self.given.known, self.given.fixed))
-        basis = np.zeros((0, matrix.shape[0]))
+        span = Span(matrix.shape[0])
         free: list[int] = []
         for j in wish.tolist():
-            column, size = matrix[:, j], float(np.linalg.norm(matrix[:, j]))
-            rest = column - basis.T @ (basis @ column)
-            rest -= basis.T @ (basis @ rest)
-            left = float(np.linalg.norm(rest))
-            if left > self._negligible * max(size, 1e-12):
-                basis = np.vstack([basis, rest / left])
-            else:
+            size = float(np.linalg.norm(matrix[:, j]))
+            if not span.add(matrix[:, j], self._negligible * max(size, 1e-12)):
                 free.append(j)
         followed = [j for j in np.flatnonzero(self.given.fixed).tolist() if j not in set(free)]
         return np.array(sorted(free), dtype=np.int64), followed

@@ -17,6 +17,8 @@ from dae_sdc.errors import DAEError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import NUMPY, Op
+from dae_sdc.initial.jets import ModelJets
+from dae_sdc.initial.parts import leaf_values
 from dae_sdc.initial.quotients import (
     UNIT,
     NotPolynomialError,
@@ -134,6 +136,18 @@ class Polynomials:
         for j, (slopes, constant) in self.sums.items():
             found[:, j] = constant + sum(slope * found[:, i] for i, slope in slopes.items())
         return found
+
+
+def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: Vector) -> Reader:
+    """A reader of equations of a model as polynomials in some values, the others being those in x."""
+    jets = [system.jets[j] for j in cols]
+    return Reader(
+        system.model.graph,
+        roots,
+        [Leaf("u", j, k) for j, k in jets],
+        [system.jet_names[j] for j in cols],
+        leaf_values(system, x),
+    )
 
 
 def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:

@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.consistent import Violation
 from dae_sdc.initial.jets import JetSystem
-from dae_sdc.initial.projection import ROUND_OFF, Projection, project
+from dae_sdc.initial.projection import TERM_ROUND_OFF, Projection, project
 from dae_sdc.initial.solver import SEARCH, Booleans, Given
 
 
@@ -82,7 +82,7 @@ def _scale(system: JetSystem, given: Given, x: Vector) -> Vector:
     matrix, terms = abs(system.jacobian(x)), system.terms(x)
     typical = np.asarray(matrix @ given.sizes).ravel()
     if terms is not None:
-        typical = terms + ROUND_OFF / system.tolerance * typical
+        typical = terms + TERM_ROUND_OFF / system.tolerance * typical
     else:
         typical = typical + np.asarray(matrix @ np.abs(x)).ravel()
     found: Vector = typical

@@ -27,23 +27,21 @@ from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
 from dae_sdc.structure.repair import repair
 
-__all__ = ["FORMS", "METHODS", "Reduction", "reduce_index"]
-
 METHODS: Final = ("auto", "separation", "fraction-free", "stages")
 """Ways to reduce the index."""
 
 FORMS: Final = ("implicit", "semi-explicit", "explicit", "ode")
 """Forms of the result of a separation."""
 
-GROWTH: Final = {"implicit": 2_000, "semi-explicit": 5_000, "explicit": 10_000, "ode": 10_000}
+ALLOWED_GROWTH: Final = {"implicit": 2_000, "semi-explicit": 5_000, "explicit": 10_000, "ode": 10_000}
 """Nodes by which expressions may grow in a separation before the stages are taken instead, by form, besides
-:data:`MULTIPLE` times those by which they grow in the stages."""
+:data:`ALLOWED_MULTIPLE` times those by which they grow in the stages."""
 
-MULTIPLE: Final = 4
+ALLOWED_MULTIPLE: Final = 4
 
 _STEPS: Final = frozenset((Op.SELECT, Op.SIGN, Op.FLOOR, Op.LT, Op.LE))
 
-LARGEST: Final = 200
+MOST_SEPARATED: Final = 200
 """Number of equations up to which separation is tried."""
 
 Form = Literal["implicit", "semi-explicit", "explicit", "ode"]
@@ -141,7 +139,7 @@ class Reduction:
 
     @one_at_a_time
     def pivoted(self, value: Callable[[Leaf], float]) -> Reduction:
-        """The same reduction with pivots that are not small at a point.
+        """The reduction with pivots that are not small at a point.
 
         Parameters
         ----------
@@ -415,7 +413,7 @@ def reduce_index(
     found = analyse(model)
     n = len(model.names)
     reason = "as asked for"
-    if method == "auto" and n > LARGEST:
+    if method == "auto" and n > MOST_SEPARATED:
         method, reason = "stages", f"{n} equations"
     if found.leading is not None and found.leading.rows:
         if method != "stages" and method != "auto":
@@ -470,7 +468,7 @@ def _allowed_growth(model: Model, found: Structure, form: Form) -> int:
     """Nodes by which a separation may grow before it is given up for the stages."""
     graph = model.graph.copy()
     stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
-    return GROWTH[form] + MULTIPLE * (len(graph) - len(model.graph))
+    return ALLOWED_GROWTH[form] + ALLOWED_MULTIPLE * (len(graph) - len(model.graph))
 
 
 def _values_at(

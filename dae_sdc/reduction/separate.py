@@ -23,8 +23,6 @@ from dae_sdc.expressions.names import name_of
 from dae_sdc.reduction.factor import Factored, GrowthError, Row, Values, eliminate, generic_rank
 from dae_sdc.reduction.veils import LIMIT, Veiled, veil
 
-__all__ = ["Goal", "Pass", "Separated", "separate"]
-
 Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
 
 

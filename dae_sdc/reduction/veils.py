@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Cost, Op, cost
 
-__all__ = ["LIMIT", "TreeSizes", "Veiled", "veil"]
-
 LIMIT = 500
 """Nodes, operands and leaves included, above which an expression gets a name."""
 

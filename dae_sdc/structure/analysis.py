@@ -29,6 +29,7 @@ from dae_sdc.structure.signature import (
     ModelWithGraph,
     Signature,
     StructuralModel,
+    brief,
     derivative_name,
     listed,
 )
@@ -38,10 +39,10 @@ LARGEST_ARRAY = 20_000
 """Rows of a derivative array up to which the differentiation index is found without being asked for."""
 
 LARGEST_AT_POINTS = 400
-"""The same of nonlinear equations, whose ranks are found at points that satisfy the constraints."""
+"""Rows up to which it is found for nonlinear equations, with ranks at points that satisfy the constraints."""
 
 MOST_WORK = 20_000_000
-"""Operations after which this is given up, if nobody asked for it: a few seconds."""
+"""Operations after which the search for the index is given up, if nobody asked for it: a few seconds."""
 
 _MOST_LINES = 40
 """Equations, blocks or stages that are printed."""
@@ -201,7 +202,7 @@ class Structure:
             self._ranks(),
             f"{len(self.coarse)} coarse and {len(self.fine)} fine blocks, the largest of {largest[0]} and "
             f"{largest[1]} equations",
-            f"to start: {_short(self.free_names, _MOST_LINES) or 'nothing is free'}",
+            f"to start: {brief(self.free_names, _MOST_LINES) or 'nothing is free'}",
             "",
             *self._table(),
             "",
@@ -250,17 +251,12 @@ class Structure:
         unknowns, free = (
             [name_of(self.names[j], k) for j, k in pairs] for pairs in (task.unknowns, task.free)
         )
-        parts = [f"{_short(equations)} -> {_short(unknowns)}"] if equations else []
+        parts = [f"{brief(equations, 8)} -> {brief(unknowns, 8)}"] if equations else []
         if free:
-            parts.append(f"free: {_short(free)}")
+            parts.append(f"free: {brief(free, 8)}")
         if equations and not task.linear:
             parts.append("nonlinear")
         return "; ".join(parts)
-
-
-def _short(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def _more(total: int, what: str) -> list[str]:

@@ -218,10 +218,10 @@ class _DoubtError(Exception):
     """Singular values leave a rank open."""
 
 
-CLEAR = (1e-6, 1e-10)
+CLEAR_RANK = (1e-6, 1e-10)
 """Singular values of a matrix with rows and columns of size 1, relative to the largest: not 0, and 0."""
 
-MOST_DIGITS = 300
+MOST_ROWS_WITH_DIGITS = 300
 """Rows up to which ranks are found with many digits."""
 
 
@@ -234,9 +234,9 @@ def _clear_rank(matrix: npt.NDArray[np.float64]) -> int:
             matrix = matrix / np.where(size > 0.0, size, 1.0)
     values = np.linalg.svd(matrix, compute_uv=False)
     values /= values[0]
-    if np.any((values < CLEAR[0]) & (values > CLEAR[1])):
+    if np.any((values < CLEAR_RANK[0]) & (values > CLEAR_RANK[1])):
         raise _DoubtError
-    return int((values >= CLEAR[0]).sum())
+    return int((values >= CLEAR_RANK[0]).sum())
 
 
 def _search_with_digits(
@@ -246,7 +246,7 @@ def _search_with_digits(
     highest: Sequence[int],
     most: int,
 ) -> Differentiation | None:
-    if len(times) > MOST_DIGITS or point.digits is None:
+    if len(times) > MOST_ROWS_WITH_DIGITS or point.digits is None:
         return None
     context, x = point.digits
     linear = point.system.linearized(point, x, context)
