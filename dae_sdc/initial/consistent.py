@@ -23,7 +23,15 @@ MOST_LINES = 60
 
 @dataclass(frozen=True)
 class Change:
-    """A value that had to be another than the one that was given."""
+    """A given value that had to be changed.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    before, after : float
+        The value that was given, and the one that was found.
+    """
 
     name: str
     before: float
@@ -52,7 +60,7 @@ class Violation:
 
 @dataclass(frozen=True)
 class SolvedBlock:
-    """A block of equations, for all of whose solutions was looked.
+    """A block of equations that was solved for all of its solutions.
 
     Parameters
     ----------
@@ -61,7 +69,7 @@ class SolvedBlock:
     equations, values : tuple of str
         Names of equations, and of what they were solved for.
     chosen : tuple of str
-        Guesses that were taken as they are, and which the equations contain.
+        Guesses that the equations contain and that were taken as they are.
     kind : str
         "linear"; "polynomial", solved by homotopy continuation for all isolated solutions; or "newton",
         solved from random starts, which may miss some.
@@ -148,7 +156,7 @@ class Initial:
     Parameters
     ----------
     title : str
-        Of what.
+        Name of the equations.
     t : float
         Time.
     names, units : tuple of str
@@ -170,9 +178,9 @@ class Initial:
     solutions : tuple of mapping of str to float
         All solutions found with the same free values, the one above first.
     remarks : tuple of str
-        What else there is to know.
+        Further remarks, a sentence each.
     blocks : tuple of SolvedBlock
-        Where every solution was looked for: what was solved one after the other.
+        Blocks in the order in which they were solved, where every solution was looked for.
     singular : tuple of SingularStart
         Where every solution was looked for: values at which a block has not its full rank.
     unique : bool

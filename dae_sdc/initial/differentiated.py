@@ -51,7 +51,7 @@ DIFFERENCES = (
     Difference(6e-2, 4, 1e-9, 1e-7),
     Difference(1e-1, 4, 1e-8, 1e-6),
 )
-"""Of the derivatives of order 0, 1, ..."""
+"""Differences for derivatives of order 0, 1, ..."""
 
 POINTS_OF_PATTERN = 3
 """Points beside the given one at which entries of the Jacobian are looked for."""
@@ -99,9 +99,9 @@ class ProblemJets:
     Attributes
     ----------
     whole : bool
-        Whether all equations are differentiated, as the structure does not say which.
+        Whether all equations are differentiated, because the structure does not say which must be.
     differentiated : bool
-        Whether any is.
+        Whether any equation is differentiated.
     """
 
     tolerance = 1e-8
@@ -133,8 +133,8 @@ class ProblemJets:
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
         self.invariants = getattr(problem, "invariants", None)
         extra = tuple(getattr(problem, "invariant_names", ())) if self.invariants is not None else ()
-        self._unsaid = self._not_among(stiffness, mass, u) if extra else np.zeros(0, dtype=np.int64)
-        extra = tuple(extra[row] for row in self._unsaid)
+        self._added = self._not_among(stiffness, mass, u) if extra else np.zeros(0, dtype=np.int64)
+        extra = tuple(extra[row] for row in self._added)
         self.row_names = (*names, *(f"invariant {name}" for name in extra))
         self.row_orders = (*(k for _, k in rows), *(0 for _ in extra))
         self._count = len(rows)
@@ -184,7 +184,7 @@ class ProblemJets:
         return found
 
     def _beside(self, u: Vector, number: int) -> Vector:
-        """A small change without symmetry."""
+        """A small change of the state, different in every entry."""
         size = np.asarray(self.problem.nominal, dtype=np.float64) + np.abs(u)
         found: Vector = 0.01 * size * np.cos(1.0 + 2.0 * np.arange(u.size) + number)
         return found
@@ -273,16 +273,16 @@ class ProblemJets:
         if not own.all():
             assert self.invariants is not None
             every = np.asarray(self.invariants(attach(curve[0], problem.n_diff), self.t), dtype=np.float64)
-            found[~own] = every[self._unsaid[chosen[~own] - self._count]]
+            found[~own] = every[self._added[chosen[~own] - self._count]]
         return found
 
     def terms(self, x: Vector, stage: int | None = None) -> None:
-        """See :class:`JetSystem`; functions do not tell their terms."""
+        """None, as the terms of a function are not known; see :class:`JetSystem`."""
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
         matrix = problem.invariants_jacobian(attach(u, problem.n_diff), self.t)
-        return (sparse.csr_matrix(matrix) if sparse.issparse(matrix) else np.asarray(matrix))[self._unsaid]
+        return (sparse.csr_matrix(matrix) if sparse.issparse(matrix) else np.asarray(matrix))[self._added]
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         r"""See :class:`JetSystem`.

@@ -43,7 +43,7 @@ class EveryStart:
     wish : sequence of int
         All values, in the order in which they are given rather than solved for.
     seed : int
-        Of homotopies and random starts.
+        Seed of homotopies and random starts.
     starts : int, optional
         Random starts of a block that is no polynomial.
     workers : int
@@ -60,7 +60,7 @@ class EveryStart:
     singular : list of SingularStart
         What is singular of starts that end where a block has no solution because of it.
     remarks : list of str
-        What there is to tell.
+        Sentences for the user about what was left out.
     """
 
     def __init__(

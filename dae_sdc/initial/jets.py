@@ -58,7 +58,7 @@ class JetSystem(Protocol):
     unknowns : int
         Number of unknowns of the user; others were added to theirs.
     usually_free : tuple of int
-        Values that all others follow from where nothing is fixed, as far as the structure tells.
+        Values that all others follow from by the structure, where nothing is fixed.
     tolerance : float
         Largest violation of an equation that holds, relative to the size of its terms.
     accuracy : Accuracy
@@ -83,10 +83,10 @@ class JetSystem(Protocol):
         """The equations, all or those of a stage, at values x of shape (jets,)."""
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
-        """Their derivatives with respect to all values, dense or CSC."""
+        """Derivatives of the equations with respect to all values, dense or CSC."""
 
     def terms(self, x: Vector, stage: int | None = None) -> Vector | None:
-        """Sizes of their terms, if these are known."""
+        """Sizes of the terms of the equations; None where they are not known."""
 
 
 def row_name(name: str, order: int) -> str:
@@ -142,7 +142,7 @@ class ModelJets:
     Attributes
     ----------
     analysis : Structure
-        Of the equations, after repair.
+        Structure of the equations, after repair.
     repairs : tuple of str
         What had to be changed for their structure to be right.
     place : dict of (int, int) to int

@@ -74,22 +74,22 @@ class Part:
         return self.system.run(self.programs[0], x)
 
     def terms(self, x: Vector) -> Vector:
-        """Sizes of their terms at all values x."""
+        """Sizes of the terms of the equations at all values x."""
         return self.system.sizes(self.programs[0], x)
 
     def jacobian(self, x: Vector) -> Any:
-        """Their derivatives with respect to all values, CSC."""
+        """Derivatives of the equations with respect to all values, CSC."""
         entries = self.system.run(self.programs[1], x)
         places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
 
     def dense(self, x: Vector, columns: Sequence[int]) -> Vector:
-        """Their derivatives with respect to some values, shape (rows, columns) or (points, rows, columns).
+        """Derivatives of the equations with respect to some values, shape (points, rows, columns).
 
         Parameters
         ----------
         x : ndarray, shape (jets,) or (jets, points)
-            All values, at one or several points.
+            All values, at one or several points; for one, the result has shape (rows, columns).
         columns : sequence of int
             Numbers of some of them.
         """

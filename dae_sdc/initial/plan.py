@@ -84,7 +84,7 @@ class Plan:
         return self._parts[key]
 
     def groups(self) -> list[Group]:
-        """The parts of the stages, joined where too many values of one are fixed, or a later one decides."""
+        """The parts of the stages, joined where too many values are fixed or a later one decides a branch."""
         found = groups_of(self.system)
         seen: set[int] = set()
         for group in found:
@@ -94,11 +94,11 @@ class Plan:
                 break
         at = 0
         while at < len(found):
-            with_slack = self._lender(found, at)
-            if with_slack is None:
+            surplus = self._group_with_surplus(found, at)
+            if surplus is None:
                 at += 1
             else:
-                found = self._joined(found, [(at, with_slack), (with_slack, at)])
+                found = self._joined(found, [(at, surplus), (surplus, at)])
                 at = 0
         return found
 
@@ -106,8 +106,8 @@ class Plan:
         """Numbers of the values of a group that are not fixed."""
         return [j for j in sorted(group.jets) if not self.given.fixed[j]]
 
-    def _lender(self, groups: list[Group], at: int) -> int | None:
-        """A group that can spare a value for one with too few, in itself or through those between them."""
+    def _group_with_surplus(self, groups: list[Group], at: int) -> int | None:
+        """A group with more values than equations, found through the groups that one with too few uses."""
         if not self.given.fixed[groups[at].jets].any():
             return None
         lacking = self._unmatched(groups[at].rows, self.open(groups[at]))[0]

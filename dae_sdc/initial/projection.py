@@ -84,7 +84,7 @@ class Accuracy:
 
 @dataclass(frozen=True)
 class Projection:
-    """What became of a projection.
+    """The result of a projection.
 
     Parameters
     ----------
@@ -159,12 +159,12 @@ def project(
         Sizes of the terms of the equations at x, shape (k,), where they are known. If not, they are what an
         equation changes by when each unknown changes by \|x\| plus its typical size.
     accuracy : Accuracy, optional
-        Of the equations and their Jacobian; round-off if not given.
+        Accuracy of the equations and their Jacobian; round-off if not given.
 
     Returns
     -------
     Projection
-        The point, and whether it is one.
+        The point, and whether the equations hold there.
 
     References
     ----------
@@ -190,7 +190,7 @@ def project(
         found = terms(x)
         return found, found + TERM_ROUND_OFF / tolerance * typical
 
-    with np.errstate(all="ignore"):  # a step too far is seen by what is not finite
+    with np.errstate(all="ignore"):  # steps that go too far are refused because values are not finite
         h = equations(x)
         before = h if start is None else equations(given)
         search, scale, iteration = _Search(equations, free, weight, given, accuracy), np.ones(h.size), 0

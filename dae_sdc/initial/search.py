@@ -73,7 +73,7 @@ def _solved(
     hidden: bool = False,
     kept_is_enough: bool = False,
 ) -> Initial:
-    """Solve, and tell what there is to tell; u and du belong to ``names``, ``wish`` to the search."""
+    """The result for the values nearest to the given ones; u and du are those of ``names``."""
     solver = Solver(system, given, seed, restarts)
     known: list[Vector] = []
     every = False
@@ -167,7 +167,7 @@ def _told(
     hidden: bool = False,
     **more: Any,
 ) -> Initial:
-    """What is told of solutions, of which the first was taken; ``hidden`` as of :func:`violations`."""
+    """The result from solutions, of which the first was taken; ``hidden`` as in :func:`violations`."""
     system, given, x = solver.system, solver.given, solutions[0]
     return Initial(
         title=system.title,
@@ -266,7 +266,7 @@ def initial_of_model(
     model : Model
         Equations; its start values are guesses, or fixed where it says so.
     fixed, guesses, t0, seed, restarts, every, workers, comm
-        See there.
+        Arguments of :func:`dae_sdc.run.initial.initial`.
     weak : collection of str
         Names of values that are no better known than if nothing was given for them: the search begins there.
     system : ModelJets, optional
@@ -325,7 +325,7 @@ def initial_of_model(
 
 
 def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
-    """Give auxiliary unknowns the values that follow from those of the others; where they are.
+    """Give auxiliary unknowns the values that follow from those of the others; a mask of these unknowns.
 
     Unless it is fixed, a start value of such an unknown is not one that the user has given.
     """
@@ -357,7 +357,7 @@ def sets_of_model(
     model : Model
         Equations.
     fixed, t0, seed, workers
-        See there.
+        Arguments of :func:`dae_sdc.run.initial.solution_sets`.
     """
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
@@ -390,7 +390,7 @@ def initial_of_problem(
     u0 : array_like, shape (n,), optional
         Guesses of all unknowns; those of the problem, as far as it has any, if not given.
     fixed, guesses, t0, seed, restarts
-        See there.
+        Arguments of :func:`dae_sdc.run.initial.initial`.
     """
     time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
@@ -436,7 +436,7 @@ def initial_of_problem(
 
 
 def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:
-    """What is known of the state."""
+    """Guesses of the state, and which of them are given."""
     n = problem.n
     if u0 is not None:
         return np.array(problem.state(u0), dtype=np.float64), np.ones(n, dtype=bool)

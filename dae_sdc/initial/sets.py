@@ -43,14 +43,14 @@ class SolutionSet:
     variables : tuple of str
         Variables of the polynomials; of an angle x these are cos(x) and sin(x).
     reason : str
-        Why there is nothing more; empty if there is.
+        Why the set was not decomposed; empty if it was.
     decomposition : Decomposition, optional
         The irreducible components, in these variables.
     singular : SingularPoints, optional
         Isolated points where the rank of the Jacobian of the polynomials is lower than around them; None if
         that would take too long.
     points : tuple of mapping of str to float
-        The real ones of these, by the names of variables and angles.
+        The real singular points, by the names of variables and angles.
     ranks : tuple of int
         The rank at each of ``points``.
     """
@@ -115,7 +115,7 @@ def solution_sets(
     fixed : mapping of int to float
         Numbers of values that are put in.
     seed : int
-        Of the homotopies.
+        Seed of the homotopies.
     workers : int
         Processes that follow paths.
     """

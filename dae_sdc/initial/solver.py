@@ -115,7 +115,7 @@ class Distance:
 
 @dataclass(frozen=True, eq=False)
 class Given:
-    """What is known of the values before.
+    """What is known of the values before the search.
 
     Parameters
     ----------
@@ -162,7 +162,7 @@ class Solver:
     given : Given
         What is known.
     seed : int
-        Of random starts.
+        Seed of random starts.
     restarts : int, optional
         Number of random starts; fewer where there are more than :attr:`SearchOptions.few_values` values,
         0 where there are more than :attr:`SearchOptions.most_values`.
@@ -185,7 +185,7 @@ class Solver:
     # --- one solution ---------------------------------------------------------------------------------------
 
     def settled(self, x: Vector) -> Vector:
-        """Values that the equations hold at, with what is left of them at ``x`` removed to round-off."""
+        """Values near ``x`` at which the equations hold to round-off; ``x`` if none are found."""
         given = self.given
         found = self._by_stages(x, given.fixed, given.weights, keep=np.ones_like(given.known))
         return x if found is None else found

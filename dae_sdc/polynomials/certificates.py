@@ -107,7 +107,7 @@ def _middle(x: Any) -> Any:
 
 
 def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) -> list[Any] | None:
-    """Balls with a single solution in them, around a point that Newton's method leads to, or None.
+    """Balls around a point that Newton's method leads to, with a single solution in them; None if it fails.
 
     They are symmetric to the real axis if `on_axis`, so that the solution is its own conjugate.
     """

@@ -72,7 +72,7 @@ def _traces(section: Section, random: np.random.Generator) -> Complexes:
 
 
 def _loop(section: Section, random: np.random.Generator) -> Integers | None:
-    """Where each point of the section comes back when the slices go round; None if a path is lost."""
+    """The point at which each point arrives after a loop of the slices; None if a path is lost."""
     shape = section.slices.shape
     other = np.zeros(shape, dtype=np.complex128)
     columns = section.variables + 1

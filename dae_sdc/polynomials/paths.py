@@ -213,7 +213,7 @@ def _is_on_path(eq, options, work, trial, t, care, leg, error, noise):  # type: 
 
 @inner
 def _advance(eq, options, work, point, care, leg):  # type: ignore[no-untyped-def]
-    """Follows a path along a leg; tells whether it has arrived, and the number of steps."""
+    """Follows a path along a leg; returns whether it has arrived, and the number of steps."""
     slope, close, extended = work.slope, care.predictor_tolerance, care.extended
     trial = Point(work.trial, work.trial_low, point.patch)
     noise = 1e-7 * options.newton_noise if extended else options.newton_noise
@@ -362,7 +362,7 @@ def _go_round(eq, options, work, point, radius, care, most, mean, place):  # typ
 
 @inner
 def _goes_to_infinity(game, circle, before, first_mean, extended):  # type: ignore[no-untyped-def]
-    """Whether the first coordinate vanishes as the power of t that its turns on two circles tell."""
+    """Whether the first coordinate vanishes as the power of t that follows from its turns on two circles."""
     if circle.turns != before.turns or circle.winding != before.winding or circle.winding <= 0:
         return False
     rate = (circle.logarithm - before.logarithm) / np.log(game.radius_ratio)

@@ -89,8 +89,8 @@ class PolynomialSystem:
         self.coefficients: Complexes = merged[:, used]
         self.exponents: Integers = table[used]
         self.rounded = rounded
-        # What the coefficients lack in the precision of doubles, and, where this is something, their exact
-        # values, which are numbers of SymPy.
+        # The differences of the exact coefficients from these doubles and, where they are not 0, the exact
+        # coefficients as numbers of SymPy.
         self.remainders: Complexes = np.zeros_like(self.coefficients)
         self.exact: dict[tuple[int, int], Any] = {}
         self._prepare()

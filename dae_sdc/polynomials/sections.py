@@ -52,7 +52,7 @@ class Section:
     def moved(
         self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
     ) -> Ends:
-        """Where points go when the slices are moved, to other ones for each point or the same for all."""
+        """Ends of the paths of points when the slices move, to common ones or to others for each point."""
         targets = np.broadcast_to(after, (len(points), *self.slices.shape))
         homotopy = Homotopy.to(self.square, gamma, before=before, after=targets)
         return follow(homotopy, points, attempts=attempts)
@@ -117,7 +117,7 @@ def resolved(
     random: np.random.Generator,
     left: int = MOST_DEFLATIONS,
 ) -> tuple[list[Section], Complexes]:
-    """Sections with points that have become regular by deflation, and those for which this fails."""
+    """Sections whose points have become regular by deflation, and the points for which deflation fails."""
     sections: list[Section] = []
     failed = [points[:0, :n]]
     ranks = relative_ranks(system.homogenized(), homogeneous_points(points))

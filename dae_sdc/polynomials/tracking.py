@@ -48,11 +48,11 @@ class EndgameOptions(NamedTuple):
         Size of the polynomials, with coefficients of size 1, at ends.
     growth_tolerance : float
         Difference of the power of t with which the first coordinate vanishes, measured from circle to circle,
-        from the one that its turns around 0 tell.
+        from the power that follows from its turns around 0.
     vanishing_mean : float
         Mean of the first coordinate over a circle that is 0, in units of its largest value there.
     smallest_t : float
-        Value of t to which the end of a path is followed to tell near solutions apart.
+        Value of t to which the end of a path is followed, where near solutions differ.
     """
 
     predictor_factor: float = 300.0
@@ -145,7 +145,7 @@ class EndTolerances:
     same_exact : float
         Distance of two simple solutions of exact equations that makes them one.
     displacement : float
-        Distance within which solutions of equations with round-off in their coefficients are not told apart.
+        Distance within which solutions count as one where coefficients have round-off.
     surely_regular : float
         Smallest singular value of the relative Jacobian at an end that no two paths have, despite round-off.
     far : float
@@ -207,7 +207,7 @@ class Ends(NamedTuple):
 
 
 def groups_of(points: Complexes, distance: float = ENDS.same) -> list[Integers]:
-    """Numbers of the points that are the same: their distance is at most so many units of 1 + their size."""
+    """Groups of the numbers of equal points, up to this distance in units of 1 + their size."""
     left = np.arange(len(points))
     groups: list[Integers] = []
     while left.size:
@@ -219,7 +219,7 @@ def groups_of(points: Complexes, distance: float = ENDS.same) -> list[Integers]:
 
 
 def _jumped(ends: Complexes, simple: Integers, distance: float) -> Integers:
-    """Numbers of simple ends that more than one path has, which can only be by leaving one's own."""
+    """Numbers of simple ends that several paths share: all but one of these have jumped to another path."""
     if simple.size == 0:
         return simple
     # Points on the sphere are the same up to a factor, which a general linear function takes away.
@@ -237,12 +237,12 @@ def follow(
     comm: Any = None,
     attempts: int = len(FOLLOWED),
 ) -> Ends:
-    """Ends of all paths; lost ones, and those with the simple end of another, are followed more carefully.
+    """The ends of all paths; lost ones, and those with the simple end of another, are followed again.
 
     Parameters
     ----------
     homotopy : Homotopy
-        The equations; path k is number k of theirs.
+        The equations; start k belongs to path k of the homotopy.
     starts : ndarray, shape (p, n + 1)
         Solutions at t = 1, in homogeneous coordinates.
     workers : int

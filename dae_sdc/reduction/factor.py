@@ -80,7 +80,7 @@ def eliminate(
     Parameters
     ----------
     graph : Graph
-        That of the entries.
+        Graph of the entries.
     rows : sequence of Row
         A.
     right : sequence of int

@@ -28,7 +28,7 @@ WORSENED_PIVOT: Final = 0.1
 
 
 class Source(Protocol):
-    """What a reduced problem asks its reduction for, besides what a model has."""
+    """What a reduced problem needs of its reduction, besides what a model has."""
 
     @property
     def index(self) -> int:
@@ -64,7 +64,7 @@ class ReducedProblem(ModelProblem):
 
     The state holds the unknowns of the model and those of their derivatives that the reduced system has as
     unknowns of its own, named "der(x)". When a step begins, the pivots of the reduction are looked at, or the
-    columns of the dummy derivatives; where one has faded, others are chosen for this step and later ones.
+    columns of the dummy derivatives; where one has become small, others are chosen for this and later steps.
 
     Parameters
     ----------

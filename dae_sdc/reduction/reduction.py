@@ -380,7 +380,7 @@ def reduce_index(
         divisions by expressions; "stages" takes the equations of all stages of the Sigma-method with dummy
         derivatives. By default separation, unless expressions grow much more by it than in the stages, or a
         constraint that it differentiates has choices or steps: only the stages keep it as it is beside its
-        derivative, which does not tell jumps.
+        derivative, which does not show jumps.
     form : {"implicit", "semi-explicit", "explicit", "ode"}
         Of a separated system: E x' = g, 0 = a of index 1; x' = f, 0 = a of index 1 where the derivatives of
         the algebraic unknowns do not occur; x' = f, z = phi; or x' = f for all unknowns. Where a form of
@@ -460,7 +460,7 @@ def reduce_index(
 
 
 def _may_jump(graph: Graph, nodes: Sequence[int]) -> bool:
-    """Whether expressions have choices or steps, whose derivatives do not tell their jumps."""
+    """Whether expressions have choices or steps, whose derivatives do not show their jumps."""
     return any(graph.op[node] in _STEPS for node in graph.below(nodes))
 
 

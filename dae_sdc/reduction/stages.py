@@ -132,7 +132,7 @@ def stage(
     Parameters
     ----------
     graph : Graph
-        That of the equations; it grows.
+        Graph of the equations; it grows.
     roots : sequence of int
         Expressions that vanish.
     c, d : sequence of int

@@ -63,7 +63,7 @@ class Veiled:
     shared : Cost
         Functions, multiplications, additions and divisions where every part is computed once.
     trees : Cost
-        The same, counted as expressions and veils are written: what stands in two places counts in both.
+        Operations of expressions and veils as they are written: what stands in two places counts in both.
     """
 
     nodes: tuple[int, ...]

@@ -14,13 +14,14 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import UNKNOWN, VEIL
 from dae_sdc.expressions.names import name_of
 from dae_sdc.structure.blocks import Block, Stages, Task, coarse_blocks, fine_blocks
-from dae_sdc.structure.consistent import Leading, Start, leading_rank
+from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.differentiation import (
     Differentiation,
     differentiate,
     differentiate_at_points,
     varies,
 )
+from dae_sdc.structure.leading import Leading, leading_rank
 from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
 from dae_sdc.structure.rank import RankTest, exact_rank, floating_rank
 from dae_sdc.structure.series import NoValueError, evaluate
@@ -118,12 +119,12 @@ class Structure:
 
     @property
     def differentiation_index(self) -> int | None:
-        """How often equations must be differentiated until all derivatives follow; None if not known."""
+        """How often equations must be differentiated until all derivatives follow, if it is known."""
         return None if self.differentiation is None else self.differentiation.index
 
     @property
     def dof(self) -> int:
-        """Number of values that are free at the start, as far as the offsets tell: sum of d - sum of c."""
+        """Number of values that are free at the start, by the offsets: sum of d - sum of c."""
         return int(self.d.sum() - self.c.sum())
 
     @property
@@ -163,7 +164,7 @@ class Structure:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the numbers hide, a line each."""
+        """Why index or degrees of freedom may be wrong, a sentence each."""
         said = []
         differentiation = self.differentiation
         if (self.leading is not None and self.leading.test is None) or (

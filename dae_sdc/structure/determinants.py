@@ -229,8 +229,8 @@ class Determinants:
             Number of the block.
         place : (float, ndarray, ndarray)
             Time, state and derivative.
-        others : iterable of the same
-            Places near it that tell the usual sizes of rows and columns.
+        others : sequence of (float, ndarray, ndarray)
+            Places near it, from which the usual sizes of rows and columns follow.
         p : ndarray
             Values of the parameters.
         least : float
@@ -364,7 +364,7 @@ def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishi
     matrix : ndarray, shape (k, k)
         The matrix.
     usual : ndarray, shape (k, k)
-        Sizes of the entries, here or nearby, that tell those of rows and columns.
+        Sizes of the entries, here or nearby, from which those of rows and columns follow.
     least : float
         Relative size of singular values that count as zero; those that are as small as the smallest do, too.
     """

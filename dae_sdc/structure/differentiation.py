@@ -13,14 +13,9 @@ import numpy.typing as npt
 
 from dae_sdc.expressions.dag import UNKNOWN, VEIL
 from dae_sdc.expressions.residues import PRIME
-from dae_sdc.structure.consistent import (
-    Echelon as DigitsEchelon,
-    Point,
-    Prolongation,
-    Start,
-    find_points,
-    prolonged,
-)
+from dae_sdc.structure.consistent import Start, find_points, prolonged
+from dae_sdc.structure.leading import RealEchelon
+from dae_sdc.structure.prolongation import Point, Prolongation
 from dae_sdc.structure.rank import Echelon, WorkLimitError
 from dae_sdc.structure.real_series import doubles
 from dae_sdc.structure.series import NoValueError, Series, evaluate
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Differentiation:
-    """What the derivative array tells.
+    """Index and degrees of freedom by the derivative array.
 
     Parameters
     ----------
@@ -151,13 +146,13 @@ def differentiate_at_points(
     Parameters
     ----------
     graph, roots, signature, most
-        As there.
+        Arguments of :func:`differentiate`.
     start : Start
         Where points are looked for.
     near : Point, optional
         A point where fewer derivatives hold.
     expected : Differentiation, optional
-        What needs no second point to be believed.
+        A result that is accepted without a second point.
 
     Returns
     -------
@@ -255,7 +250,7 @@ def _search_with_digits(
     rows: list[dict[int, Any]] = [{} for _ in times]
     for (row, column), value in linear[1].items():
         rows[row][column] = value
-    echelon = DigitsEchelon(lambda j: int(np.sign(levels[j])))
+    echelon = RealEchelon(lambda j: int(np.sign(levels[j])))
     counts = {-1: 0, 0: 0, 1: 0}
     for k in range(most + 1):
         for row in np.flatnonzero(times == k).tolist():
