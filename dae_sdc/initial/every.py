@@ -40,7 +40,7 @@ class EveryStart:
         The equations.
     given : Given
         What is known.
-    wish : sequence of int
+    preference : sequence of int
         All values, in the order in which they are given rather than solved for.
     seed : int
         Seed of homotopies and random starts.
@@ -67,7 +67,7 @@ class EveryStart:
         self,
         system: ModelJets,
         given: Given,
-        wish: Sequence[int],
+        preference: Sequence[int],
         seed: int = 0,
         starts: int | None = None,
         workers: int = 1,
@@ -81,7 +81,7 @@ class EveryStart:
         random = np.random.default_rng(seed)
         options = BLOCKS if starts is None else replace(BLOCKS, random_starts=starts)
         options = options if most_paths is None else replace(options, most_paths=most_paths)
-        self._plan = Plan(system, given, wish, random)
+        self._plan = Plan(system, given, preference, random)
         self._solver = BlockSolver(self._plan, options, random, seed, workers, comm)
         self._records: dict[tuple[tuple[int, ...], tuple[int, ...]], SolvedBlock] = {}
         self._expanded: dict[

@@ -59,18 +59,18 @@ class Plan:
         The equations.
     given : Given
         What is known.
-    wish : sequence of int
+    preference : sequence of int
         All values, in the order in which they are given rather than solved for.
     random : numpy.random.Generator
         Source of general points.
     """
 
     def __init__(
-        self, system: ModelJets, given: Given, wish: Sequence[int], random: np.random.Generator
+        self, system: ModelJets, given: Given, preference: Sequence[int], random: np.random.Generator
     ) -> None:
         self.system, self.given = system, given
-        self._rank_in_wish = np.empty(len(system.jets), dtype=np.int64)
-        self._rank_in_wish[list(wish)] = np.arange(len(system.jets))
+        self._place_in_preference = np.empty(len(system.jets), dtype=np.int64)
+        self._place_in_preference[list(preference)] = np.arange(len(system.jets))
         self._generic: Vector = given.point + given.sizes * random.standard_normal(given.point.size)
         self._directions = random.standard_normal((3, given.point.size))
         self._parts: dict[tuple[int, ...], Part] = {}
@@ -200,7 +200,7 @@ class Plan:
 
     def least_wanted(self, values: Sequence[int]) -> list[int]:
         """Values in the order in which they are solved for rather than given."""
-        return sorted(values, key=lambda j: -int(self._rank_in_wish[j]))
+        return sorted(values, key=lambda j: -int(self._place_in_preference[j]))
 
     def solved_for(self, part: Part, own: list[int], x: Vector) -> list[int]:
         """Values that the equations are solved for: as many as equations, the least wanted ones."""

@@ -69,7 +69,7 @@ def _solved(
     seed: int,
     restarts: int | None,
     whole: bool = False,
-    wish: Sequence[int] = (),
+    preference: Sequence[int] = (),
     hidden: bool = False,
     kept_is_enough: bool = False,
 ) -> Initial:
@@ -81,7 +81,7 @@ def _solved(
         x = solver.solve()
     except InconsistentStateError:
         if isinstance(system, ModelJets) and solver.restarts:
-            known, every = _every_known(system, given, wish, seed)
+            known, every = _every_known(system, given, preference, seed)
         if not known:
             raise
         x = known[0]
@@ -91,7 +91,7 @@ def _solved(
     if solver.small:
         if solver.restarts and not unique and isinstance(system, ModelJets):
             if not known:
-                known, every = _every_known(system, given, wish, seed)
+                known, every = _every_known(system, given, preference, seed)
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
         found = [x, *(() if unique and kept_is_enough else solver.others(x, free, known))]
@@ -132,12 +132,12 @@ def _is_unique(solver: Solver, x: Vector) -> bool:
 
 
 def _every_known(
-    system: ModelJets, given: Given, wish: Sequence[int], seed: int
+    system: ModelJets, given: Given, preference: Sequence[int], seed: int
 ) -> tuple[list[Vector], bool]:
     """All solutions that algebra finds quickly, the nearest first, and whether there are no others."""
     if len(system.jets) > MOST_VALUES_OF_EVERY_START:
         return [], False
-    search = EveryStart(system, given, wish, seed, 0, most_paths=BLOCKS.few_paths)
+    search = EveryStart(system, given, preference, seed, 0, most_paths=BLOCKS.few_paths)
     try:
         starts = search.solve()
     except DAEError:  # there is none with as many guesses as they are
@@ -316,11 +316,11 @@ def initial_of_model(
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
     first = [place[jet] for jet in (*wanted, *known) if jet in place]
-    wish = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
+    preference = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
     if every:
-        search = EveryStart(system, given, wish, seed, restarts, workers, comm)
+        search = EveryStart(system, given, preference, seed, restarts, workers, comm)
         return _every(system, given, form.names, form.units, remarks, search)
-    more: Any = {"wish": wish, "hidden": bool(weak), "kept_is_enough": kept_is_enough}
+    more: Any = {"preference": preference, "hidden": bool(weak), "kept_is_enough": kept_is_enough}
     return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
 
 

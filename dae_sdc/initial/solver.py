@@ -394,10 +394,10 @@ class Solver:
         order = np.array([k for _, k in self.system.jets])
         unknown = np.array([j for j, _ in self.system.jets])
         # The last unknowns of a stage are more often multipliers than the first.
-        wish = np.lexsort((-unknown, -order, -stage_of, self.given.known, self.given.fixed))
+        order_of_taking = np.lexsort((-unknown, -order, -stage_of, self.given.known, self.given.fixed))
         span = Span(matrix.shape[0])
         free: list[int] = []
-        for j in wish.tolist():
+        for j in order_of_taking.tolist():
             size = float(np.linalg.norm(matrix[:, j]))
             if not span.add(matrix[:, j], self._negligible * max(size, 1e-12)):
                 free.append(j)

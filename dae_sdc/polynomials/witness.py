@@ -294,17 +294,17 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
     kept = (system.coefficients != 0.0).any(axis=1)
     if not kept.any():
         whole = Component(
-            n,
-            1,
-            True,
-            0,
-            True,
-            np.asarray(random.normal(size=(1, n)), dtype=np.complex128),
-            np.eye(n, dtype=np.complex128),
-            np.zeros(n, dtype=np.complex128),
-            None,
-            None,
-            np.ones(n),
+            dimension=n,
+            degree=1,
+            multiplicity_one=True,
+            rank=0,
+            certified=True,
+            witness=np.asarray(random.normal(size=(1, n)), dtype=np.complex128),
+            linear=np.eye(n, dtype=np.complex128),
+            offset=np.zeros(n, dtype=np.complex128),
+            _section=None,
+            _given=None,
+            _scales=np.ones(n),
         )
         return Decomposition((whole,), n, 0, 0, 0)
     system = PolynomialSystem(system.coefficients[kept], system.exponents)

@@ -25,7 +25,7 @@ from dae_sdc.reduction.veils import LIMIT, Veiled, veil
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
-from dae_sdc.structure.repair import repair
+from dae_sdc.structure.repair import repair, without_equations
 
 METHODS: Final = ("auto", "separation", "fraction-free", "stages")
 """Ways to reduce the index."""
@@ -274,19 +274,7 @@ class Reduction:
                 f"the stages of {self.name} have no model, as their states change; take method='separation'"
             )
         table, written = self._written
-        made = Model(
-            f"{self.name} reduced",
-            title=self.source.title,
-            interval=self.source.interval,
-            dt=self.source.dt,
-            reference=self.source.reference,
-        )
-        for name, variable in self.source.variables_by_name.items():
-            made.variable(name, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
-            made.variables_by_name[name].start.update(variable.start)
-            made.variables_by_name[name].fixed.update(variable.fixed)
-        for parameter in self.source.parameters_by_name.values():
-            made.parameter(parameter.name, parameter.value, unit=parameter.unit)
+        made = without_equations(self.source, f"{self.name} reduced", self.source.title)
         for symbol, expression in table:
             made.variable(symbol.name)
             made.equation(symbol - expression, name=f"veil {symbol.name}")

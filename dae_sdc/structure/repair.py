@@ -530,21 +530,24 @@ def _new_name(taken: Sequence[str], name: str, order: int) -> str:
     return made
 
 
+def without_equations(model: Model, name: str, title: str) -> Model:
+    """A model with the variables, parameters, interval and reference of another, and no equations."""
+    made = Model(name, title=title, interval=model.interval, dt=model.dt, reference=model.reference)
+    for key, variable in model.variables_by_name.items():
+        made.variable(key, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
+        made.variables_by_name[key].start.update(variable.start)
+        made.variables_by_name[key].fixed.update(variable.fixed)
+    for parameter in model.parameters_by_name.values():
+        made.parameter(parameter.name, parameter.value, unit=parameter.unit)
+    return made
+
+
 def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], float]) -> Model:
     """The changed equations as a model with the variables and parameters of the one before."""
     title = f"{model.title}, repaired" if model.title else ""
-    made = Model(
-        f"{model.name}-repaired", title=title, interval=model.interval, dt=model.dt, reference=model.reference
-    )
-    for variable in model.variables_by_name.values():
-        bounds: dict[str, Any] = {"minimum": variable.minimum, "maximum": variable.maximum}
-        symbol = made.variable(variable.name, unit=variable.unit, **bounds)
-        for order, value in variable.start.items():
-            made.start(made.der(symbol, order) if order else symbol, value, fixed=order in variable.fixed)
+    made = without_equations(model, f"{model.name}-repaired", title)
     for j in range(len(model.names), len(system.names)):
         made.variable(system.names[j], starts.get((j, 0)))
-    for parameter in model.parameters_by_name.values():
-        made.parameter(parameter.name, parameter.value, unit=parameter.unit)
     definitions = [node for one in system.definitions for node in one.roots]
     expressions = _expressions(model, system, [*system.roots, *definitions])
     for name, expression in zip(system.equation_names, expressions[: len(system.roots)], strict=True):

@@ -225,13 +225,16 @@ def evaluate(
     nodes = list(roots)
     for point in range(tries):
         try:
-            return _evaluate(graph, nodes, Arithmetic(order, point, exact_roots=True))
+            return evaluate_in(graph, nodes, Arithmetic(order, point, exact_roots=True))
         except NoValueError:
             continue
-    return _evaluate(graph, nodes, Arithmetic(order))
+    return evaluate_in(graph, nodes, Arithmetic(order))
 
 
-def _evaluate(graph: Expressions, roots: list[int], arithmetic: Arithmetic) -> list[tuple[Series, Partials]]:
+def evaluate_in(
+    graph: Expressions, roots: list[int], arithmetic: Arithmetic
+) -> list[tuple[Series, Partials]]:
+    """Values and derivatives of expressions along the random curve of an arithmetic."""
     found: dict[int, tuple[Series, Partials]] = {}
     for node in graph.below(roots, veils=True):
         leaf = graph.leaves.get(node)
