@@ -172,7 +172,17 @@ class Plan:
         return worst if np.isfinite(worst) else np.inf
 
     def scaled(self, part: Part, cols: Sequence[int], x: Vector) -> npt.NDArray[np.float64]:
-        """Derivatives with respect to some values, in units of their sizes at points around x."""
+        """Derivatives with respect to some values, in units of their sizes at points around x.
+
+        Parameters
+        ----------
+        part : Part
+            The equations.
+        cols : sequence of int
+            Numbers of the values.
+        x : ndarray, shape (jets,)
+            All values.
+        """
         columns = list(cols)
         near = x + SURROUNDING_DISTANCE * (self.given.sizes + np.abs(x)) * self._directions
         found = part.dense(np.vstack([x, near]).T, columns)
@@ -188,7 +198,17 @@ class Plan:
         return scaled
 
     def rank(self, part: Part, cols: Sequence[int], x: Vector) -> int:
-        """Rank of the derivatives with respect to some values, in units of those at a general point."""
+        """Rank of the derivatives with respect to some values, in units of those at a general point.
+
+        Parameters
+        ----------
+        part : Part
+            The equations.
+        cols : sequence of int
+            Numbers of the values.
+        x : ndarray, shape (jets,)
+            All values.
+        """
         if len(part.rows) > SEARCH.most_values:
             return len(part.rows)
         if not cols:
@@ -203,7 +223,17 @@ class Plan:
         return sorted(values, key=lambda j: -int(self._place_in_preference[j]))
 
     def solved_for(self, part: Part, own: list[int], x: Vector) -> list[int]:
-        """Values that the equations are solved for: as many as equations, the least wanted ones."""
+        """Values that equations are solved for: as many as equations, the last ones in the preference.
+
+        Parameters
+        ----------
+        part : Part
+            The equations.
+        own : list of int
+            Numbers of the values from which they are chosen.
+        x : ndarray, shape (jets,)
+            All values.
+        """
         k = len(part.rows)
         if len(own) <= k:
             return own

@@ -447,7 +447,17 @@ class Solver:
         return new and self._rank(other, ~held) == int((~held).sum())
 
     def others(self, x: Vector, free: npt.NDArray[np.int64], known: Sequence[Vector] = ()) -> list[Vector]:
-        """Further solutions with the same free values, known ones and from random starts; nearest first."""
+        """Further solutions with the same free values, the nearest first.
+
+        Parameters
+        ----------
+        x : ndarray, shape (jets,)
+            A solution.
+        free : ndarray of int
+            Numbers of the free values.
+        known : sequence of ndarray
+            Solutions that are known; others are looked for from random starts.
+        """
         given = self.given
         held = given.fixed.copy()
         held[free] = True

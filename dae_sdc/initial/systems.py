@@ -139,7 +139,19 @@ class Polynomials:
 
 
 def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: Vector) -> Reader:
-    """A reader of equations of a model as polynomials in some values, the others being those in x."""
+    """A reader of equations of a model as polynomials in some of the values.
+
+    Parameters
+    ----------
+    system : ModelJets
+        The equations of the model.
+    roots : sequence of int
+        Nodes of the equations that are read.
+    cols : sequence of int
+        Numbers of the values that are unknown.
+    x : ndarray, shape (jets,)
+        All values, of which the others are taken.
+    """
     jets = [system.jets[j] for j in cols]
     return Reader(
         system.model.graph,
@@ -151,7 +163,17 @@ def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: V
 
 
 def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
-    """The angle nearest to another one with the same sine and cosine of ``unit`` times the angle."""
+    """The angle nearest to another one with the same sine and cosine of ``unit`` times the angle.
+
+    Parameters
+    ----------
+    angle : array_like
+        Angles.
+    near : float
+        The angle to which they shall be near.
+    unit : float
+        Factor of the angle in sine and cosine.
+    """
     period = 2.0 * math.pi / abs(unit)
     given = np.asarray(angle, dtype=np.float64)
     found: Vector = given + period * np.round((near - given) / period)

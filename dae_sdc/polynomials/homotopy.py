@@ -121,7 +121,17 @@ class Roots:
 
 
 def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -> PolynomialSystem:
-    """Random combinations of the polynomials, the highest degrees first: each with all that come after it."""
+    """Random combinations of polynomials, the highest degrees first: each with all that come after it.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    rows : int
+        Number of combinations.
+    random : numpy.random.Generator
+        Source of random numbers.
+    """
     given = system.coefficients[np.argsort(-system.degrees, kind="stable")]
     weights = np.triu(np.exp(2j * np.pi * random.random((rows, len(given)))), 1)
     return PolynomialSystem(given[:rows] + weights @ given, system.exponents)

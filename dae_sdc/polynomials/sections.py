@@ -52,13 +52,37 @@ class Section:
     def moved(
         self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
     ) -> Ends:
-        """Ends of the paths of points when the slices move, to common ones or to others for each point."""
+        """Ends of the paths of points when the slices move.
+
+        Parameters
+        ----------
+        points : ndarray, shape (p, N + 1)
+            Points on the slices before.
+        before : ndarray, shape (k, N + 1)
+            Slices at the beginning.
+        after : ndarray, shape (k, N + 1) or (p, k, N + 1)
+            Slices at the end, common ones or those of each point.
+        gamma : complex
+            A random number of size 1.
+        attempts : int
+            Times that a path is followed.
+        """
         targets = np.broadcast_to(after, (len(points), *self.slices.shape))
         homotopy = Homotopy.to(self.square, gamma, before=before, after=targets)
         return follow(homotopy, points, attempts=attempts)
 
     def contains(self, points: Complexes, random: np.random.Generator, close: float = ENDS.same) -> Booleans:
-        """Which points, shape (q, n), lie on the components that the section meets."""
+        """Which points lie on the components that the section meets.
+
+        Parameters
+        ----------
+        points : ndarray, shape (q, n)
+            Affine points.
+        random : numpy.random.Generator
+            Source of random numbers.
+        close : float
+            Distance, in units of 1 + their size, within which points are equal.
+        """
         if len(self.slices) == 0:
             away = np.abs(points[:, None] - self.affine(self.points)[None]).max(axis=2).min(axis=1)
             return np.asarray(away <= close * (1.0 + sizes(points)), dtype=np.bool_)
@@ -84,7 +108,17 @@ def vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
 
 
 def refined(system: PolynomialSystem, slices: Complexes, points: Complexes) -> tuple[Complexes, Booleans]:
-    """Affine points after the Gauss-Newton method, and which of them it has found to be regular."""
+    """Affine points after the Gauss-Newton method, and which of them it has found to be regular.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    slices : ndarray, shape (k, N + 1)
+        Linear forms that vanish at the points.
+    points : ndarray, shape (p, N)
+        Points near solutions.
+    """
     x, size = points, 1.0 + sizes(points)
     linear, constant = slices[:, 1:], slices[:, 0]
     change = np.full(len(x), np.inf)
@@ -102,7 +136,21 @@ def refined(system: PolynomialSystem, slices: Complexes, points: Complexes) -> t
 def section_of(
     system: PolynomialSystem, n: int, slices: Complexes, points: Complexes, random: np.random.Generator
 ) -> Section:
-    """The section of solutions at these affine points, with a random square system."""
+    """The section of solutions at some affine points, with a random square system.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    n : int
+        Number of the variables of the user.
+    slices : ndarray, shape (k, N + 1)
+        Linear forms that vanish at the points.
+    points : ndarray, shape (p, N)
+        The points.
+    random : numpy.random.Generator
+        Source of random numbers.
+    """
     rows = system.variables - len(slices)
     return Section(
         system, n, slices, combined(system, rows, random).homogenized(), homogeneous_points(points)
@@ -117,7 +165,23 @@ def resolved(
     random: np.random.Generator,
     left: int = MOST_DEFLATIONS,
 ) -> tuple[list[Section], Complexes]:
-    """Sections whose points have become regular by deflation, and the points for which deflation fails."""
+    """Sections whose points have become regular by deflation, and the points for which deflation fails.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    n : int
+        Number of the variables of the user.
+    slices : ndarray, shape (k, N + 1)
+        Linear forms that vanish at the points.
+    points : ndarray, shape (p, N)
+        Singular solutions.
+    random : numpy.random.Generator
+        Source of random numbers.
+    left : int
+        Deflations that may follow.
+    """
     sections: list[Section] = []
     failed = [points[:0, :n]]
     ranks = relative_ranks(system.homogenized(), homogeneous_points(points))

@@ -347,7 +347,15 @@ def signature_states(signature: Signature, transversal: Integers) -> Integers:
 
 
 def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
-    """The system Jacobian at a random point of the finite field: entries by equation and unknown."""
+    """The system Jacobian at a random point of the finite field: entries by equation and unknown.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    c, d : ndarray of int, shape (n,)
+        Offsets.
+    """
     try:
         outputs = evaluate(model.graph, model.roots, 0)
     except NoValueError:

@@ -47,7 +47,17 @@ class Start:
 
     @staticmethod
     def of(model: Any, guesses: Mapping[Jet, float] | None = None, t: float | None = None) -> Start:
-        """Start values, parameters and interval of a model; given guesses come before its start values."""
+        """Start values, parameters and interval of a model.
+
+        Parameters
+        ----------
+        model : Model
+            The model.
+        guesses : mapping of (int, int) to float, optional
+            Values that come before the start values of the model.
+        t : float, optional
+            Time; the start of the interval if not given.
+        """
         own = getattr(model, "start_of_search", None)
         if own is not None:
             return own  # type: ignore[no-any-return]
@@ -60,7 +70,26 @@ class Start:
 
 
 def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: float = 1.0) -> Point | None:
-    """A point near Taylor coefficients x at which all rows vanish; None where none is found."""
+    """A point at which all rows vanish, by the Gauss-Newton method.
+
+    Parameters
+    ----------
+    system : Prolongation
+        The rows.
+    x : ndarray, shape (columns,)
+        Taylor coefficients at which the iteration begins.
+    t : float
+        Time.
+    p : sequence of float
+        Parameters.
+    pace : float
+        Time in which unknowns change.
+
+    Returns
+    -------
+    Point or None
+        The point; None where none is found.
+    """
     point = Point(system, x, t, p, pace)
     scales = system.scales(pace)
     made = system.matrix(point, point.x)

@@ -203,7 +203,17 @@ class Determinants:
         return self._graph.program([node for block in self._blocks for node in block.nodes], self._given)
 
     def matrix(self, at: int, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
-        """A block, shape (k, k)."""
+        """The entries of a block, shape (k, k).
+
+        Parameters
+        ----------
+        at : int
+            Number of the block.
+        t : float
+            Time.
+        u, du, p : ndarray
+            State, derivative and parameters.
+        """
         block = self._blocks[at]
         first = sum(len(other.nodes) for other in self._blocks[:at])
         entries = self._entries.evaluate(self._entries.arguments(t, u, du, p))
@@ -336,11 +346,26 @@ class Follower:
         return self._row(self._own.BETWEEN)
 
     def begin(self, t: float, u: Vector, du: Vector, p: Vector) -> None:
-        """Begin at a time and state."""
+        """Begin at a time and state.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        u, du, p : ndarray
+            State, derivative and parameters.
+        """
         self._own.begin(self._ints, self._floats, p, t, u, du)
 
     def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
         """Go on to the end of a step, looking at the middle of the straight line to it, too.
+
+        Parameters
+        ----------
+        t : float
+            Time at the end.
+        u, du, p : ndarray
+            State and derivative at the end, and parameters.
 
         Returns
         -------

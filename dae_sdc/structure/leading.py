@@ -79,7 +79,15 @@ class Leading:
 
 
 def leading_nodes(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
-    """The nodes of the entries of the system Jacobian, by equation and unknown."""
+    """The nodes of the entries of the system Jacobian, by equation and unknown.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    c, d : ndarray of int, shape (n,)
+        Offsets.
+    """
     graph = model.graph
     return {
         (i, graph.leaves[leaf].index): node

@@ -138,7 +138,15 @@ class Signature:
     def from_dense(
         matrix: npt.ArrayLike, names: Sequence[str] | None = None, equation_names: Sequence[str] | None = None
     ) -> Signature:
-        """A signature from a matrix whose entries are orders, and -inf where an unknown does not occur."""
+        """A signature from a matrix.
+
+        Parameters
+        ----------
+        matrix : array_like, shape (m, n)
+            Orders of derivatives, and -inf where an unknown does not occur.
+        names, equation_names : sequence of str, optional
+            Names; x1, x2, ... and f1, f2, ... if not given.
+        """
         try:
             dense = np.asarray(matrix, dtype=float)
         except (TypeError, ValueError):
