@@ -68,7 +68,7 @@ BLOCKS = BlockOptions()
 
 @dataclass(eq=False)
 class BlockSolutions:
-    """What was found of a block.
+    """Solutions of a block, and how they were found.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class BlockSolver:
         return self.plan.rank(block.part, block.cols.tolist(), whole) < len(block.part.rows)
 
     def _linear(self, block: Block, x: Vector) -> list[Vector]:
-        """The solution of a linear block, polished as round-off demands."""
+        """The solution of a linear block after one step of iterative refinement."""
         whole = x.copy()
         for _ in range(2):
             rhs = -block.part.values(whole)
@@ -220,7 +220,7 @@ class BlockSolver:
         return best if least <= 10.0 * self.system.tolerance else None
 
     def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> list[Vector]:
-        """A solution, or the ones beside each other that it stands for, by arithmetic of many digits."""
+        """The solutions near a nearly singular one that arithmetic with many digits distinguishes."""
         whole = _with(block, x, values)
         matrix = self.plan.scaled(block.part, block.cols.tolist(), whole)
         if len(values) > self.options.most_values_with_digits or not np.isfinite(matrix).all():
@@ -296,7 +296,7 @@ def _with(block: Block, x: Vector, values: Vector) -> Vector:
 
 
 def _add(found: list[Vector], values: Vector, sizes: Vector, apart: float) -> None:
-    """Add a solution unless it is there."""
+    """Add a solution to a list unless the list has one within this distance."""
     size = sizes + np.abs(values)
     if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
         found.append(values)

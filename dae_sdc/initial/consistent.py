@@ -257,7 +257,7 @@ class Initial:
 
 
 def _table(blocks: Sequence[SolvedBlock]) -> list[str]:
-    """A line for each block; where there are many, the linear ones of a stage have one line together."""
+    """A line for each block; if there are many blocks, the linear ones of a stage share one line."""
     if len(blocks) <= MOST_BLOCK_LINES:
         return [str(block) for block in blocks]
     lines = [str(block) for block in blocks if block.kind != "linear"][:MOST_LINES]

@@ -62,7 +62,7 @@ NEGLIGIBLE_ENTRY = 1e-13
 
 @cache
 def weights_of(order: int) -> Vector:
-    """Weights of the values at -p, ..., p in a derivative at 0."""
+    """Weights of the values at the points -p, ..., p in the central difference for a derivative at 0."""
     p = DIFFERENCES[order].pairs
     points = np.arange(-p, p + 1, dtype=np.float64)
     powers = points[None] ** np.arange(2 * p + 1)[:, None]
@@ -240,7 +240,7 @@ class ProblemJets:
         return least
 
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
-        """Distances along the curve and weights of a derivative of that order."""
+        """Distances along the curve of the points of a difference, and the weights of their values."""
         step = DIFFERENCES[order].step * self._time(curve)
         p = DIFFERENCES[order].pairs
         distances: Vector = step * np.arange(-p, p + 1, dtype=np.float64)
@@ -353,14 +353,14 @@ class ProblemJets:
 
 
 def _stacked(blocks: list[Any]) -> Any:
-    """Blocks one below the other."""
+    """One matrix from blocks that stand one below the other."""
     if any(map(sparse.issparse, blocks)):
         return sparse.vstack(blocks, format="csr")
     return np.vstack(blocks)
 
 
 def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
-    """The entries of the first matrix, where they vanish there those of the next, in units of the rows."""
+    """Entries in units of the rows: those of the first matrix and, where they vanish, of the next ones."""
     scaled = [sparse.diags(1.0 / rows) @ matrix for matrix in matrices]
     found = sparse.csr_matrix(scaled[0])
     for matrix in scaled[1:]:

@@ -20,7 +20,7 @@ SOLVED = 1e-45
 
 
 class ManyDigits:
-    """Equations for some values, in which all numbers are taken as they are.
+    """Equations for some values, whose coefficients count as exact, solved with many decimal digits.
 
     Parameters
     ----------

@@ -24,7 +24,7 @@ MOST_STARTS = 128
 
 @dataclass(frozen=True, eq=False)
 class _Start:
-    """Values that fulfil the blocks up to one, what was chosen among them, and where they are singular."""
+    """Values that satisfy the blocks solved so far, the chosen ones among them, and singular blocks."""
 
     x: Vector
     chosen: tuple[int, ...] = ()
@@ -120,7 +120,7 @@ class EveryStart:
 
     @property
     def blocks(self) -> tuple[SolvedBlock, ...]:
-        """What was solved, in this order."""
+        """The blocks that were solved, in this order."""
         return tuple(self._records.values())
 
     @property
@@ -329,7 +329,7 @@ class EveryStart:
         )
 
     def _short_of_rank(self, group: Group, part: Part, own: list[int], start: _Start) -> list[_Start]:
-        """What a linear group of too low a rank leaves: fewer values follow from it, or none can."""
+        """The starts after a linear group of too low a rank: fewer values follow from it, or none exist."""
         whole = start.x.copy()
         order = self._plan.least_wanted(own)
         matrix, rhs = self._plan.scaled(part, order, whole), -part.values(whole)

@@ -184,7 +184,7 @@ class ModelJets:
         self._programs: dict[tuple[str, int | None], Any] = {}
 
     def input_of(self, leaf: Leaf) -> Input:
-        """What a leaf is to a program that :meth:`run` evaluates."""
+        """The input that a leaf becomes in a program that :meth:`run` evaluates."""
         if leaf.kind == "u":
             # A derivative beyond the last is written, but cancels.
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))

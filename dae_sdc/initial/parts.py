@@ -158,7 +158,7 @@ def groups_of(system: ModelJets) -> list[Group]:
 
 
 def leaf_values(system: ModelJets, x: Vector) -> Callable[[Leaf], float]:
-    """What the leaves of the graph of a model are at values x of shape (jets,); higher derivatives are 0."""
+    """A function for the values of the leaves of a model at x of shape (jets,); 0 for higher derivatives."""
     model = system.model
     parameters = [float(entry.required(model.name)) for entry in model.parameters_by_name.values()]
 

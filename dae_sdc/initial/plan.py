@@ -27,7 +27,7 @@ PIVOT_SIZES = (1e-3, 1e-6, 1e-10)
 
 @dataclass(eq=False)
 class Block:
-    """Equations for as many values, or for those that are left.
+    """A block of equations and the values that they are solved for.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ class Plan:
         self._blocks: dict[tuple[int, ...], tuple[list[Block], list[int]]] = {}
 
     def part(self, rows: Sequence[int]) -> Part:
-        """Some of the equations, made once."""
+        """The part with some of the equations, which is made once."""
         key = tuple(rows)
         if key not in self._parts:
             self._parts[key] = Part(self.system, rows)
@@ -123,7 +123,7 @@ class Plan:
         return None
 
     def _joined(self, groups: list[Group], edges: list[tuple[int, int]]) -> list[Group]:
-        """The groups with those as one that depend on each other, also by some more edges."""
+        """The groups after those that depend on each other, by these edges too, have been merged."""
         owner = np.full(len(self.system.jets), -1, dtype=np.int64)
         for number, group in enumerate(groups):
             owner[group.jets] = number
@@ -146,7 +146,7 @@ class Plan:
         return made
 
     def _unmatched(self, rows: Sequence[int], cols: Sequence[int]) -> tuple[list[int], Integers]:
-        """Equations that no value is left for, and for every equation the position of its value, or -1."""
+        """Equations without a value of their own, and for every equation the position of its value, or -1."""
         if not rows or not cols:
             return list(rows), np.full(len(rows), -1, dtype=np.int64)
         place = {j: at for at, j in enumerate(cols)}
@@ -254,7 +254,7 @@ class Plan:
         return sorted(order[at] for at in found)
 
     def split(self, group: Group, cols: list[int]) -> tuple[list[Block], list[int]]:
-        """Blocks that are solved one after the other, and equations that must hold then."""
+        """Blocks that are solved one after the other, and redundant equations that are checked afterwards."""
         key = (*group.rows, -1, *cols)
         if key in self._blocks:
             return self._blocks[key]
@@ -281,7 +281,7 @@ class Plan:
 
 
 def pivots(matrix: npt.NDArray[np.float64], least: Sequence[float] = PIVOT_SIZES) -> list[int]:
-    """Columns, the first ones as far as possible, that are a basis of all."""
+    """Numbers of columns that are a basis of all columns, the first ones where possible."""
     span = Span(matrix.shape[0])
     found: list[int] = []
     for size in least:

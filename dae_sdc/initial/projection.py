@@ -251,7 +251,7 @@ def _finite(matrix: Any) -> bool:
 
 
 def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
-    """Equations whose combination the unknowns do not reach, or those that are violated where none is."""
+    """Equations in a combination that no step reduces or, if there is none, those that are violated."""
     size = np.abs(left)
     chosen = (
         size > PROJECTION.contradiction_share * size.max(initial=0.0)
@@ -362,7 +362,7 @@ class _Search:
         return found
 
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
-        """Whether the next step is not worth while."""
+        """Whether the next step is so short that the point counts as the nearest one."""
         size = np.linalg.norm(self._weight * x[self._free])
         least = PROJECTION.shortest_step * np.linalg.norm(offset) + self._accuracy.values * size
         return bool(max(np.linalg.norm(self._normal), np.linalg.norm(self._tangent)) <= least)
@@ -399,7 +399,7 @@ class _Search:
         return None
 
     def polished(self, x: Vector, h: Vector, scale: Vector) -> tuple[Vector, Vector] | None:
-        """A point as near at which the equations hold better, if there is one."""
+        """The point after a step of Newton's method and the equations there; None if that is no better."""
         place, values = self._moved(x, self._normal)
         scale = np.where(scale > 0.0, scale, 1.0)
         now, then = np.max(np.abs(h) / scale), np.max(np.abs(values) / scale)

@@ -77,7 +77,7 @@ class Quotients:
         self.factors: list[Polynomial] = []
 
     def times(self, a: Mapping[Monomial, complex], b: Mapping[Monomial, complex]) -> Polynomial:
-        """The product, with the square of a sine replaced by 1 less that of the cosine."""
+        """The product of polynomials, in which sin^2 is replaced by 1 - cos^2."""
         total: Polynomial = {}
         if len(a) > len(b):
             a, b = b, a
@@ -162,7 +162,7 @@ class Quotients:
         return Quotient(over, {len(self.factors) - 1: 1})
 
     def put(self, row: Polynomial, variable: int, line: Polynomial) -> Polynomial:
-        """A polynomial with another one in the place of a variable."""
+        """A polynomial after a variable has been replaced by another polynomial."""
         if variable not in variables_of([row]):
             return row
         total: Polynomial = {}

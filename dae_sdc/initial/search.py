@@ -50,7 +50,7 @@ def _time(interval: Sequence[float], t0: Any) -> float:
 
 
 def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
-    """Values that are fixed, and names of values that are fixed as they are guessed."""
+    """Fixed values by name, and names of values that are fixed at their guesses."""
     if fixed is None:
         return {}, []
     if isinstance(fixed, Mapping):

@@ -87,7 +87,7 @@ class SolutionSet:
 
 
 def _needed(groups: Sequence[Group], group: Group, parts: Sequence[Part], known: Sequence[int]) -> list[int]:
-    """Equations of a group and of those before that bind what it takes from them."""
+    """Equations of a group and of all groups before it on whose values it depends."""
     owner = {j: number for number, one in enumerate(groups) for j in one.jets}
     wanted, seen = list(group.rows), {id(group)}
     stack = [group]

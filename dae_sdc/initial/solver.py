@@ -264,7 +264,7 @@ class Solver:
         keep: Booleans | None = None,
         follow: bool = False,
     ) -> Vector | None:
-        """Stage by stage; ``keep`` says which values are changed only where a stage has no solution else.
+        """Values stage by stage; those in ``keep`` change only where a stage has no other solution.
 
         With ``follow`` these are tried again from where the others have gone to with them as they were.
         """
@@ -424,7 +424,7 @@ class Solver:
         return int((values > self._negligible).sum())
 
     def determined(self, x: Vector) -> Booleans:
-        """Which derivatives follow from the undifferentiated unknowns, shape (jets,)."""
+        """A mask of the derivatives that follow from the undifferentiated unknowns, shape (jets,)."""
         columns = np.array([k > 0 for _, k in self.system.jets])
         matrix = self._scaled(x)[:, columns]
         found = np.zeros(columns.size, dtype=bool)
@@ -481,7 +481,7 @@ class Solver:
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 
     def _turned(self, one: Vector, other: Vector) -> bool:
-        """Whether two solutions differ by what no equation depends on anywhere, as whole turns of angles."""
+        """Whether two solutions differ by a shift that changes no equation, as whole turns of angles do not."""
         given, shift = self.given, other - one
         shift[np.abs(shift) <= SEARCH.distinct * (given.sizes + np.abs(one))] = 0.0
         general = one + given.sizes * self._general
@@ -491,7 +491,7 @@ class Solver:
         return bool((np.abs(difference) <= SEARCH.equal_terms * scale.ravel()).all())
 
     def changes(self, x: Vector) -> list[Change]:
-        """Given values that are others now."""
+        """Given values that were changed, with the values before and after."""
         given = self.given
         moved = given.known & (
             np.abs(x - given.point) > REPORTED_CHANGE * (given.sizes + np.abs(given.point))

@@ -41,7 +41,7 @@ _ARITHMETIC = frozenset({Op.ADD, Op.MUL, Op.NEG, Op.DIV, Op.INPUT})
 
 
 class _UndecidedError(DAEError):
-    """A choice has to be made before equations can be read on."""
+    """A branch of a choice must be taken before the equations can be read further."""
 
     def __init__(self, node: int, options: Sequence[int]) -> None:
         super().__init__(f"node {node}")
@@ -88,7 +88,7 @@ class Polynomials:
 
     @cached_property
     def scaled(self) -> tuple[PolynomialSystem, Vector]:
-        """The system in variables in units of scales, and these; see :meth:`PolynomialSystem.scaled`."""
+        """The system in scaled variables, and the scales; see :meth:`PolynomialSystem.scaled`."""
         return self.system.scaled()
 
     def defined(self, points: Complexes) -> npt.NDArray[np.bool_]:
@@ -297,7 +297,7 @@ class Reader:
         return None if given.under else (slopes, given.over.get((), 0.0).real)
 
     def _eliminate(self) -> set[int]:
-        """Equations that say that an angle is a sum of others or a number, which is put in its place."""
+        """Eliminate angles that are sums of others and a number; numbers of the equations that say so."""
         graph, used = self.graph, set()
         self._sums = {}
         angles = {
@@ -412,7 +412,7 @@ class Reader:
         )
 
     def _straighten(self, rows: list[Polynomial]) -> dict[int, Polynomial]:
-        """Take linear polynomials out, and unknowns that are no angles: what these are instead."""
+        """Eliminate unknowns that are no angles by linear polynomials; their expressions by the others."""
         lines: dict[int, Polynomial] = {}
         at = 0
         while at < len(rows):
@@ -470,7 +470,7 @@ class Reader:
         return self._read[node]
 
     def _needed(self, node: int) -> tuple[int, ...]:
-        """Operands that are read before a node is; of a choice those that it takes."""
+        """Operands that are read before a node; of a choice only those of the branch that is taken."""
         op, args = self.graph.op[node], self.graph.args[node]
         if op in _TRIGONOMETRIC:
             return ()

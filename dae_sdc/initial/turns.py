@@ -29,7 +29,7 @@ MOST_TRIES = 200
 
 
 class TurnError(DAEError):
-    """Nothing can follow a turn so that all equations hold as before; with the reason."""
+    """No values can follow a turn of an angle so that all equations still hold; the text is the reason."""
 
 
 @dataclass(frozen=True)

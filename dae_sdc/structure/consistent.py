@@ -227,7 +227,7 @@ def _by_stages(
     t: float,
     pace: float,
 ) -> Point | None:
-    """A point from one at which fewer derivatives of the rows vanish, and so on."""
+    """A point that is found stage by stage, each with one more derivative of the equations."""
     found: Point | None = None
     p = _parameters(start, source)
     for by in range(system.order, -1, -1):

@@ -97,7 +97,7 @@ class Deficiency:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Equations and unknowns of a diagonal block, and where its entries stand among all."""
+    """Equations and unknowns of a diagonal block, with the places and nodes of its entries."""
 
     rows: tuple[int, ...]
     cols: tuple[int, ...]
@@ -193,7 +193,7 @@ class Determinants:
         return Follower(self._compiled, self._expanded, self._blocks, len(self._place))
 
     def follower(self) -> Follower:
-        """What follows the determinants along a run."""
+        """A :class:`Follower` of the determinants along a run."""
         return copy.copy(self._new)
 
     # What is singular, and how

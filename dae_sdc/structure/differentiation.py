@@ -185,7 +185,7 @@ def differentiate_at_points(
 
 
 def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiation | None:
-    """In doubles and, where they leave a rank in doubt, with many digits; None where these do not help."""
+    """The result at a point, with many digits where doubles leave a rank open; None if both leave it open."""
     system = point.system
     levels = np.array([k - highest[j] for j, k in system.columns])
     linear = system.linearized(point, point.x.tolist(), doubles())

@@ -186,7 +186,7 @@ def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Seq
 
 
 def dependent_rows(rows: Mapping[int, Mapping[int, Any]], c: Integers) -> list[dict[int, Any]]:
-    """For each row that is too many, itself first, the factors with which it and others add to 0.
+    """Dependences of rows: the factors with which a redundant row, the first one, and others add to 0.
 
     Rows that are differentiated least come last, and so depend on the others.
     """
@@ -206,7 +206,7 @@ def independent_columns(rows: Iterable[Mapping[int, Any]]) -> list[int]:
 
 
 def _small(values: Floats) -> npt.NDArray[np.bool_]:
-    """Entries of a system Jacobian that may be no more than errors of the point."""
+    """Entries of a system Jacobian that are small enough to be errors of the point."""
     found: npt.NDArray[np.bool_] = np.abs(values) <= SETTINGS.small * np.abs(values).max(initial=0.0)
     return found
 
@@ -248,7 +248,7 @@ def _is_clear(block: Block, keys: Sequence[Jet], values: Floats) -> bool:
 
 
 class RealEchelon:
-    """Rows with many digits in echelon form; see :class:`~dae_sdc.structure.rank.Echelon` for the field.
+    """Rows of numbers with many digits in echelon form, to which rows are added one by one.
 
     Parameters
     ----------

@@ -238,7 +238,7 @@ class _Curves:
         self._system, self._tape = system, Tape(system.graph, nodes)
 
     def series(self, point: Point, x: Sequence[Any], context: Any) -> list[Series] | None:
-        """Their series at Taylor coefficients x; None where one has no value."""
+        """The series of the expressions at Taylor coefficients x; None where one has no value."""
         order = self._system.order
         leaves = self._system.leaf_series(x, context.mpf(point.t), [context.mpf(v) for v in point.p], order)
         found = self._tape.evaluate(RealArithmetic(order, context), leaves)
@@ -246,7 +246,7 @@ class _Curves:
         return known if len(known) == len(found) else None
 
     def coefficients(self, point: Point, x: Floats) -> Floats | None:
-        """Their coefficients in doubles, of shape (order + 1, nodes); None where one has no value."""
+        """Coefficients of the series in doubles, shape (order + 1, nodes); None where one has no value."""
         if self._tape.is_wide:
             found = self._tape.coefficients(self._leaves(point, x))
             return None if np.isnan(found).any() else found

@@ -44,7 +44,7 @@ class Echelon:
         self._limit, self._work = limit, 0
 
     def reduce(self, row: dict[int, int], down_to: int = 0) -> int | None:
-        """Take what is known off a row, in place, until its leading column is new.
+        """Eliminate leading columns of the other rows from a row, in place, until its leading column is new.
 
         Parameters
         ----------
@@ -229,7 +229,7 @@ def _null_spaces(dense: npt.NDArray[np.float64]) -> tuple[int, npt.NDArray[Any],
 
 
 def equilibration(sizes: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Factors of rows and columns with which the largest entries of a matrix are near 1, from all sizes."""
+    """Factors of rows and columns that bring their largest entries near 1, from the sizes of all entries."""
     rows, cols = np.ones(sizes.shape[0]), np.ones(sizes.shape[1])
     for _ in range(3):
         size = sizes * rows[:, None] * cols
@@ -251,7 +251,7 @@ class Span:
         self._basis = np.zeros((0, n))
 
     def add(self, vector: npt.NDArray[np.float64], least: float) -> bool:
-        """Add a vector if what it has beyond the space is longer than ``least``, and say whether it is."""
+        """Add a vector if its part orthogonal to the space is longer than ``least``; whether it is."""
         rest = vector - self._basis.T @ (self._basis @ vector)
         rest -= self._basis.T @ (self._basis @ rest)
         length = float(np.linalg.norm(rest))

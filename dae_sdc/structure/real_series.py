@@ -29,7 +29,7 @@ _WIDE = 8
 
 
 class _Doubles:
-    """What :class:`RealArithmetic` asks mpmath for, with Python's numbers, which are much faster."""
+    """The part of mpmath's interface that :class:`RealArithmetic` uses, with Python's faster floats."""
 
     mpf, pi, power = float, math.pi, math.pow
 
@@ -164,7 +164,7 @@ class ArrayArithmetic(RealArithmetic):
 
 
 class _Group(NamedTuple):
-    """Steps of a tape that do the same with different operands, none of which is among their results."""
+    """Steps of a tape with one operation and different operands, which do not depend on each other."""
 
     op: Op
     exponent: int

@@ -44,7 +44,7 @@ VANISHING_ROW = 1e-12
 
 @dataclass(frozen=True)
 class Step:
-    """One change of the equations.
+    """A change of the equations by the repair.
 
     Parameters
     ----------
@@ -256,7 +256,7 @@ class Dependence:
         return sorted(self.factors.keys() - {self.target})
 
     def names(self, system: System) -> list[str]:
-        """Names of all."""
+        """Names of all equations of the dependence."""
         return [system.equation_names[i] for i in sorted(self.factors)]
 
 
@@ -315,7 +315,7 @@ def _at_start(system: System, found: Structure) -> Any:
 
 
 def _dense_rows(matrix: Any, rows: Sequence[int]) -> tuple[npt.NDArray[np.float64], list[int]]:
-    """Some rows, of the columns in which one of them has an entry, and these columns."""
+    """Some rows without the columns that are empty in all of them, and the numbers of the other columns."""
     part = matrix[rows]
     columns = np.unique(part.indices)
     return part[:, columns].toarray(), columns.tolist()
@@ -523,7 +523,7 @@ def _is_nonlinear(graph: Graph, nodes: Sequence[int], level: Integers) -> bool:
 
 
 def _new_name(taken: Sequence[str], name: str, order: int) -> str:
-    """A word that no other is called by, such as "x_2" for the second derivative of x."""
+    """A name that is not taken, such as "x_2" for the second derivative of x."""
     made = f"{name}_{order}"
     while made in taken:
         made += "_"

@@ -186,7 +186,7 @@ class Arithmetic:
         return pow(a, -1, PRIME)
 
     def choose(self, first: int, a: Series, b: Series) -> tuple[Series, list[Series]]:
-        """What follows a or b, and its derivatives by them: which one is not known, so that both count."""
+        """A combination of a and b that stands for the unknown branch, and its derivatives by them."""
         second = (1 - first) % PRIME
         return self.add(self.scale(a, first), self.scale(b, second)), [[first], [second]]
 
@@ -347,7 +347,7 @@ def _tanh(ring: Arithmetic, a: Series) -> Result:
 
 
 def _inverse_function(op: Op, rate_of: Callable[[Arithmetic, Series], Series]) -> Callable[..., Result]:
-    """A function that is known by its derivative."""
+    """The rule of a function that is known by its derivative."""
 
     def rule(ring: Arithmetic, a: Series) -> Result:
         rate = rate_of(ring, a)
@@ -357,7 +357,7 @@ def _inverse_function(op: Op, rate_of: Callable[[Arithmetic, Series], Series]) -
 
 
 def _over_root(op: Op, sign: int, constant: int, factor: int = 1) -> Callable[..., Result]:
-    """A function with the derivative factor / sqrt(constant + sign a^2)."""
+    """The rule of a function with the derivative factor / sqrt(constant + sign a^2)."""
 
     def rate(ring: Arithmetic, a: Series) -> Series:
         inside = ring.square(a, sign, constant)
@@ -375,7 +375,7 @@ def _atan2(ring: Arithmetic, a: Series, b: Series) -> Result:
 
 
 def _flat(op: Op) -> Callable[..., Result]:
-    """A function that is constant but for jumps."""
+    """The rule of a function that is constant but for jumps."""
 
     def rule(ring: Arithmetic, *operands: Series) -> Result:
         return [ring.function(op, *(a[0] for a in operands))], [[0]] * len(operands)

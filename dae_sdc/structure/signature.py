@@ -30,7 +30,7 @@ class StructureError(InputError):
 
 @runtime_checkable
 class StructuralModel(Protocol):
-    """What a model must answer so that its structure can be found."""
+    """The interface of a model that its structural analysis needs."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -49,7 +49,7 @@ class StructuralModel(Protocol):
 
 @runtime_checkable
 class ModelWithGraph(StructuralModel, Protocol):
-    """A model whose equations can be looked into."""
+    """A model whose equations are nodes of a graph of expressions."""
 
     @property
     def graph(self) -> Graph:
