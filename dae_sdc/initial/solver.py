@@ -481,7 +481,7 @@ class Solver:
         return sorted(found, key=lambda one: float(np.linalg.norm((one - x) / given.sizes)))
 
     def _turned(self, one: Vector, other: Vector) -> bool:
-        """Whether two solutions differ by a shift that changes no equation, as whole turns of angles do not."""
+        """Whether two solutions differ by a shift that changes no equation, such as whole turns of angles."""
         given, shift = self.given, other - one
         shift[np.abs(shift) <= SEARCH.distinct * (given.sizes + np.abs(one))] = 0.0
         general = one + given.sizes * self._general

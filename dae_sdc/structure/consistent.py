@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.structure.prolongation import SETTINGS, Floats, Jet, LeastSquares, Point, Prolongation
+from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, LeastSquares, Point, Prolongation
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
     scales = system.scales(pace)
     made = system.matrix(point, point.x)
     least_of_all, slow, factor = np.inf, 0, 1.0
-    for _ in range(SETTINGS.most_iterations):
+    for _ in range(POINT_SEARCH.most_iterations):
         if made is None:
             return None
         residual, matrix = made
@@ -106,11 +106,14 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
         step = least.solve(-residual)
         if not np.isfinite(step).all():
             return None
-        if before < 1e-8 and (np.abs(step) <= SETTINGS.converged * (1.0 + np.abs(point.x))).all():
+        if (
+            before < 1e-8
+            and (np.abs(step) <= POINT_SEARCH.correction_tolerance * (1.0 + np.abs(point.x))).all()
+        ):
             return Point(system, point.x + step, t, p, pace)
         slow = slow + 1 if before > 0.8 * least_of_all else 0
         least_of_all = min(before, least_of_all)
-        if slow > SETTINGS.patience:
+        if slow > POINT_SEARCH.most_slow_steps:
             return None
         for attempt in range(12):
             # The step without damping first, which is taken where it brings much.
@@ -146,12 +149,12 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
     Yields
     ------
     Point
-        At most as many as :class:`Settings` says, the further ones near the first but no special ones.
+        At most :attr:`PointSearchOptions.most_points`; further ones are general points near the first.
     """
-    for attempt, spread in enumerate(SETTINGS.spreads):
+    for attempt, spread in enumerate(POINT_SEARCH.spreads):
         source = np.random.default_rng([attempt, 1])
         t = start.t + min(spread, 1.0) * 0.2 * start.span * float(source.uniform(0.2, 1.0))
-        pace = SETTINGS.fast * start.span if attempt % 2 else 1.0
+        pace = POINT_SEARCH.fast_time * start.span if attempt % 2 else 1.0
         if near is None:
             first = _by_stages(system, start, spread, source, attempt, t, pace) if attempt % 2 else None
             if not attempt % 2:
@@ -166,11 +169,15 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         return
     yield first
     found = 1
-    for attempt in range(3 * SETTINGS.points):
-        if found == SETTINGS.points:
+    for attempt in range(3 * POINT_SEARCH.most_points):
+        if found == POINT_SEARCH.most_points:
             break
         source = np.random.default_rng([attempt, 2])
-        away = SETTINGS.apart * source.standard_normal(first.x.size) * (0.3 + np.abs(first.x))
+        away = (
+            POINT_SEARCH.further_point_distance
+            * source.standard_normal(first.x.size)
+            * (0.3 + np.abs(first.x))
+        )
         t = first.t + 0.05 * start.span * float(source.uniform(0.2, 1.0))
         other = solve(system, first.x + away, t, first.p, first.pace)
         if other is not None:
@@ -215,7 +222,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
     if made is None:
         return None
     terms = abs(made[1]) @ np.abs(x) + 1.0
-    return end if (np.abs(made[0]) <= SETTINGS.vanishing * terms).all() else None
+    return end if (np.abs(made[0]) <= POINT_SEARCH.row_tolerance * terms).all() else None
 
 
 def _by_stages(

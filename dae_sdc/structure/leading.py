@@ -15,7 +15,7 @@ from scipy.sparse.linalg import splu
 from dae_sdc.expressions.dag import UNKNOWN, VEIL
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.consistent import Start, find_points
-from dae_sdc.structure.prolongation import SETTINGS, Floats, Jet, Point, Prolongation
+from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, Point, Prolongation
 from dae_sdc.structure.rank import RankTest
 from dae_sdc.structure.signature import Integers
 
@@ -166,7 +166,7 @@ def _exactly(c: Integers, keys: Sequence[Jet], nodes: Sequence[int], points: Seq
         rows: dict[int, dict[int, Any]] = {i: {} for i in range(c.size)}
         largest = max(map(abs, entries))
         for (i, j), value in zip(keys, entries, strict=True):
-            if abs(value) > SETTINGS.tiny * largest:
+            if abs(value) > POINT_SEARCH.vanishing_number * largest:
                 rows[i][j] = value
         rank = c.size - len(dependent_rows(rows, c))
         if best is None or rank > best[0]:
@@ -207,7 +207,9 @@ def independent_columns(rows: Iterable[Mapping[int, Any]]) -> list[int]:
 
 def _small(values: Floats) -> npt.NDArray[np.bool_]:
     """Entries of a system Jacobian that are small enough to be errors of the point."""
-    found: npt.NDArray[np.bool_] = np.abs(values) <= SETTINGS.small * np.abs(values).max(initial=0.0)
+    found: npt.NDArray[np.bool_] = np.abs(values) <= POINT_SEARCH.doubtful_entry * np.abs(values).max(
+        initial=0.0
+    )
     return found
 
 
@@ -288,7 +290,7 @@ class RealEchelon:
                     continue
                 before = left.get(j)
                 now = (before or 0) - factor * value
-                if abs(now) <= SETTINGS.tiny:
+                if abs(now) <= POINT_SEARCH.vanishing_number:
                     left.pop(j, None)
                     continue
                 left[j] = now
@@ -296,9 +298,11 @@ class RealEchelon:
                     heappush(ahead, self._number[j])
             for at, value in combined.items():
                 factors[at] = factors.get(at, 0) - factor * value
-        left = {j: value for j, value in left.items() if abs(value) > SETTINGS.tiny}
+        left = {j: value for j, value in left.items() if abs(value) > POINT_SEARCH.vanishing_number}
         largest = max(map(abs, factors.values()))
-        factors = {at: value for at, value in factors.items() if abs(value) > SETTINGS.tiny * largest}
+        factors = {
+            at: value for at, value in factors.items() if abs(value) > POINT_SEARCH.vanishing_number * largest
+        }
         if not left:
             return None, factors
         top = 0 if self._level is None else max(map(self._level, left))

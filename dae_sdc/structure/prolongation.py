@@ -27,55 +27,55 @@ Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Settings:
-    """Settings of the search for points.
+class PointSearchOptions:
+    """Settings of the search for points at which equations and their derivatives hold.
 
     Parameters
     ----------
-    points : int
+    most_points : int
         Points that are looked for.
     spreads : tuple of float
         Distances from the start values, in units of 1 + their sizes, one for each attempt.
-    apart : float
+    further_point_distance : float
         Distance of further points from the first.
     most_iterations : int
         Most steps of the Gauss-Newton method.
-    patience : int
+    most_slow_steps : int
         Steps in a row that bring little after which it ends.
-    stiff : float
+    step_of_unknowns : float
         Part of a step of a derivative that one of an unknown counts for.
-    fast : float
+    fast_time : float
         Time in which unknowns change in every other attempt, relative to the interval.
-    converged : float
+    correction_tolerance : float
         Step, relative to 1 + the size of the Taylor coefficients, after which it has converged.
     dependent : float
         Singular value, relative to the largest, of rows of size 1 that counts as 0 in a step.
-    dense : int
+    most_dense_entries : int
         Entries of a Jacobian up to which it is decomposed by singular values.
-    vanishing : float
+    row_tolerance : float
         Value of a row, relative to its terms, that is 0 at a point with further derivatives.
-    small : float
+    doubtful_entry : float
         Entry of a system Jacobian, relative to the largest, that may be an error of a point.
-    tiny : float
+    vanishing_number : float
         Number that is 0 in the arithmetic with many digits.
     """
 
-    points: int = 2
+    most_points: int = 2
     spreads: tuple[float, ...] = (0.05, 0.05, 0.2, 0.2, 0.7, 0.7, 2.0, 2.0)
-    apart: float = 0.1
+    further_point_distance: float = 0.1
     most_iterations: int = 60
-    patience: int = 15
-    stiff: float = 0.1
-    fast: float = 0.01
-    converged: float = 1e-11
+    most_slow_steps: int = 15
+    step_of_unknowns: float = 0.1
+    fast_time: float = 0.01
+    correction_tolerance: float = 1e-11
     dependent: float = 1e-11
-    dense: int = 100_000
-    vanishing: float = 1e-9
-    small: float = 1e-10
-    tiny: float = 1e-35
+    most_dense_entries: int = 100_000
+    row_tolerance: float = 1e-9
+    doubtful_entry: float = 1e-10
+    vanishing_number: float = 1e-35
 
 
-SETTINGS = Settings()
+POINT_SEARCH = PointSearchOptions()
 
 
 class Prolongation:
@@ -115,7 +115,7 @@ class Prolongation:
     def scales(self, pace: float) -> Floats:
         """Sizes of changes of the Taylor coefficients of unknowns that change in a time of length pace."""
         # Derivatives, of which little is known, change rather than the unknowns themselves.
-        return np.array([SETTINGS.stiff if k == 0 else pace**-k for _, k in self.columns])
+        return np.array([POINT_SEARCH.step_of_unknowns if k == 0 else pace**-k for _, k in self.columns])
 
     def lowered(self, by: int) -> Prolongation:
         """The rows of an earlier stage: all differentiated less, for unknowns of lower orders."""
@@ -166,7 +166,9 @@ class Prolongation:
             return None
         shape = (len(self.rows), len(self.columns))
         matrix = sparse.coo_matrix((entries, (rows, columns)), shape=shape)
-        return residual, matrix.tocsr() if shape[0] * shape[1] > SETTINGS.dense else matrix.toarray()
+        return residual, matrix.tocsr() if shape[0] * shape[
+            1
+        ] > POINT_SEARCH.most_dense_entries else matrix.toarray()
 
     @cached_property
     def _places(self) -> tuple[Integers, Integers]:
@@ -362,7 +364,7 @@ class LeastSquares:
         self._rows = np.where(sizes > 0.0, sizes, 1.0)
         if self._dense:
             left, values, right = np.linalg.svd(matrix / self._rows[:, None], full_matrices=False)
-            rank = int((values > SETTINGS.dependent * values.max(initial=0.0)).sum())
+            rank = int((values > POINT_SEARCH.dependent * values.max(initial=0.0)).sum())
             self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
             return
         scaled = sparse.csr_matrix(sparse.diags(1.0 / self._rows) @ matrix)
