@@ -31,7 +31,7 @@ class Homotopy:
     forms : ndarray, shape (1 or p, k, n + 1)
         Linear forms at t = 0, the same for all paths or those of each.
     exact : bool
-        Whether the coefficients are those of the user, so that solutions near each other may be told apart.
+        Whether the coefficients are those of the user, so that solutions near each other are different ones.
     """
 
     target: PolynomialSystem
