@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -269,7 +270,7 @@ def test_the_planar_platform_has_six_assembly_modes() -> None:
 
 
 def test_paths_in_parallel_lead_to_the_same_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(every, "FEW_PATHS", 1)
+    monkeypatch.setattr(every, "BLOCKS", replace(every.BLOCKS, few_paths=1))
     one, two = platform(), platform(workers=2)
     assert [dict(start) for start in one.solutions] == [dict(start) for start in two.solutions]
 

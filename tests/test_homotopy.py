@@ -204,7 +204,7 @@ def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
         if not accuracies:
             found.points[0] = 1j * found.points[1]  # the same point of projective space
             found.state[2] = tracking.UNKNOWN
-        accuracies.append(batch.close)
+        accuracies.append(batch.attempt.predictor_tolerance)
         return found
 
     monkeypatch.setattr(tracking, "_follow", careless)
@@ -215,8 +215,9 @@ def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
 
 
 def test_lost_paths_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPTIONS", "CAREFUL"):
-        monkeypatch.setattr(tracking, name, tracking.OPTIONS._replace(most_steps=1))
+    short = tracking.TrackerOptions(most_steps=1)
+    followed = [attempt._replace(options=short) for attempt in tracking.FOLLOWED]
+    monkeypatch.setattr(tracking, "FOLLOWED", followed)
     roots = solve_polynomials(katsura(2))
     assert (roots.failed, roots.solutions.shape, roots.real.shape) == (4, (0, 3), (0, 3))
 
@@ -262,7 +263,7 @@ def test_a_multiple_solution_of_more_polynomials_is_singular() -> None:
 
 
 def test_workers_do_not_change_the_solutions(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tracking, "TOGETHER", 10)
+    monkeypatch.setattr(tracking, "PATHS_PER_JOB", 10)
     alone, shared = (solve_polynomials(katsura(5), workers=workers) for workers in (1, 2))
     np.testing.assert_array_equal(alone.solutions, shared.solutions)
     assert alone.steps == shared.steps

@@ -10,7 +10,7 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.initial.differentiated import MOST, PAIRS, ProblemJets, weights_of
+from dae_sdc.initial.differentiated import DIFFERENCES, ProblemJets, weights_of
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.problems._models import MODELS
 
@@ -33,9 +33,9 @@ def pendulum(**start: float) -> ds.Model:
 # --- derivatives of equations -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("order", range(MOST + 1))
+@pytest.mark.parametrize("order", range(len(DIFFERENCES)))
 def test_differences_are_exact_for_polynomials(order: int) -> None:
-    p, weights = PAIRS[order], weights_of(order)
+    p, weights = DIFFERENCES[order].pairs, weights_of(order)
     points = np.arange(-p, p + 1.0)
     for power in range(2 * p + 1):
         expected = math.factorial(order) if power == order else 0.0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -274,7 +275,8 @@ def test_separated_forms_solve_the_same_problem(method: Method, form: Any) -> No
 def test_dummies_are_chosen_again_in_every_quarter_of_a_turn(
     small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(stages_module, "SMALL", small)
+    options = replace(stages_module.SELECTION, most_eliminated=small)
+    monkeypatch.setattr(stages_module, "SELECTION", options)
     problem = ds.reduce(turning(), method="stages").problem()
     assert problem.n_alg == 3
     place = [problem.names.index(name) for name in NAMES]
@@ -383,7 +385,7 @@ def test_pivots_that_fade_are_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     error, choices = error_and_choices()
     assert error < 1e-9
     assert choices >= 1
-    monkeypatch.setattr(reduced, "FADED", 0.0)
+    monkeypatch.setattr(reduced, "WEAK_PIVOT", 0.0)
     error, choices = error_and_choices()
     assert choices == 0
     assert error > 1e-6  # cos(w) is 6e-17 at the end of a step

@@ -22,7 +22,7 @@ from dae_sdc.structure.blocks import Block, coarse_blocks, fine_blocks, strong_c
 from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
 from dae_sdc.structure.rank import Echelon, WorkLimitError, exact_rank, floating_rank
 from dae_sdc.structure.signature import (
-    MOST_NAMES,
+    MOST_LISTED,
     Signature,
     StructureError,
     derivative_name,
@@ -246,7 +246,7 @@ def test_no_equations() -> None:
 
 
 def test_long_lists_of_names_are_cut() -> None:
-    n = MOST_NAMES + 3
+    n = MOST_LISTED + 3
     assert listed([str(k) for k in range(n)]).endswith("and 3 more")
     said = names_in(np.zeros((n, 1)), [f"e{k}" for k in range(n)], ["x"])
     assert "'e0'" in said

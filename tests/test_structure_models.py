@@ -29,7 +29,7 @@ from dae_sdc.problems._models import MODELS
 from dae_sdc.run.models import make_model
 from dae_sdc.structure.analysis import leading_values
 from dae_sdc.structure.repair import METHODS, System
-from dae_sdc.structure.series import PRIME, Arithmetic, NoValueError, _evaluate, evaluate
+from dae_sdc.structure.series import PRIME, Arithmetic, NoValueError, evaluate, evaluate_in
 from dae_sdc.structure.signature import StructureError
 
 # --- the table ------------------------------------------------------------------------------------
@@ -239,10 +239,10 @@ def test_series_agree_with_derivatives_of_the_graph(op: Op) -> None:
     # At one point for all of them, where square roots exist.
     for point in range(40):
         try:
-            ((series, partials),) = _evaluate(graph, [node], Arithmetic(order, point, exact_roots=True))
-            values = [v for v, _ in _evaluate(graph, rates, Arithmetic(0, point, exact_roots=True))]
+            ((series, partials),) = evaluate_in(graph, [node], Arithmetic(order, point, exact_roots=True))
+            values = [v for v, _ in evaluate_in(graph, rates, Arithmetic(0, point, exact_roots=True))]
             slopes = graph.gradient(node, veils=True)
-            expected = _evaluate(graph, list(slopes.values()), Arithmetic(0, point, exact_roots=True))
+            expected = evaluate_in(graph, list(slopes.values()), Arithmetic(0, point, exact_roots=True))
         except NoValueError:
             continue
         break

@@ -14,7 +14,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.control.events import Curve
 from dae_sdc.control.singular_determinants import Place, Watched
-from dae_sdc.structure.determinants import TINY, Deficiency
+from dae_sdc.structure.determinants import DETERMINANTS, Deficiency
 
 
 @dataclass(frozen=True)
@@ -265,7 +265,7 @@ class RecentSteps:
             for at in np.flatnonzero(before * here < 0.0).tolist():
                 root = float(brentq(value, a, b, args=(at,), xtol=1e-15 * b, rtol=1e-14, maxiter=200))
                 if self.is_credible(last, place, root, at, steps):
-                    return place(root), at, TINY
+                    return place(root), at, DETERMINANTS.vanishing
             size = np.abs(here)
             low = (size <= np.abs(before)) & (size <= np.abs(behind)) & (here * behind > 0.0)
             for at in np.flatnonzero(low).tolist():

@@ -26,7 +26,7 @@ from dae_sdc.control.recent_steps import (
 from dae_sdc.control.singular_determinants import Place, Watched, _SaddleDeterminant, watched
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import SingularMatrixError
-from dae_sdc.structure.determinants import TINY
+from dae_sdc.structure.determinants import DETERMINANTS
 
 
 class SingularPointError(SingularMatrixError):
@@ -183,7 +183,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 if abs(value(theta)) > OPTIONS.zero_at_crossing * size:
                     continue
                 place = part.at(theta)
-                deficiency = found.deficiency(at, place, [part.start, part.end], TINY)
+                deficiency = found.deficiency(at, place, [part.start, part.end], DETERMINANTS.vanishing)
                 if deficiency is not None:
                     yield Passage(place.t, deficiency)
 
@@ -243,7 +243,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if not value(0.0) * expected < 0.0 or abs(there + expected) > OPTIONS.mirrored_error * abs(expected):
             return
         s = float(brentq(value, 0.0, h, xtol=1e-15 * h, rtol=1e-14, maxiter=200))
-        deficiency = found.deficiency(at, ahead(s), [part.start], TINY)
+        deficiency = found.deficiency(at, ahead(s), [part.start], DETERMINANTS.vanishing)
         if deficiency is not None and self._steps.is_credible(last, ahead, s, at):
             self._report(Passage(last.t + s, deficiency))
 

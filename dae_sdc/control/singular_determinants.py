@@ -12,7 +12,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.model.problem import ModelProblem
 from dae_sdc.registry import unknown
-from dae_sdc.structure.determinants import DEEP, SHARE, Deficiency, Determinants, null_rows, rounded
+from dae_sdc.structure.determinants import DETERMINANTS, Deficiency, Determinants, null_rows, rounded
 from dae_sdc.structure.parabola import foretold
 
 FIRST_ORDER = ("daen1", "daeq1", "daeq2")
@@ -130,7 +130,7 @@ class _SaddleDeterminant:
         if value * end < 0.0 or value * between < 0.0:
             return 1
         half = 0.5 * (place.t - before.t)
-        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DEEP else 0
+        return 2 if foretold(abs(value), abs(between), abs(end), half, half) <= DETERMINANTS.suspicious else 0
 
     def deficiency(self, at: int, place: Place, others: list[Place], least: float) -> Deficiency | None:
         matrix = self._matrix(place)
@@ -141,7 +141,7 @@ class _SaddleDeterminant:
         names, size, nullity = self._problem.constraint_names, len(matrix), null.shape[1]
         first = size - len(names)
         share = np.abs(null).max(axis=1)
-        rows = np.flatnonzero(share > SHARE * share.max()).tolist()
+        rows = np.flatnonzero(share > DETERMINANTS.involved * share.max()).tolist()
         what = "the matrix of the derivatives"
         if first and rows[0] >= first:
             what, size = "the Jacobian of the constraints", len(names)

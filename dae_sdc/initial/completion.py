@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from dae_sdc.dae.jacobian import linearize
@@ -10,14 +12,30 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SolveError
 
-MOST_ITERATIONS = 25
-MOST_HALVINGS = 12
 
-SETTLED = 1e-12
-"""Change, relative to 1 + the value, after which the iteration has converged."""
+@dataclass(frozen=True)
+class CompletionOptions:
+    """Settings of :func:`complete`.
 
-BETTER = 1e-4
-"""Part of the decrease foretold that a step must bring."""
+    Parameters
+    ----------
+    most_iterations : int
+        Steps of Newton's method.
+    most_halvings : int
+        Times that a step is halved until it brings enough.
+    newton_correction_tolerance : float
+        Change, relative to 1 + the value, after which the iteration has converged.
+    sufficient_decrease : float
+        Part of the foretold decrease that a step must bring.
+    """
+
+    most_iterations: int = 25
+    most_halvings: int = 12
+    newton_correction_tolerance: float = 1e-12
+    sufficient_decrease: float = 1e-4
+
+
+COMPLETION = CompletionOptions()
 
 
 def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vector, Vector] | None:
@@ -41,7 +59,7 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
     first = problem.n_diff
     place, slope = np.array(u, dtype=np.float64), np.array(du, dtype=np.float64)
     residual = problem.evaluate(attach(place, first), attach(slope, first), t).copy()
-    for _ in range(MOST_ITERATIONS):
+    for _ in range(COMPLETION.most_iterations):
         if not np.isfinite(residual).all():
             return None
         try:
@@ -50,20 +68,25 @@ def complete(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> tuple[Vect
         except SolveError:
             return None
         unknown = np.concatenate([slope[:first], place[first:]])
-        if bool((np.abs(change) <= SETTLED * (1.0 + np.abs(unknown))).all()):
+        if bool((np.abs(change) <= COMPLETION.newton_correction_tolerance * (1.0 + np.abs(unknown))).all()):
             return place, slope
         now, part = float(np.abs(residual).max()), 1.0
-        for _ in range(MOST_HALVINGS):
+        for _ in range(COMPLETION.most_halvings):
             new_place, new_slope = place.copy(), slope.copy()
             new_slope[:first] += part * change[:first]
             new_place[first:] += part * change[first:]
             found = problem.evaluate(attach(new_place, first), attach(new_slope, first), t).copy()
-            if np.isfinite(found).all() and float(np.abs(found).max()) <= (1.0 - BETTER * part) * now:
+            if (
+                np.isfinite(found).all()
+                and float(np.abs(found).max()) <= (1.0 - COMPLETION.sufficient_decrease * part) * now
+            ):
                 break
             part *= 0.5
         else:
             # Round-off is as much a reason not to improve as divergence is.
-            small = np.abs(change) <= np.sqrt(SETTLED) * (1.0 + np.abs(unknown))
+            small = np.abs(change) <= np.sqrt(COMPLETION.newton_correction_tolerance) * (
+                1.0 + np.abs(unknown)
+            )
             return (place, slope) if bool(small.all()) else None
         place, slope, residual = new_place, new_slope, found
     return None

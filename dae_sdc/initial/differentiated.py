@@ -1,4 +1,4 @@
-"""The same of a problem whose equations are functions: derivatives along a curve by differences."""
+"""Equations of a problem that are functions, differentiated along a curve by differences."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from functools import cache, reduce
 from itertools import pairwise
 from math import comb, factorial
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sparse
@@ -17,37 +17,53 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError
 from dae_sdc.expressions.names import name_of
 from dae_sdc.initial.jets import Integers, Stage, offsets_stages, row_name
-from dae_sdc.initial.projection import ROUND_OFF, Accuracy
+from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy
 from dae_sdc.structure.analysis import structure
 from dae_sdc.structure.rank import floating_rank
 from dae_sdc.structure.signature import Signature
 
-STEPS = (0.0, 1e-3, 2e-2, 6e-2, 1e-1)
-"""Distances of points for derivatives of order 0, 1, ..., in units of a time over which little changes."""
 
-PAIRS = (0, 3, 3, 4, 4)
-"""Number of points on either side."""
+class Difference(NamedTuple):
+    """How a derivative along a curve is found from differences.
 
-ERRORS = (ROUND_OFF, 1e-12, 1e-11, 1e-9, 1e-8)
-"""Errors of these derivatives, relative to the terms: round-off over powers of the step, and truncation."""
+    Parameters
+    ----------
+    step : float
+        Distance of the points, in units of a time over which little changes.
+    pairs : int
+        Number of points on either side.
+    error : float
+        Error of the derivative, relative to the terms: round-off over powers of the step, and truncation.
+    dependent : float
+        Singular value of its Jacobian, relative to the largest, that is such an error and counts as 0.
+    """
 
-DEPENDENT = (1e-10, 1e-9, 1e-8, 1e-7, 1e-6)
-"""Singular values of their Jacobians, relative to the largest, that are such errors and count as 0."""
+    step: float
+    pairs: int
+    error: float
+    dependent: float
 
-MOST = len(STEPS) - 1
-"""Highest derivative of an equation."""
 
-TRIES = 3
+DIFFERENCES = (
+    Difference(0.0, 0, TERM_ROUND_OFF, 1e-10),
+    Difference(1e-3, 3, 1e-12, 1e-9),
+    Difference(2e-2, 3, 1e-11, 1e-8),
+    Difference(6e-2, 4, 1e-9, 1e-7),
+    Difference(1e-1, 4, 1e-8, 1e-6),
+)
+"""Differences for derivatives of order 0, 1, ..."""
+
+POINTS_OF_PATTERN = 3
 """Points beside the given one at which entries of the Jacobian are looked for."""
 
-NEGLIGIBLE = 1e-13
+NEGLIGIBLE_ENTRY = 1e-13
 """Entry, in units of the largest of its equation, that counts as 0."""
 
 
 @cache
 def weights_of(order: int) -> Vector:
-    """Weights of the values at -p, ..., p in a derivative at 0."""
-    p = PAIRS[order]
+    """Weights of the values at the points -p, ..., p in the central difference for a derivative at 0."""
+    p = DIFFERENCES[order].pairs
     points = np.arange(-p, p + 1, dtype=np.float64)
     powers = points[None] ** np.arange(2 * p + 1)[:, None]
     rhs = np.zeros(2 * p + 1)
@@ -83,9 +99,9 @@ class ProblemJets:
     Attributes
     ----------
     whole : bool
-        Whether all equations are differentiated, as the structure does not say which.
+        Whether all equations are differentiated, because the structure does not say which must be.
     differentiated : bool
-        Whether any is.
+        Whether any equation is differentiated.
     """
 
     tolerance = 1e-8
@@ -101,10 +117,11 @@ class ProblemJets:
             c, d = np.full(n, times), np.full(n, times + 1)
         else:
             c, d = found
-        if c.max() > MOST:
+        most = len(DIFFERENCES) - 1
+        if c.max() > most:
             raise InputError(
                 f"equations of {self.title} must be differentiated {int(c.max())} times for consistent "
-                f"values; differences give {MOST} derivatives, so write the equations as a Model"
+                f"values; differences give {most} derivatives, so write the equations as a Model"
             )
         rows, jets, stages = offsets_stages(c, d)
         if self.whole:
@@ -112,12 +129,12 @@ class ProblemJets:
             stages = [everything]
         self._rows, self.jets = rows, tuple(jets)
         self.differentiated = bool(c.max() > 0)
-        self.accuracy = Accuracy(ERRORS[c.max()], DEPENDENT[c.max()])
+        self.accuracy = Accuracy(DIFFERENCES[c.max()].error, DIFFERENCES[c.max()].dependent)
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
         self.invariants = getattr(problem, "invariants", None)
         extra = tuple(getattr(problem, "invariant_names", ())) if self.invariants is not None else ()
-        self._unsaid = self._not_among(stiffness, mass, u) if extra else np.zeros(0, dtype=np.int64)
-        extra = tuple(extra[row] for row in self._unsaid)
+        self._added = self._not_among(stiffness, mass, u) if extra else np.zeros(0, dtype=np.int64)
+        extra = tuple(extra[row] for row in self._added)
         self.row_names = (*names, *(f"invariant {name}" for name in extra))
         self.row_orders = (*(k for _, k in rows), *(0 for _ in extra))
         self._count = len(rows)
@@ -167,7 +184,7 @@ class ProblemJets:
         return found
 
     def _beside(self, u: Vector, number: int) -> Vector:
-        """A small change without symmetry."""
+        """A small change of the state, different in every entry."""
         size = np.asarray(self.problem.nominal, dtype=np.float64) + np.abs(u)
         found: Vector = 0.01 * size * np.cos(1.0 + 2.0 * np.arange(u.size) + number)
         return found
@@ -179,7 +196,7 @@ class ProblemJets:
         """
         problem, n, first = self.problem, self.problem.n, self.problem.n_diff
         found: list[Any] = []
-        for number in range(TRIES):
+        for number in range(POINTS_OF_PATTERN):
             place, slope = u + self._beside(u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
             t = self.t + 0.1 * number * float(problem.dt)
             try:
@@ -223,9 +240,9 @@ class ProblemJets:
         return least
 
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
-        """Distances along the curve and weights of a derivative of that order."""
-        step = STEPS[order] * self._time(curve)
-        p = PAIRS[order]
+        """Distances along the curve of the points of a difference, and the weights of their values."""
+        step = DIFFERENCES[order].step * self._time(curve)
+        p = DIFFERENCES[order].pairs
         distances: Vector = step * np.arange(-p, p + 1, dtype=np.float64)
         return distances, weights_of(order) / max(step, 1e-300) ** order
 
@@ -256,16 +273,16 @@ class ProblemJets:
         if not own.all():
             assert self.invariants is not None
             every = np.asarray(self.invariants(attach(curve[0], problem.n_diff), self.t), dtype=np.float64)
-            found[~own] = every[self._unsaid[chosen[~own] - self._count]]
+            found[~own] = every[self._added[chosen[~own] - self._count]]
         return found
 
     def terms(self, x: Vector, stage: int | None = None) -> None:
-        """See :class:`JetSystem`; functions do not tell their terms."""
+        """None, as the terms of a function are not known; see :class:`JetSystem`."""
 
     def _invariants_jacobian(self, u: Vector) -> Any:
         problem: Any = self.problem
         matrix = problem.invariants_jacobian(attach(u, problem.n_diff), self.t)
-        return (sparse.csr_matrix(matrix) if sparse.issparse(matrix) else np.asarray(matrix))[self._unsaid]
+        return (sparse.csr_matrix(matrix) if sparse.issparse(matrix) else np.asarray(matrix))[self._added]
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         r"""See :class:`JetSystem`.
@@ -336,20 +353,20 @@ class ProblemJets:
 
 
 def _stacked(blocks: list[Any]) -> Any:
-    """Blocks one below the other."""
+    """One matrix from blocks that stand one below the other."""
     if any(map(sparse.issparse, blocks)):
         return sparse.vstack(blocks, format="csr")
     return np.vstack(blocks)
 
 
 def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
-    """The entries of the first matrix, where they vanish there those of the next, in units of the rows."""
+    """Entries in units of the rows: those of the first matrix and, where they vanish, of the next ones."""
     scaled = [sparse.diags(1.0 / rows) @ matrix for matrix in matrices]
     found = sparse.csr_matrix(scaled[0])
     for matrix in scaled[1:]:
-        found = found + matrix - matrix.multiply(abs(found) > NEGLIGIBLE)
+        found = found + matrix - matrix.multiply(abs(found) > NEGLIGIBLE_ENTRY)
     triples = sparse.coo_matrix(found)
-    keep = np.abs(triples.data) > NEGLIGIBLE
+    keep = np.abs(triples.data) > NEGLIGIBLE_ENTRY
     return sparse.csr_matrix(
         (triples.data[keep], (triples.row[keep], triples.col[keep])), shape=triples.shape
     )

@@ -2,36 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.expressions.operations import FUNCTIONS, Op
-from dae_sdc.expressions.program import Program
-from dae_sdc.initial.parts import Part
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.initial.parts import Part, leaf_values
+from dae_sdc.structure.real_series import RealArithmetic, Tape, many_digits
 
-DIGITS = 60
-"""Decimal digits of the arithmetic."""
-
-MOST_STEPS = 80
+MOST_NEWTON_STEPS = 80
 """Steps of Newton's method."""
 
 SOLVED = 1e-45
 """Last step, relative to 1 + the values, after which Newton's method has converged quadratically."""
 
-_NAMES = {
-    **{op: op.name.lower() for op in (*FUNCTIONS, Op.SQRT, Op.SIGN, Op.FLOOR)},
-    Op.ABS: "fabs",
-    Op.POW: "power",
-}
-"""mpmath's names of functions."""
-
 
 class ManyDigits:
-    """Equations for some values, in which all numbers are taken as they are.
+    """Equations for some values, whose coefficients count as exact, solved with many decimal digits.
 
     Parameters
     ----------
@@ -44,61 +33,36 @@ class ManyDigits:
     """
 
     def __init__(self, part: Part, cols: Sequence[int], x: Vector) -> None:
-        self._mp: Any = importlib.import_module("mpmath").mp.clone()
-        self._mp.dps = DIGITS
-        self._part, self._cols, self._x = part, list(cols), x
+        system = part.system
+        self._context = many_digits()
+        self._tape = Tape(system.model.graph, [*part.roots, *part.slopes.values()])
+        self._slopes = len(part.slopes)
+        self._known = leaf_values(system, x)
+        self._place = {system.jets[j]: at for at, j in enumerate(cols)}
         place = {j: at for at, j in enumerate(cols)}
         self._entries = [(e, i, place[j]) for e, (i, j) in enumerate(part.pattern) if j in place]
 
     def solve(self, start: Vector) -> Vector | None:
         """The solution that Newton's method finds, rounded; None if it does not converge quadratically."""
-        mp, n = self._mp, len(self._cols)
+        mp, n, ring = self._context, len(self._place), RealArithmetic(0, self._context)
         y = [mp.mpf(float(value)) for value in start]
-        for _ in range(MOST_STEPS):
+
+        def series(leaf: Leaf) -> list[Any]:
+            at = self._place.get((leaf.index, leaf.order)) if leaf.kind == "u" else None
+            return [mp.mpf(self._known(leaf)) if at is None else y[at]]
+
+        for _ in range(MOST_NEWTON_STEPS):
+            found = [one[0] for one in self._tape.evaluate(ring, series) if one is not None]
+            if len(found) < n + self._slopes:
+                return None
+            matrix = mp.zeros(n, n)
+            for e, i, at in self._entries:
+                matrix[i, at] = found[n + e]
             try:
-                values, slopes = (self._evaluated(program, y) for program in self._part.programs)
-                matrix = mp.zeros(n, n)
-                for e, i, at in self._entries:
-                    matrix[i, at] = slopes[e]
-                step = mp.lu_solve(matrix, mp.matrix(values))
-            except (ZeroDivisionError, ValueError, TypeError):  # singular, or not defined in real numbers
+                step = mp.lu_solve(matrix, mp.matrix(found[:n]))
+            except (ZeroDivisionError, ValueError, TypeError):  # singular
                 return None
             y = [a - b for a, b in zip(y, step, strict=True)]
             if max(abs(b) for b in step) <= SOLVED * (1 + max(abs(a) for a in y)):
                 return np.array([float(a) for a in y])
         return None
-
-    def _evaluated(self, program: Program, y: Sequence[Any]) -> list[Any]:
-        mp, system = self._mp, self._part.system
-        given = [mp.mpf(float(value)) for value in system.inputs(program, self._x)]
-        place = {j: at for at, j in enumerate(self._cols)}
-        for at, entry in enumerate(program.inputs):
-            if entry.kind == "u" and entry.index in place:
-                given[at] = y[place[entry.index]]
-        slots = [*given, *(mp.mpf(float(value)) for value in program.constants)]
-        for op, a, b, c in program.code.tolist():
-            slots.append(self._one(Op(op), slots, a, b, c))
-        return [slots[at] for at in program.outputs.tolist()]
-
-    def _one(self, op: Op, slots: Sequence[Any], a: int, b: int, c: int) -> Any:
-        first = slots[a]
-        if op is Op.INTPOW:
-            return first**b
-        if op is Op.NEG:
-            return -first
-        if op in (Op.ATAN2, Op.POW):
-            return getattr(self._mp, _NAMES[op])(first, slots[b])
-        if op in _NAMES:
-            return getattr(self._mp, _NAMES[op])(first)
-        if op is Op.SELECT:
-            return slots[b] if first != 0 else slots[c]
-        second = slots[b]
-        if op is Op.ADD:
-            return first + second
-        if op is Op.MUL:
-            return first * second
-        if op is Op.DIV:
-            return first / second
-        if op in (Op.MIN, Op.MAX):
-            return min(first, second) if op is Op.MIN else max(first, second)
-        return self._mp.mpf(first < second if op is Op.LT else first <= second)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -57,7 +58,7 @@ class JetSystem(Protocol):
     unknowns : int
         Number of unknowns of the user; others were added to theirs.
     usually_free : tuple of int
-        Values that all others follow from where nothing is fixed, as far as the structure tells.
+        Values that all others follow from by the structure, where nothing is fixed.
     tolerance : float
         Largest violation of an equation that holds, relative to the size of its terms.
     accuracy : Accuracy
@@ -82,10 +83,10 @@ class JetSystem(Protocol):
         """The equations, all or those of a stage, at values x of shape (jets,)."""
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
-        """Their derivatives with respect to all values, dense or CSC."""
+        """Derivatives of the equations with respect to all values, dense or CSC."""
 
     def terms(self, x: Vector, stage: int | None = None) -> Vector | None:
-        """Sizes of their terms, if these are known."""
+        """Sizes of the terms of the equations; None where they are not known."""
 
 
 def row_name(name: str, order: int) -> str:
@@ -141,7 +142,7 @@ class ModelJets:
     Attributes
     ----------
     analysis : Structure
-        Of the equations, after repair.
+        Structure of the equations, after repair.
     repairs : tuple of str
         What had to be changed for their structure to be right.
     place : dict of (int, int) to int
@@ -183,7 +184,7 @@ class ModelJets:
         self._programs: dict[tuple[str, int | None], Any] = {}
 
     def input_of(self, leaf: Leaf) -> Input:
-        """What a leaf is to a program that :meth:`run` evaluates."""
+        """The input that a leaf becomes in a program that :meth:`run` evaluates."""
         if leaf.kind == "u":
             # A derivative beyond the last is written, but cancels.
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
@@ -232,15 +233,16 @@ class ModelJets:
         return sparse.csc_matrix((self.run(program, x), (rows, cols)), shape=shape)
 
     def _differentiated(self, stage: int | None) -> tuple[list[int], list[int], Program]:
-        graph = self.model.graph
-        rows: list[int] = []
-        cols: list[int] = []
-        nodes: list[int] = []
-        for i, root in enumerate(self._rows(stage)):
+        slopes = self.slopes(self._rows(stage))
+        program = self.model.graph.program([node for _, _, node in slopes], self.input_of)
+        return [i for i, _, _ in slopes], [at for _, at, _ in slopes], program
+
+    def slopes(self, roots: Sequence[int]) -> list[tuple[int, int, int]]:
+        """Position of an equation, number of a value in it, and the node of the derivative, for each pair."""
+        graph, found = self.model.graph, []
+        for i, root in enumerate(roots):
             for leaf, slope in graph.gradient(root, veils=True).items():
                 kind, j, k = graph.leaves[leaf]
                 if kind == "u" and (j, k) in self.place:
-                    rows.append(i)
-                    cols.append(self.place[j, k])
-                    nodes.append(slope)
-        return rows, cols, graph.program(nodes, self.input_of)
+                    found.append((i, self.place[j, k], slope))
+        return found

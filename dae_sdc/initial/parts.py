@@ -37,21 +37,15 @@ class Part:
     pattern : list of (int, int)
         Position of an equation and number of a value in it.
     switches : list of (int, int)
-        The same of values that decide which branch of the equation is taken.
+        Position of an equation and number of a value that decides which branch of it is taken.
     depends : ndarray of int
         Numbers of all values in them.
     """
 
     def __init__(self, system: ModelJets, rows: Sequence[int]) -> None:
-        graph = system.model.graph
         self.system, self.rows = system, list(rows)
         self.roots = [system.roots[i] for i in rows]
-        entries: list[tuple[int, int, int]] = []
-        for i, root in enumerate(self.roots):
-            for leaf, slope in graph.gradient(root, veils=True).items():
-                kind, j, k = graph.leaves[leaf]
-                if kind == "u" and (j, k) in system.place:
-                    entries.append((i, system.place[j, k], slope))
+        entries = system.slopes(self.roots)
         self.pattern = [(i, j) for i, j, _ in entries]
         self._linear: dict[frozenset[int], bool] = {}
         self._chosen: dict[tuple[int, ...], npt.NDArray[np.int64]] = {}
@@ -80,22 +74,22 @@ class Part:
         return self.system.run(self.programs[0], x)
 
     def terms(self, x: Vector) -> Vector:
-        """Sizes of their terms at all values x."""
+        """Sizes of the terms of the equations at all values x."""
         return self.system.sizes(self.programs[0], x)
 
     def jacobian(self, x: Vector) -> Any:
-        """Their derivatives with respect to all values, CSC."""
+        """Derivatives of the equations with respect to all values, CSC."""
         entries = self.system.run(self.programs[1], x)
         places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
 
     def dense(self, x: Vector, columns: Sequence[int]) -> Vector:
-        """Their derivatives with respect to some values, shape (rows, columns) or (points, rows, columns).
+        """Derivatives of the equations with respect to some values, shape (points, rows, columns).
 
         Parameters
         ----------
         x : ndarray, shape (jets,) or (jets, points)
-            All values, at one or several points.
+            All values, at one or several points; for one, the result has shape (rows, columns).
         columns : sequence of int
             Numbers of some of them.
         """
@@ -164,7 +158,7 @@ def groups_of(system: ModelJets) -> list[Group]:
 
 
 def leaf_values(system: ModelJets, x: Vector) -> Callable[[Leaf], float]:
-    """What the leaves of the graph of a model are at values x of shape (jets,); higher derivatives are 0."""
+    """A function for the values of the leaves of a model at x of shape (jets,); 0 for higher derivatives."""
     model = system.model
     parameters = [float(entry.required(model.name)) for entry in model.parameters_by_name.values()]
 

@@ -13,44 +13,57 @@ from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.state import Vector
 
-CONSISTENT = 1e-9
-"""Largest violation, relative to the size of its terms, of an equation that holds."""
+TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
+"""Violation of an equation, relative to the size of its terms, below which nothing is left to improve."""
 
-ROUND_OFF = 16.0 * float(np.finfo(float).eps)
-"""The same below which nothing is left to improve."""
 
-MOST_POLISHING = 6
-"""Steps of Newton's method by which a point gets its last digits."""
+@dataclass(frozen=True)
+class ProjectionOptions:
+    """Settings of :func:`project`.
 
-LAST_DIGITS = 0.5
-"""Part of its violations that such a step must leave at most."""
+    Parameters
+    ----------
+    tolerance : float
+        Largest violation, relative to the size of its terms, of an equation that holds.
+    most_iterations : int
+        Most linear systems to be solved.
+    most_polishing_steps : int
+        Steps of Newton's method by which a point gets its last digits.
+    polishing_factor : float
+        Part of its violations that such a step must leave at most.
+    shortest_step : float
+        Last step, in units of the distance from the given point, at which that is the smallest.
+    near : float
+        Relative distance from the given point up to which the equations are as good as linear.
+    most_dense_entries : int
+        Entries of a Jacobian above which a sparse one is factorised as such.
+    diagonal_shift : float
+        Taken from zeros on the diagonal of the optimality conditions, so that dependent rows have factors.
+    largest_curvature : float
+        Largest curvature of the Lagrangian in units of that of the distance.
+    most_step_halvings : int
+        Times that a step is halved until it brings enough.
+    sufficient_decrease : float
+        Part of the foretold decrease that a step must bring.
+    contradiction_share : float
+        Part of the largest entry that a violation must have to belong to those that contradict each other.
+    """
 
-NEAR = 1e-8
-"""Last step, in units of the distance from the given point, at which that is the smallest."""
+    tolerance: float = 1e-9
+    most_iterations: int = 100
+    most_polishing_steps: int = 6
+    polishing_factor: float = 0.5
+    shortest_step: float = 1e-8
+    near: float = 1e-6
+    most_dense_entries: int = 400_000
+    diagonal_shift: float = 1e-13
+    largest_curvature: float = 1e8
+    most_step_halvings: int = 30
+    sufficient_decrease: float = 1e-4
+    contradiction_share: float = 1e-3
 
-DEPENDENT = 1e-10
-"""Singular value, relative to the largest, of rows of size 1 that counts as 0."""
 
-LARGE = 400_000
-"""Entries of a Jacobian above which a sparse one is factorised as such."""
-
-SHIFT = 1e-13
-"""Taken from the zeros on the diagonal of the optimality conditions, so that dependent rows have factors."""
-
-BESIDE = 1e-6
-"""Relative distance from the given point up to which the equations are as good as linear."""
-
-MOST_BEND = 1e8
-"""Largest curvature of the Lagrangian in units of that of the distance."""
-
-MOST_ITERATIONS = 100
-MOST_HALVINGS = 30
-
-ENOUGH = 1e-4
-"""Part of the decrease foretold that a step must bring."""
-
-SUPPORT = 1e-3
-"""Part of the largest entry that a violation must have to belong to those that contradict each other."""
+PROJECTION = ProjectionOptions()
 
 
 @dataclass(frozen=True)
@@ -65,13 +78,13 @@ class Accuracy:
         Singular value of the Jacobian, relative to the largest, of rows of size 1 that counts as 0.
     """
 
-    values: float = ROUND_OFF
-    dependent: float = DEPENDENT
+    values: float = TERM_ROUND_OFF
+    dependent: float = 1e-10
 
 
 @dataclass(frozen=True)
 class Projection:
-    """What became of a projection.
+    """The result of a projection.
 
     Parameters
     ----------
@@ -105,9 +118,9 @@ def project(
     *,
     weights: npt.ArrayLike = 1.0,
     fixed: npt.ArrayLike = False,
-    tolerance: float = CONSISTENT,
+    tolerance: float = PROJECTION.tolerance,
     start: npt.ArrayLike | None = None,
-    most_iterations: int = MOST_ITERATIONS,
+    most_iterations: int = PROJECTION.most_iterations,
     sizes: npt.ArrayLike | None = None,
     terms: Callable[[Vector], Vector] | None = None,
     accuracy: Accuracy | None = None,
@@ -146,12 +159,12 @@ def project(
         Sizes of the terms of the equations at x, shape (k,), where they are known. If not, they are what an
         equation changes by when each unknown changes by \|x\| plus its typical size.
     accuracy : Accuracy, optional
-        Of the equations and their Jacobian; round-off if not given.
+        Accuracy of the equations and their Jacobian; round-off if not given.
 
     Returns
     -------
     Projection
-        The point, and whether it is one.
+        The point, and whether the equations hold there.
 
     References
     ----------
@@ -175,9 +188,9 @@ def project(
             return here, here + typical
         # Where the terms are rounding errors of larger unknowns, they are no measure.
         found = terms(x)
-        return found, found + ROUND_OFF / tolerance * typical
+        return found, found + TERM_ROUND_OFF / tolerance * typical
 
-    with np.errstate(all="ignore"):  # a step too far is seen by what is not finite
+    with np.errstate(all="ignore"):  # steps that go too far are refused because values are not finite
         h = equations(x)
         before = h if start is None else equations(given)
         search, scale, iteration = _Search(equations, free, weight, given, accuracy), np.ones(h.size), 0
@@ -185,7 +198,7 @@ def project(
         while iteration < most_iterations and np.isfinite(h).all():
             offset = search.offset(x)
             # Beside the given point the first step is the shortest one already.
-            beside = np.linalg.norm(offset) <= BESIDE * (1.0 + np.linalg.norm(weight * x[free]))
+            beside = np.linalg.norm(offset) <= PROJECTION.near * (1.0 + np.linalg.norm(weight * x[free]))
             exact = bool(iteration) and not np.any(np.abs(h) > accuracy.values * size)
             if exact and beside:
                 break
@@ -207,7 +220,7 @@ def project(
             if found is None:
                 break
             x, h = found
-        for _ in range(0 if exact or not np.isfinite(h).all() else MOST_POLISHING):
+        for _ in range(0 if exact or not np.isfinite(h).all() else PROJECTION.most_polishing_steps):
             matrix = jacobian(x)
             if not _finite(matrix):
                 break
@@ -238,10 +251,12 @@ def _finite(matrix: Any) -> bool:
 
 
 def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
-    """Equations whose combination the unknowns do not reach, or those that are violated where none is."""
+    """Equations in a combination that no step reduces or, if there is none, those that are violated."""
     size = np.abs(left)
     chosen = (
-        size > SUPPORT * size.max(initial=0.0) if (size > 1e-2 * tolerance).any() else np.abs(h) > tolerance
+        size > PROJECTION.contradiction_share * size.max(initial=0.0)
+        if (size > 1e-2 * tolerance).any()
+        else np.abs(h) > tolerance
     )
     return tuple(np.flatnonzero(chosen).tolist())
 
@@ -250,7 +265,7 @@ class _System:
     """The linearised equations in weighted unknowns, with rows of size 1."""
 
     def __init__(self, matrix: Any, weight: Vector, dependent: float) -> None:
-        if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= LARGE:
+        if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= PROJECTION.most_dense_entries:
             matrix = matrix.toarray()
         self._sparse = sparse.issparse(matrix)
         if self._sparse:
@@ -266,7 +281,10 @@ class _System:
             self.rows = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix)
             k, n = self.rows.shape
             # Not the normal equations, which would square the condition.
-            blocks = [[sparse.identity(n), self.rows.T], [self.rows, -SHIFT * sparse.identity(k)]]
+            blocks = [
+                [sparse.identity(n), self.rows.T],
+                [self.rows, -PROJECTION.diagonal_shift * sparse.identity(k)],
+            ]
             self._factors = splu(sparse.csc_matrix(sparse.bmat(blocks)))
         else:
             self.rows = matrix / self.sizes[:, None]
@@ -331,7 +349,9 @@ class _Search:
             # How much the Lagrangian bends along the last step stands for its second derivatives.
             step, multipliers, gradient = self._last
             change = offset + system.rows.T @ (multipliers * self._ratio(system)) - gradient
-            self._bend = float(np.clip(change @ step / max(step @ step, 1e-300), 1.0, MOST_BEND))
+            self._bend = float(
+                np.clip(change @ step / max(step @ step, 1e-300), 1.0, PROJECTION.largest_curvature)
+            )
         self._normal = -system.least(h / system.sizes)
         self._tangent = system.least(system.rows @ offset) - offset
         self.step: Vector = self._normal + self._tangent / self._bend
@@ -342,9 +362,9 @@ class _Search:
         return found
 
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
-        """Whether the next step is not worth while."""
+        """Whether the next step is so short that the point counts as the nearest one."""
         size = np.linalg.norm(self._weight * x[self._free])
-        least = NEAR * np.linalg.norm(offset) + self._accuracy.values * size
+        least = PROJECTION.shortest_step * np.linalg.norm(offset) + self._accuracy.values * size
         return bool(max(np.linalg.norm(self._normal), np.linalg.norm(self._tangent)) <= least)
 
     def next_point(self, x: Vector, h: Vector, offset: Vector) -> tuple[Vector, Vector] | None:
@@ -362,28 +382,28 @@ class _Search:
         now = self._merit(offset, h)
         noise = 1e-14 * (1.0 + abs(now))
         part = 1.0
-        for halving in range(MOST_HALVINGS):
+        for halving in range(PROJECTION.most_step_halvings):
             place, values = self._moved(x, part * step)
             then = self._merit(self.offset(place), values)
-            if then <= now + ENOUGH * part * slope + noise:
+            if then <= now + PROJECTION.sufficient_decrease * part * slope + noise:
                 self._last = part * step, *self._last[1:]
                 return (place, values) if then < now - noise or slope < -noise else None
             if halving == 0 and np.isfinite(then):
                 # The curvature of the equations may spoil a step that is a good one but for that.
                 bent = step - system.least(values / system.sizes)
                 place, values = self._moved(x, bent)
-                if self._merit(self.offset(place), values) <= now + ENOUGH * slope:
+                if self._merit(self.offset(place), values) <= now + PROJECTION.sufficient_decrease * slope:
                     self._last = bent, *self._last[1:]
                     return place, values
             part *= 0.5
         return None
 
     def polished(self, x: Vector, h: Vector, scale: Vector) -> tuple[Vector, Vector] | None:
-        """A point as near at which the equations hold better, if there is one."""
+        """The point after a step of Newton's method and the equations there; None if that is no better."""
         place, values = self._moved(x, self._normal)
         scale = np.where(scale > 0.0, scale, 1.0)
         now, then = np.max(np.abs(h) / scale), np.max(np.abs(values) / scale)
-        return (place, values) if then <= LAST_DIGITS * now else None
+        return (place, values) if then <= PROJECTION.polishing_factor * now else None
 
     def _moved(self, x: Vector, by: Vector) -> tuple[Vector, Vector]:
         place = x.copy()

@@ -12,15 +12,18 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, InconsistentStateError, InputError, require_number
 from dae_sdc.expressions.names import name_and_order, name_of
-from dae_sdc.initial.consistent import Given, Initial, Solver, listed
+from dae_sdc.initial.block_solutions import BLOCKS
+from dae_sdc.initial.consistent import Initial, listed
 from dae_sdc.initial.differentiated import ProblemJets
-from dae_sdc.initial.every import FEW_PATHS, EveryStart
+from dae_sdc.initial.every import EveryStart
 from dae_sdc.initial.jets import JetSystem, ModelJets
 from dae_sdc.initial.parts import Part, leaf_values
 from dae_sdc.initial.sets import SolutionSet, solution_sets
+from dae_sdc.initial.solver import Given, Solver
+from dae_sdc.initial.violations import violations
 from dae_sdc.registry import unknown
 
-MOST_VALUES = 200
+MOST_VALUES_OF_EVERY_START = 200
 """Number of values up to which all solutions are looked for to find the nearest one."""
 
 Fixed = Mapping[str, float] | Iterable[str] | None
@@ -47,7 +50,7 @@ def _time(interval: Sequence[float], t0: Any) -> float:
 
 
 def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
-    """Values that are fixed, and names of values that are fixed as they are guessed."""
+    """Fixed values by name, and names of values that are fixed at their guesses."""
     if fixed is None:
         return {}, []
     if isinstance(fixed, Mapping):
@@ -66,11 +69,11 @@ def _solved(
     seed: int,
     restarts: int | None,
     whole: bool = False,
-    wish: Sequence[int] = (),
+    preference: Sequence[int] = (),
     hidden: bool = False,
     kept_is_enough: bool = False,
 ) -> Initial:
-    """Solve, and tell what there is to tell; u and du belong to ``names``, ``wish`` to the search."""
+    """The result for the values nearest to the given ones; u and du are those of ``names``."""
     solver = Solver(system, given, seed, restarts)
     known: list[Vector] = []
     every = False
@@ -78,7 +81,7 @@ def _solved(
         x = solver.solve()
     except InconsistentStateError:
         if isinstance(system, ModelJets) and solver.restarts:
-            known, every = _every_known(system, given, wish, seed)
+            known, every = _every_known(system, given, preference, seed)
         if not known:
             raise
         x = known[0]
@@ -88,7 +91,7 @@ def _solved(
     if solver.small:
         if solver.restarts and not unique and isinstance(system, ModelJets):
             if not known:
-                known, every = _every_known(system, given, wish, seed)
+                known, every = _every_known(system, given, preference, seed)
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
         found = [x, *(() if unique and kept_is_enough else solver.others(x, free, known))]
@@ -129,12 +132,12 @@ def _is_unique(solver: Solver, x: Vector) -> bool:
 
 
 def _every_known(
-    system: ModelJets, given: Given, wish: Sequence[int], seed: int
+    system: ModelJets, given: Given, preference: Sequence[int], seed: int
 ) -> tuple[list[Vector], bool]:
     """All solutions that algebra finds quickly, the nearest first, and whether there are no others."""
-    if len(system.jets) > MOST_VALUES:
+    if len(system.jets) > MOST_VALUES_OF_EVERY_START:
         return [], False
-    search = EveryStart(system, given, wish, seed, 0, most_paths=FEW_PATHS)
+    search = EveryStart(system, given, preference, seed, 0, most_paths=BLOCKS.few_paths)
     try:
         starts = search.solve()
     except DAEError:  # there is none with as many guesses as they are
@@ -164,7 +167,7 @@ def _told(
     hidden: bool = False,
     **more: Any,
 ) -> Initial:
-    """What is told of solutions, of which the first was taken; ``hidden`` as of :meth:`Solver.violations`."""
+    """The result from solutions, of which the first was taken; ``hidden`` as in :func:`violations`."""
     system, given, x = solver.system, solver.given, solutions[0]
     return Initial(
         title=system.title,
@@ -176,7 +179,7 @@ def _told(
         values=dict(zip(system.jet_names, x.tolist(), strict=True)),
         fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
         changed=tuple(solver.changes(x)),
-        violated=tuple(solver.violations(x, hidden)),
+        violated=tuple(violations(system, given, x, hidden)),
         free=tuple(system.jet_names[j] for j in free),
         guessed=_guessed(given, system, free),
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
@@ -263,7 +266,7 @@ def initial_of_model(
     model : Model
         Equations; its start values are guesses, or fixed where it says so.
     fixed, guesses, t0, seed, restarts, every, workers, comm
-        See there.
+        Arguments of :func:`dae_sdc.run.initial.initial`.
     weak : collection of str
         Names of values that are no better known than if nothing was given for them: the search begins there.
     system : ModelJets, optional
@@ -313,16 +316,16 @@ def initial_of_model(
     remarks = [f"repaired: {text}" for text in system.repairs]
     form = model.form()
     first = [place[jet] for jet in (*wanted, *known) if jet in place]
-    wish = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
+    preference = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
     if every:
-        search = EveryStart(system, given, wish, seed, restarts, workers, comm)
+        search = EveryStart(system, given, preference, seed, restarts, workers, comm)
         return _every(system, given, form.names, form.units, remarks, search)
-    more: Any = {"wish": wish, "hidden": bool(weak), "kept_is_enough": kept_is_enough}
+    more: Any = {"preference": preference, "hidden": bool(weak), "kept_is_enough": kept_is_enough}
     return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
 
 
 def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
-    """Give auxiliary unknowns the values that follow from those of the others; where they are.
+    """Give auxiliary unknowns the values that follow from those of the others; a mask of these unknowns.
 
     Unless it is fixed, a start value of such an unknown is not one that the user has given.
     """
@@ -354,7 +357,7 @@ def sets_of_model(
     model : Model
         Equations.
     fixed, t0, seed, workers
-        See there.
+        Arguments of :func:`dae_sdc.run.initial.solution_sets`.
     """
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
@@ -387,7 +390,7 @@ def initial_of_problem(
     u0 : array_like, shape (n,), optional
         Guesses of all unknowns; those of the problem, as far as it has any, if not given.
     fixed, guesses, t0, seed, restarts
-        See there.
+        Arguments of :func:`dae_sdc.run.initial.initial`.
     """
     time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
@@ -433,7 +436,7 @@ def initial_of_problem(
 
 
 def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:
-    """What is known of the state."""
+    """Guesses of the state, and which of them are given."""
     n = problem.n
     if u0 is not None:
         return np.array(problem.state(u0), dtype=np.float64), np.ones(n, dtype=bool)

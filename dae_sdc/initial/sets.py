@@ -9,24 +9,24 @@ from typing import Any
 import numpy as np
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.expressions.dag import Leaf
-from dae_sdc.initial.consistent import brief
 from dae_sdc.initial.jets import ModelJets
-from dae_sdc.initial.parts import Group, Part, groups_of, leaf_values
-from dae_sdc.initial.systems import NotPolynomialError, Polynomials, Reader
+from dae_sdc.initial.parts import Group, Part, groups_of
+from dae_sdc.initial.quotients import NotPolynomialError
+from dae_sdc.initial.systems import Polynomials, reader_of
 from dae_sdc.polynomials.singular_points import SingularPoints, singular_points
 from dae_sdc.polynomials.witness import Decomposition, decompose
+from dae_sdc.structure.signature import brief
 
 MOST_VARIABLES = 16
 """Variables of a block up to which its solution set is decomposed."""
 
-MOST_PATHS = 128
+MOST_DECOMPOSED_PATHS = 128
 """Product of the degrees of its polynomials up to which it is."""
 
 MOST_SINGULAR = 512
 """This product times 2 for each variable up to which singular points are looked for."""
 
-_SHOWN = 20
+MOST_POINTS_SHOWN = 20
 """Points that are printed."""
 
 
@@ -43,14 +43,14 @@ class SolutionSet:
     variables : tuple of str
         Variables of the polynomials; of an angle x these are cos(x) and sin(x).
     reason : str
-        Why there is nothing more; empty if there is.
+        Why the set was not decomposed; empty if it was.
     decomposition : Decomposition, optional
         The irreducible components, in these variables.
     singular : SingularPoints, optional
         Isolated points where the rank of the Jacobian of the polynomials is lower than around them; None if
         that would take too long.
     points : tuple of mapping of str to float
-        The real ones of these, by the names of variables and angles.
+        The real singular points, by the names of variables and angles.
     ranks : tuple of int
         The rank at each of ``points``.
     """
@@ -77,7 +77,7 @@ class SolutionSet:
             f"  {count} singular {'point' if count == 1 else 'points'}, {real} real; "
             f"the rank elsewhere is {self.singular.generic_rank}"
         )
-        for point, rank in list(zip(self.points, self.ranks, strict=True))[:_SHOWN]:
+        for point, rank in list(zip(self.points, self.ranks, strict=True))[:MOST_POINTS_SHOWN]:
             shown = ", ".join(f"{name} = {round(value, 8) + 0.0:.6g}" for name, value in point.items())
             lines.append(f"    rank {rank} at {shown}")
         lines += [f"  a set of singular points of dimension {size}" for size in self.singular.sets]
@@ -87,7 +87,7 @@ class SolutionSet:
 
 
 def _needed(groups: Sequence[Group], group: Group, parts: Sequence[Part], known: Sequence[int]) -> list[int]:
-    """Equations of a group and of those before that bind what it takes from them."""
+    """Equations of a group and of all groups before it on whose values it depends."""
     owner = {j: number for number, one in enumerate(groups) for j in one.jets}
     wanted, seen = list(group.rows), {id(group)}
     stack = [group]
@@ -115,7 +115,7 @@ def solution_sets(
     fixed : mapping of int to float
         Numbers of values that are put in.
     seed : int
-        Of the homotopies.
+        Seed of the homotopies.
     workers : int
         Processes that follow paths.
     """
@@ -143,14 +143,7 @@ def _sets(
         "equations": tuple(system.row_names[i] for i in rows),
         "variables": names,
     }
-    jets = [system.jets[j] for j in cols]
-    reader = Reader(
-        system.model.graph,
-        [system.roots[i] for i in rows],
-        [Leaf("u", j, k) for j, k in jets],
-        names,
-        leaf_values(system, x),
-    )
+    reader = reader_of(system, [system.roots[i] for i in rows], cols, x)
     try:
         branches = list(reader.branches(isolated=False))
     except NotPolynomialError as why:
@@ -165,8 +158,8 @@ def _decomposed(
     if branch.system.variables > MOST_VARIABLES:
         many = branch.system.variables
         return SolutionSet(**said, reason=f"{many} variables, where {MOST_VARIABLES} are the most")
-    if branch.paths > MOST_PATHS:
-        return SolutionSet(**said, reason=f"{branch.paths} paths, where {MOST_PATHS} are the most")
+    if branch.paths > MOST_DECOMPOSED_PATHS:
+        return SolutionSet(**said, reason=f"{branch.paths} paths, where {MOST_DECOMPOSED_PATHS} are the most")
     parts = decompose(branch.system, seed=seed, workers=workers)
     if branch.paths * 2**branch.system.variables > MOST_SINGULAR:
         return SolutionSet(**said, decomposition=parts)

@@ -17,34 +17,31 @@ from dae_sdc.errors import DAEError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import NUMPY, Op
+from dae_sdc.initial.jets import ModelJets
+from dae_sdc.initial.parts import leaf_values
+from dae_sdc.initial.quotients import (
+    UNIT,
+    NotPolynomialError,
+    Polynomial,
+    Quotient,
+    Quotients,
+    plus,
+    variables_of,
+)
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
 
 MOST_BRANCHES = 64
 """Combinations of the branches of choices up to which all are looked at."""
 
-MOST_TERMS = 5000
-"""Terms of a polynomial beyond which equations are not multiplied out."""
-
 LARGEST_MULTIPLE = 12
 """Largest multiple of an angle, and largest denominator of a ratio of two of them."""
 
-CANCELLED = 1e-14
-"""Size of a sum, relative to its terms, that is round-off."""
-
-Monomial = tuple[tuple[int, int], ...]
-Polynomial = dict[Monomial, complex]
-
 _TRIGONOMETRIC = frozenset({Op.SIN, Op.COS, Op.TAN})
 _ARITHMETIC = frozenset({Op.ADD, Op.MUL, Op.NEG, Op.DIV, Op.INPUT})
-_UNIT: Polynomial = {(): 1.0}
-
-
-class NotPolynomialError(DAEError):
-    """Equations cannot be written as polynomials; caught where they are solved in another way."""
 
 
 class _UndecidedError(DAEError):
-    """A choice has to be made before equations can be read on."""
+    """A branch of a choice must be taken before the equations can be read further."""
 
     def __init__(self, node: int, options: Sequence[int]) -> None:
         super().__init__(f"node {node}")
@@ -62,7 +59,7 @@ class Polynomials:
     names : tuple of str
         What the variables of the system are, in the names of the unknowns.
     places : tuple of (str, int)
-        The same as "value", "cos", "sin" or "root", and the number of the unknown or of the root.
+        What the variables are: "value", "cos", "sin" or "root", and the number of the unknown or of the root.
     units : mapping of int to float
         For every angle the factor u with which the pair is cos(u x), sin(u x).
     denominators : PolynomialSystem or None
@@ -72,7 +69,7 @@ class Polynomials:
     sums : mapping of int to (mapping of int to float, float)
         Unknowns that are sums of multiples of others and a number, and so no variables of the system.
     lines : mapping of int to (mapping of int to float, float)
-        The same of variables, by their numbers.
+        Unknowns that are linear combinations of variables and a number, by the columns of the variables.
     """
 
     system: PolynomialSystem
@@ -91,7 +88,7 @@ class Polynomials:
 
     @cached_property
     def scaled(self) -> tuple[PolynomialSystem, Vector]:
-        """The system in variables in units of scales, and these; see :meth:`PolynomialSystem.scaled`."""
+        """The system in scaled variables, and the scales; see :meth:`PolynomialSystem.scaled`."""
         return self.system.scaled()
 
     def defined(self, points: Complexes) -> npt.NDArray[np.bool_]:
@@ -141,36 +138,46 @@ class Polynomials:
         return found
 
 
+def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: Vector) -> Reader:
+    """A reader of equations of a model as polynomials in some of the values.
+
+    Parameters
+    ----------
+    system : ModelJets
+        The equations of the model.
+    roots : sequence of int
+        Nodes of the equations that are read.
+    cols : sequence of int
+        Numbers of the values that are unknown.
+    x : ndarray, shape (jets,)
+        All values, of which the others are taken.
+    """
+    jets = [system.jets[j] for j in cols]
+    return Reader(
+        system.model.graph,
+        roots,
+        [Leaf("u", j, k) for j, k in jets],
+        [system.jet_names[j] for j in cols],
+        leaf_values(system, x),
+    )
+
+
 def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
-    """The angle nearest to another one with the same sine and cosine of ``unit`` times the angle."""
+    """The angle nearest to another one with the same sine and cosine of ``unit`` times the angle.
+
+    Parameters
+    ----------
+    angle : array_like
+        Angles.
+    near : float
+        The angle to which they shall be near.
+    unit : float
+        Factor of the angle in sine and cosine.
+    """
     period = 2.0 * math.pi / abs(unit)
     given = np.asarray(angle, dtype=np.float64)
     found: Vector = given + period * np.round((near - given) / period)
     return found
-
-
-def _accumulate(total: Polynomial, monomial: Monomial, value: complex) -> None:
-    before = total.get(monomial, 0.0)
-    after = before + value
-    if abs(after) <= CANCELLED * max(abs(before), abs(value)):
-        total.pop(monomial, None)
-    else:
-        total[monomial] = after
-
-
-def _plus(a: Mapping[Monomial, complex], b: Mapping[Monomial, complex], factor: complex = 1.0) -> Polynomial:
-    total = dict(a)
-    for monomial, value in b.items():
-        _accumulate(total, monomial, factor * value)
-    return total
-
-
-@dataclass(frozen=True, eq=False)
-class _Quotient:
-    """A polynomial over a product of factors, which are given by number and power."""
-
-    over: Polynomial
-    under: Mapping[int, int]
 
 
 class Reader:
@@ -214,8 +221,8 @@ class Reader:
         self._choices: dict[int, int] = {}
         self._units: dict[int, float] = {}
         self._turns: dict[int, tuple[Mapping[int, float], float]] = {}
-        self._read: dict[int, _Quotient] = {}
-        self._factors: list[Polynomial] = []
+        self._read: dict[int, Quotient] = {}
+        self._ring = Quotients(len(self.names))
         self._roots_of: list[tuple[int, Polynomial, Polynomial]] = []
         self._sums: dict[int, tuple[dict[int, float], float]] = {}
 
@@ -279,7 +286,7 @@ class Reader:
             raise NotPolynomialError("a sine or cosine of more than a sum of angles")
         return found
 
-    def _as_sum(self, given: _Quotient) -> tuple[dict[int, float], float] | None:
+    def _as_sum(self, given: Quotient) -> tuple[dict[int, float], float] | None:
         """Factors of unknowns and the number, if an expression is a sum of such; else None."""
         slopes: dict[int, float] = {}
         for monomial, value in given.over.items():
@@ -290,7 +297,7 @@ class Reader:
         return None if given.under else (slopes, given.over.get((), 0.0).real)
 
     def _eliminate(self) -> set[int]:
-        """Equations that say that an angle is a sum of others or a number, which is put in its place."""
+        """Eliminate angles that are sums of others and a number; numbers of the equations that say so."""
         graph, used = self.graph, set()
         self._sums = {}
         angles = {
@@ -353,7 +360,7 @@ class Reader:
             yield found
 
     def _reset(self) -> None:
-        self._read, self._factors, self._roots_of = {}, [], []
+        self._read, self._roots_of, self._ring = {}, [], Quotients(len(self.names))
 
     def _polynomials(self, isolated: bool) -> Polynomials:
         gone = self._eliminate()
@@ -361,8 +368,8 @@ class Reader:
         self._reset()
         rows = [self._at(root).over for i, root in enumerate(self.roots) if i not in gone]
         for k, (q, over, under) in enumerate(self._roots_of):
-            rows.append(_plus(self._times(under, {((self._root(k), q),): 1.0}), over, -1.0))
-        astray = self._units.keys() & _variables(rows)
+            rows.append(plus(self._ring.times(under, {((self._root(k), q),): 1.0}), over, -1.0))
+        astray = self._units.keys() & variables_of(rows)
         if astray:
             raise NotPolynomialError(
                 f"the angle {self.names[min(astray)]} occurs outside of sine and cosine too"
@@ -371,7 +378,7 @@ class Reader:
         if not all(rows):
             raise NotPolynomialError("an equation that holds whatever the unknowns are")
         constant = next((i for i, row in enumerate(rows) if set(row) == {()}), None)
-        used = _variables(rows)
+        used = variables_of(rows)
         for j in self._units:
             cosine, sine = self._pair(j)
             rows.append({((cosine, 2),): 1.0, ((sine, 2),): 1.0, (): -1.0})
@@ -398,42 +405,31 @@ class Reader:
             names,
             tuple(places),
             dict(self._units),
-            _system(self._factors, columns) if self._factors else None,
+            _system(self._ring.factors, columns) if self._ring.factors else None,
             constant,
             dict(self._sums),
             straight,
         )
 
     def _straighten(self, rows: list[Polynomial]) -> dict[int, Polynomial]:
-        """Take linear polynomials out, and unknowns that are no angles: what these are instead."""
+        """Eliminate unknowns that are no angles by linear polynomials; their expressions by the others."""
         lines: dict[int, Polynomial] = {}
         at = 0
         while at < len(rows):
             row = rows[at]
             own = [key[0][0] for key in row if key and key[0][0] < len(self.names)]
             straight = all(len(key) <= 1 and all(power == 1 for _, power in key) for key in row)
-            if not own or not straight or len(_variables(rows)) == 1:
+            if not own or not straight or len(variables_of(rows)) == 1:
                 at += 1
                 continue
             pivot = max(own, key=lambda j: (abs(row[((j, 1),)]), -j))
             factor = row[((pivot, 1),)]
             line = {key: -value / factor for key, value in row.items() if key != ((pivot, 1),)}
-            rows[:] = [self._put(other, pivot, line) for other in rows if other is not row]
-            self._factors = [self._put(other, pivot, line) for other in self._factors]
-            lines = {j: self._put(other, pivot, line) for j, other in lines.items()} | {pivot: line}
+            rows[:] = [self._ring.put(other, pivot, line) for other in rows if other is not row]
+            self._ring.factors = [self._ring.put(other, pivot, line) for other in self._ring.factors]
+            lines = {j: self._ring.put(other, pivot, line) for j, other in lines.items()} | {pivot: line}
             at = 0
         return lines
-
-    def _put(self, row: Polynomial, variable: int, line: Polynomial) -> Polynomial:
-        """A polynomial with another one in the place of a variable."""
-        if variable not in _variables([row]):
-            return row
-        total: Polynomial = {}
-        for monomial, value in row.items():
-            power = dict(monomial).get(variable, 0)
-            rest = tuple((v, p) for v, p in monomial if v != variable)
-            total = _plus(total, self._times({rest: value}, self._power(line, power)))
-        return total
 
     def _pair(self, j: int) -> tuple[int, int]:
         n = len(self.names)
@@ -455,81 +451,12 @@ class Reader:
         unit = self._units[j]
         return f"{kind}({self.names[j] if unit == 1.0 else f'{unit:.6g} {self.names[j]}'})"
 
-    def _times(self, a: Mapping[Monomial, complex], b: Mapping[Monomial, complex]) -> Polynomial:
-        """The product, with the square of a sine replaced by 1 less that of the cosine."""
-        total: Polynomial = {}
-        if len(a) > len(b):
-            a, b = b, a
-        for monomial, value in a.items():
-            for other, factor in b.items():
-                self._add_product(total, monomial, other, value * factor)
-        if len(total) > MOST_TERMS:
-            raise NotPolynomialError(f"a polynomial with more than {MOST_TERMS} terms")
-        return total
-
-    def _add_product(self, total: Polynomial, a: Monomial, b: Monomial, value: complex) -> None:
-        powers = dict(a)
-        for variable, power in b:
-            powers[variable] = powers.get(variable, 0) + power
-        n = len(self.names)
-        for variable, power in powers.items():
-            if power >= 2 and n <= variable < 3 * n and (variable - n) % 2:
-                lower = {**powers, variable: power - 2}
-                rest = tuple(sorted((v, p) for v, p in lower.items() if p))
-                self._add_product(total, rest, (), value)
-                self._add_product(total, rest, ((variable - 1, 2),), -value)
-                return
-        _accumulate(total, tuple(sorted(powers.items())), value)
-
-    def _power(self, base: Polynomial, exponent: int) -> Polynomial:
-        found: Polynomial = dict(_UNIT)
-        for _ in range(exponent):
-            found = self._times(found, base)
-        return found
-
-    def _sum(self, a: _Quotient, b: _Quotient) -> _Quotient:
-        under = {k: max(a.under.get(k, 0), b.under.get(k, 0)) for k in {*a.under, *b.under}}
-        return _Quotient(_plus(self._extended(a, under), self._extended(b, under)), under)
-
-    def _extended(self, part: _Quotient, under: Mapping[int, int]) -> Polynomial:
-        over = part.over
-        for k, power in under.items():
-            lacking = power - part.under.get(k, 0)
-            if lacking:
-                over = self._times(over, self._power(self._factors[k], lacking))
-        return over
-
-    def _product(self, a: _Quotient, b: _Quotient) -> _Quotient:
-        under = {k: a.under.get(k, 0) + b.under.get(k, 0) for k in {*a.under, *b.under}}
-        return _Quotient(self._times(a.over, b.over), under)
-
-    def _inverse(self, a: _Quotient) -> _Quotient:
-        if not a.over:
-            raise NotPolynomialError("a division by 0")
-        over: Polynomial = dict(_UNIT)
-        for k, power in a.under.items():
-            over = self._times(over, self._power(self._factors[k], power))
-        if set(a.over) == {()}:
-            return _Quotient({monomial: value / a.over[()] for monomial, value in over.items()}, {})
-        # The same divisor up to a factor is one divisor.
-        first = min(a.over)
-        scale = a.over[first]
-        factor = {monomial: value / scale for monomial, value in a.over.items()}
-        over = {monomial: value / scale for monomial, value in over.items()}
-        for k, known in enumerate(self._factors):
-            if known.keys() == factor.keys() and all(
-                abs(known[key] - factor[key]) <= 1e-12 * abs(factor[key]) for key in factor
-            ):
-                return _Quotient(over, {k: 1})
-        self._factors.append(factor)
-        return _Quotient(over, {len(self._factors) - 1: 1})
-
-    def _at(self, node: int) -> _Quotient:
+    def _at(self, node: int) -> Quotient:
         if node not in self._depends:
             value = self._known[node] if node in self._known else math.nan
             if not math.isfinite(value):
                 raise NotPolynomialError("a term that is not defined at the values found before")
-            return _Quotient({(): value} if value else {}, {})
+            return Quotient({(): value} if value else {}, {})
         stack = [node]
         while stack:
             top = stack[-1]
@@ -543,7 +470,7 @@ class Reader:
         return self._read[node]
 
     def _needed(self, node: int) -> tuple[int, ...]:
-        """Operands that are read before a node is; of a choice those that it takes."""
+        """Operands that are read before a node; of a choice only those of the branch that is taken."""
         op, args = self.graph.op[node], self.graph.args[node]
         if op in _TRIGONOMETRIC:
             return ()
@@ -573,7 +500,7 @@ class Reader:
             raise NotPolynomialError("a condition that is no comparison")
         return first if value.over.get((), 0.0) != 0.0 else second
 
-    def _made(self, node: int) -> _Quotient:
+    def _made(self, node: int) -> Quotient:
         graph = self.graph
         op, args = graph.op[node], graph.args[node]
         leaf = graph.leaves.get(node)
@@ -585,21 +512,18 @@ class Reader:
             return self._turned(node)
         if op in (Op.LT, Op.LE, Op.SIGN):
             value = self._choices[node]
-            return _Quotient({(): float(value)} if value else {}, {})
+            return Quotient({(): float(value)} if value else {}, {})
         if op in (Op.MIN, Op.MAX):
             return self._at(args[self._choices[node]])
         if op is Op.SELECT:
             return self._at(self._selected(node))
         first = self._at(args[0])
         if op is Op.NEG:
-            return _Quotient(_plus({}, first.over, -1.0), first.under)
+            return Quotient(plus({}, first.over, -1.0), first.under)
         if op is Op.ABS:
-            return _Quotient(_plus({}, first.over, self._chosen(node, (1, -1))), first.under)
+            return Quotient(plus({}, first.over, self._chosen(node, (1, -1))), first.under)
         if op is Op.INTPOW:
-            found = first
-            for _ in range(args[1] - 1):
-                found = self._product(found, first)
-            return found
+            return self._ring.repeated(first, args[1])
         if op is Op.SQRT:
             return self._rooted(first, Fraction(1, 2))
         if op is Op.POW and args[1] not in self._depends:
@@ -607,39 +531,36 @@ class Reader:
         if op in (Op.ADD, Op.MUL, Op.DIV):
             second = self._at(args[1])
             if op is Op.ADD:
-                return self._sum(first, second)
-            return self._product(first, second if op is Op.MUL else self._inverse(second))
+                return self._ring.sum(first, second)
+            return self._ring.product(first, second if op is Op.MUL else self._ring.inverse(second))
         raise NotPolynomialError(f"the function {NUMPY[op].__name__.strip('_')}")
 
-    def _raised(self, base: _Quotient, exponent: float) -> _Quotient:
+    def _raised(self, base: Quotient, exponent: float) -> Quotient:
         simple = Fraction(exponent).limit_denominator(LARGEST_MULTIPLE)
         if abs(float(simple) - exponent) > 1e-13 or abs(simple) > LARGEST_MULTIPLE:
             raise NotPolynomialError(f"a power with exponent {exponent:g}")
         if simple < 0:
-            return self._inverse(self._raised(base, -exponent))
+            return self._ring.inverse(self._raised(base, -exponent))
         if simple.denominator > 1:
             return self._rooted(base, simple)
-        found = _Quotient(dict(_UNIT), {})
+        found = Quotient(dict(UNIT), {})
         for _ in range(simple.numerator):
-            found = self._product(found, base)
+            found = self._ring.product(found, base)
         return found
 
-    def _rooted(self, base: _Quotient, exponent: Fraction) -> _Quotient:
-        under: Polynomial = dict(_UNIT)
-        for k, power in base.under.items():
-            under = self._times(under, self._power(self._factors[k], power))
-        self._roots_of.append((exponent.denominator, base.over, under))
+    def _rooted(self, base: Quotient, exponent: Fraction) -> Quotient:
+        self._roots_of.append((exponent.denominator, base.over, self._ring.denominator(base)))
         variable = self._root(len(self._roots_of) - 1)
-        return _Quotient({((variable, exponent.numerator),): 1.0}, {})
+        return Quotient({((variable, exponent.numerator),): 1.0}, {})
 
-    def _leaf(self, j: int) -> _Quotient:
+    def _leaf(self, j: int) -> Quotient:
         if j not in self._sums:
-            return _Quotient({((j, 1),): 1.0}, {})
+            return Quotient({((j, 1),): 1.0}, {})
         slopes, constant = self._sums[j]
         over: Polynomial = {((i, 1),): slope for i, slope in slopes.items()}
-        return _Quotient(_plus(over, {(): constant} if constant else {}), {})
+        return Quotient(plus(over, {(): constant} if constant else {}), {})
 
-    def _turned(self, node: int) -> _Quotient:
+    def _turned(self, node: int) -> Quotient:
         """Sine, cosine or tangent of a sum of angles, by the product of (cos + i sin) of their parts."""
         slopes, constant = self._turns[node]
         turned: Polynomial = {(): cmath.exp(1j * constant)}
@@ -648,15 +569,15 @@ class Reader:
             times = round(slope / self._units[j])
             part: Polynomial = {((cosine, 1),): 1.0, ((sine, 1),): math.copysign(1.0, times) * 1j}
             for _ in range(abs(times)):
-                turned = self._times(turned, part)
+                turned = self._ring.times(turned, part)
         real = {key: value.real + 0j for key, value in turned.items() if value.real}
         imaginary = {key: value.imag + 0j for key, value in turned.items() if value.imag}
         op = self.graph.op[node]
         if op is Op.COS:
-            return _Quotient(real, {})
+            return Quotient(real, {})
         if op is Op.SIN:
-            return _Quotient(imaginary, {})
-        return self._product(_Quotient(imaginary, {}), self._inverse(_Quotient(real, {})))
+            return Quotient(imaginary, {})
+        return self._ring.product(Quotient(imaginary, {}), self._ring.inverse(Quotient(real, {})))
 
 
 def _common_unit(factors: Sequence[float]) -> float:
@@ -671,10 +592,6 @@ def _common_unit(factors: Sequence[float]) -> float:
     if max(ratios) / common > LARGEST_MULTIPLE:
         raise NotPolynomialError(f"an angle and more than {LARGEST_MULTIPLE} times the angle")
     return first * float(common)
-
-
-def _variables(rows: Sequence[Polynomial]) -> set[int]:
-    return {variable for row in rows for monomial in row for variable, _ in monomial}
 
 
 def _system(rows: Sequence[Polynomial], columns: Mapping[int, int]) -> PolynomialSystem:

@@ -18,10 +18,10 @@ from dae_sdc.initial.systems import LARGEST_MULTIPLE
 
 _TRIGONOMETRIC = frozenset({Op.SIN, Op.COS, Op.TAN})
 
-NOTHING = 1e-12
+VANISHING_RATE = 1e-12
 """Rate of a term, relative to its parts, that is none."""
 
-SIMPLE = 1e-9
+FRACTION_TOLERANCE = 1e-9
 """Difference of a ratio from a simple fraction."""
 
 MOST_TRIES = 200
@@ -29,7 +29,7 @@ MOST_TRIES = 200
 
 
 class TurnError(DAEError):
-    """Nothing can follow a turn so that all equations hold as before; with the reason."""
+    """No values can follow a turn of an angle so that all equations still hold; the text is the reason."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Moves:
 
 def _fraction(ratio: float) -> Fraction | None:
     found = Fraction(ratio).limit_denominator(LARGEST_MULTIPLE)
-    return found if abs(float(found) - ratio) <= SIMPLE * max(1.0, abs(ratio)) else None
+    return found if abs(float(found) - ratio) <= FRACTION_TOLERANCE * max(1.0, abs(ratio)) else None
 
 
 class Turn:
@@ -107,7 +107,7 @@ class Turn:
             straight = self._linear(self.system.roots[i], frozenset(moving), slopes)
             parts = [straight.get(j, 0.0) * rate for j, rate in moving.items()]
             left = math.fsum(parts)
-            if abs(left) > NOTHING * max(map(abs, parts), default=0.0):
+            if abs(left) > VANISHING_RATE * max(map(abs, parts), default=0.0):
                 return self._with_more(i, left, moving)
             factors += [sum(slope * moving[j] for j, slope in one.items()) for one in slopes]
         for j in moving:
@@ -116,7 +116,7 @@ class Turn:
         return Moves(dict(moving), tuple(factors))
 
     def _with_more(self, row: int, left: float, moving: Mapping[int, float]) -> Moves:
-        """The same with one more value, which follows by an equation."""
+        """Moves with one more value, which follows by an equation."""
         name = self.system.row_names[row]
         reason = TurnError(f"as '{name}' contains it outside of sine and cosine")
         # Those that are found last follow rather than those that they are found from.

@@ -14,7 +14,7 @@ from dae_sdc.polynomials.tracking import Booleans, groups_of
 PRECISIONS = (128, 256, 512, 1024)
 """Bits of the ball arithmetic, until the proof holds."""
 
-NEAR = 1e-6
+CERTIFIED_DISTANCE = 1e-6
 """Distance within which a proved solution belongs to an approximate one, in units of 1 + its size."""
 
 
@@ -107,7 +107,7 @@ def _middle(x: Any) -> Any:
 
 
 def _krawczyk(balls: _Balls, start: list[Any], precision: int, on_axis: bool) -> list[Any] | None:
-    """Balls with a single solution in them, around a point that Newton's method leads to, or None.
+    """Balls around a point that Newton's method leads to, with a single solution in them; None if it fails.
 
     They are symmetric to the real axis if `on_axis`, so that the solution is its own conjugate.
     """
@@ -199,7 +199,7 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
             again = []
             for k in left:
                 start = [flint.acb(value) for value in points[k].tolist()]
-                nearly = np.abs(points[k].imag).max() <= NEAR * (1.0 + np.abs(points[k]).max())
+                nearly = np.abs(points[k].imag).max() <= CERTIFIED_DISTANCE * (1.0 + np.abs(points[k]).max())
                 box = _krawczyk(balls, start, precision, True) if balls.real and nearly else None
                 on_axis = box is not None
                 box = _krawczyk(balls, start, precision, False) if box is None else box
@@ -211,7 +211,7 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
                     again.append(k)
                     continue
                 value = np.array([complex(a.mid()) if hasattr(a, "mid") else complex(a) for a in box])
-                if np.abs(value - points[k]).max() <= NEAR * (1.0 + np.abs(points[k]).max()):
+                if np.abs(value - points[k]).max() <= CERTIFIED_DISTANCE * (1.0 + np.abs(points[k]).max()):
                     enclosures[k], found[k], proved[k], real[k], other[k] = (
                         box,
                         value,

@@ -13,34 +13,38 @@ from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.polynomials.certificates import Certificates, certify as proofs
+from dae_sdc.polynomials.equations import Homotopy, norms
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.slices import homogeneous_points
-from dae_sdc.polynomials.tracking import (
-    SAME,
-    SAME_EXACT,
-    Booleans,
-    Ends,
-    Homotopy,
-    follow,
-    groups_of,
-    norms,
-    sizes,
-)
+from dae_sdc.polynomials.slices import homogeneous_points, least_step
+from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of, sizes
 
-MOST_PATHS = 50_000
-"""Number of paths up to which a system is solved."""
 
-REAL = 1e-8
-"""Imaginary part of a simple solution, in units of 1 + its size, that is round-off."""
+@dataclass(frozen=True)
+class RootOptions:
+    """Settings of :func:`solve_polynomials`.
 
-GAMMAS = 2
-"""Numbers gamma of which the second is taken if paths are lost with the first."""
+    Parameters
+    ----------
+    most_paths : int
+        Number of paths up to which a system is solved.
+    gammas : int
+        Numbers gamma that are taken one after the other as long as paths are lost.
+    real_tolerance : float
+        Imaginary part of a simple solution, in units of 1 + its size, that is round-off.
+    coefficient_noise : float
+        Round-off in a coefficient, relative to it, that may make several simple solutions of a multiple one.
+    residual_tolerance : float
+        Size of the polynomials at a solution, in units of what it would be if no terms cancelled.
+    """
 
-ROUNDED = 1e-15
-"""Round-off in a coefficient, in units of it, that may make several simple solutions of a multiple one."""
+    most_paths: int = 50_000
+    gammas: int = 2
+    real_tolerance: float = 1e-8
+    coefficient_noise: float = 1e-15
+    residual_tolerance: float = 1e-6
 
-MET = 1e-6
-"""Size of the polynomials at a solution, in units of what it would be if no terms cancelled."""
+
+ROOTS = RootOptions()
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +96,7 @@ class Roots:
     @property
     def is_real(self) -> Booleans:
         """Which solutions are real, shape (r,): by proof where there is one, otherwise to round-off."""
-        allowed = np.where(self.singular, SAME, REAL) * (1.0 + sizes(self.solutions))
+        allowed = np.where(self.singular, ENDS.same, ROOTS.real_tolerance) * (1.0 + sizes(self.solutions))
         small = np.abs(self.solutions.imag).max(axis=1, initial=0.0) <= allowed
         found: Booleans = self.proved_real | (small & ~self.proved_complex)
         return found
@@ -117,7 +121,17 @@ class Roots:
 
 
 def combined(system: PolynomialSystem, rows: int, random: np.random.Generator) -> PolynomialSystem:
-    """Random combinations of the polynomials, the highest degrees first: each with all that come after it."""
+    """Random combinations of polynomials, the highest degrees first: each with all that come after it.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    rows : int
+        Number of combinations.
+    random : numpy.random.Generator
+        Source of random numbers.
+    """
     given = system.coefficients[np.argsort(-system.degrees, kind="stable")]
     weights = np.triu(np.exp(2j * np.pi * random.random((rows, len(given)))), 1)
     return PolynomialSystem(given[:rows] + weights @ given, system.exponents)
@@ -137,8 +151,8 @@ def _refined(system: PolynomialSystem, x: Complexes) -> Complexes:
     with np.errstate(all="ignore"):
         for _ in range(3):
             values, jacobians = system.both(y)
-            y = y - (np.linalg.pinv(jacobians) @ values[:, :, None])[:, :, 0]
-        kept = norms(y - x) <= SAME * (1.0 + norms(x))
+            y = y - least_step(jacobians, values)
+        kept = norms(y - x) <= ENDS.same * (1.0 + norms(x))
     return np.where(kept[:, None], y, x)
 
 
@@ -153,13 +167,13 @@ def _multiple(system: PolynomialSystem, points: Complexes, simple: Booleans) -> 
         together = group.size == 1
         if not together and system.rounded:
             whole = homogeneous_points(points[group].mean(axis=0)[None])
-            allowed = ROUNDED * (system.coefficients != 0.0).sum(axis=1).max()
+            allowed = ROOTS.coefficient_noise * (system.coefficients != 0.0).sum(axis=1).max()
             together = bool(sizes(system.homogenized().relative(whole)[0])[0] <= allowed)
         if together:
             groups.append(group)
             continue
         apart, other = group[simple[group]], group[~simple[group]]
-        groups += [apart[part] for part in groups_of(points[apart], SAME_EXACT)]
+        groups += [apart[part] for part in groups_of(points[apart], ENDS.same_exact)]
         groups += [other] if other.size else []
     return groups
 
@@ -199,8 +213,8 @@ def solve_polynomials(
     comm : mpi4py.MPI.Comm, optional
         Communicator whose ranks share the paths. All of them call this, and all of them get all solutions.
     certify : bool
-        Whether solutions are proved, see :func:`~dae_sdc.polynomials.certificates.certify`. This takes
-        python-flint; without it, none is.
+        Whether solutions are proved, see :func:`~dae_sdc.polynomials.certificates.certify`. Without
+        python-flint, which this needs, none is.
 
     Returns
     -------
@@ -232,16 +246,16 @@ def solve_polynomials(
     random = np.random.default_rng(seed)
     scaled, scales = system.scaled()
     best: Ends | None = None
-    for _ in range(GAMMAS):
+    for _ in range(ROOTS.gammas):
         gamma = complex(np.exp(2j * np.pi * random.random()))
         square = combined(scaled, n, random) if system.equations > n else scaled
         degrees = square.degrees
         if (degrees == 0).any():
             raise InputError("the polynomials depend on each other: leave out those that follow from others")
         paths = math.prod(degrees.tolist())
-        if paths > MOST_PATHS:
+        if paths > ROOTS.most_paths:
             raise InputError(
-                f"{paths} paths from degrees {degrees.tolist()}: at most {MOST_PATHS} are followed"
+                f"{paths} paths from degrees {degrees.tolist()}: at most {ROOTS.most_paths} are followed"
             )
         homotopy = Homotopy.to(square.homogenized(), gamma, degrees=degrees, exact=square is scaled)
         ends = follow(homotopy, _starts(degrees), workers=workers, comm=comm)
@@ -260,7 +274,9 @@ def _roots(
     n, far = system.variables, ends.infinite
     solves = ends.known & ~far
     if system.equations > n:
-        solves[solves] = sizes(scaled.homogenized().relative(ends.points[solves])[0]) <= MET
+        solves[solves] = (
+            sizes(scaled.homogenized().relative(ends.points[solves])[0]) <= ROOTS.residual_tolerance
+        )
     points = ends.points[solves, 1:] / ends.points[solves, :1]
     simple = ends.regular[solves]
     if system.equations > n:

@@ -17,14 +17,13 @@ Integers = npt.NDArray[np.int64]
 MOST_DEGREE = 10_000
 """Highest power in polynomials."""
 
-
-SMALL = 0.01
-"""Coordinate of a point of norm 1 that may as well be 0."""
+SMALLEST_MAGNITUDE = 0.01
+"""Size that coordinates of a point of norm 1 have at least, as units of derivatives."""
 
 
 def magnitudes(points: Complexes) -> npt.NDArray[np.float64]:
-    """Sizes of the coordinates of points of norm 1, at least :data:`SMALL`."""
-    found: npt.NDArray[np.float64] = np.maximum(np.abs(points), SMALL)
+    """Sizes of the coordinates of points of norm 1, at least :data:`SMALLEST_MAGNITUDE`."""
+    found: npt.NDArray[np.float64] = np.maximum(np.abs(points), SMALLEST_MAGNITUDE)
     return found
 
 
@@ -54,7 +53,6 @@ class PolynomialSystem:
         Coefficients :math:`c` of all monomials in each of the k polynomials; 0 where one does not occur.
     exponents : array_like of int, shape (m, n)
         Exponents :math:`e` of the n variables in each monomial.
-
     rounded : bool
         Whether the coefficients are the results of rounding, so that solutions that round-off makes of a
         multiple one count as one. Otherwise they are exactly these.
@@ -91,8 +89,8 @@ class PolynomialSystem:
         self.coefficients: Complexes = merged[:, used]
         self.exponents: Integers = table[used]
         self.rounded = rounded
-        # What the coefficients lack in the precision of doubles, and, where this is something, their exact
-        # values, which are numbers of SymPy.
+        # The differences of the exact coefficients from these doubles and, where they are not 0, the exact
+        # coefficients as numbers of SymPy.
         self.remainders: Complexes = np.zeros_like(self.coefficients)
         self.exact: dict[tuple[int, int], Any] = {}
         self._prepare()

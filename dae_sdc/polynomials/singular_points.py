@@ -8,9 +8,9 @@ import numpy as np
 
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
-from dae_sdc.polynomials.homotopy import REAL
+from dae_sdc.polynomials.homotopy import ROOTS
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.slices import homogeneous_points, relative_ranks, stacked
+from dae_sdc.polynomials.slices import added, homogeneous_points, relative_ranks, stacked, widened
 from dae_sdc.polynomials.tracking import Booleans, groups_of, sizes
 from dae_sdc.polynomials.witness import Component, Decomposition, decompose, shown_number
 
@@ -28,7 +28,7 @@ class SingularPoints:
     generic_rank : int
         Rank at general points of the solutions, the largest one if they have several components.
     sets : tuple of int
-        Dimensions of the sets of singular points that are not isolated, of which no points are listed.
+        Dimensions of the sets of singular points that are not isolated; their points are not listed.
     failed : int
         Number of paths that were lost; some points may be missing if it is not 0.
     """
@@ -43,12 +43,12 @@ class SingularPoints:
     def is_real(self) -> Booleans:
         """Which of the points are real, shape (k,)."""
         size = 1.0 + sizes(self.points)
-        found: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= REAL * size
+        found: Booleans = np.abs(self.points.imag).max(axis=1, initial=0.0) <= ROOTS.real_tolerance * size
         return found
 
     @property
     def real(self) -> Vector:
-        """The real ones, shape (q, n)."""
+        """The real points, shape (q, n)."""
         found: Vector = self.points[self.is_real].real
         return found
 
@@ -82,14 +82,8 @@ def _with_kernel(
     free = side - columns
     unitary = _unitary(side, random)
     derivatives = [system.derivative(j) for j in range(n)]
-
-    def widened(exponents: Integers, unknown: int | None) -> Integers:
-        extra = np.zeros((len(exponents), free * columns), dtype=np.int64)
-        if unknown is not None:
-            extra[:, unknown] = 1
-        return np.hstack([exponents, extra])
-
-    blocks = [(system.coefficients, widened(system.exponents, None))]
+    more = free * columns
+    blocks = [(system.coefficients, widened(system.exponents, more))]
     for column in range(columns):
         # The kernel is U [I; M] with a random unitary matrix U and unknown M, shape (free, columns).
         entries = [(unitary[:, column], None)] + [
@@ -97,19 +91,21 @@ def _with_kernel(
         ]
         if left:
             blocks += [
-                (
-                    np.hstack([vector[None] @ derivative.coefficients for vector, _ in entries]),
-                    np.concatenate([widened(derivative.exponents, place) for _, place in entries]),
+                added(
+                    [
+                        (vector[None] @ derivative.coefficients, widened(derivative.exponents, more, place))
+                        for vector, place in entries
+                    ]
                 )
                 for derivative in derivatives
             ]
             continue
         terms = [
-            (vector[j] * derivatives[j].coefficients, widened(derivatives[j].exponents, place))
+            (vector[j] * derivatives[j].coefficients, widened(derivatives[j].exponents, more, place))
             for j in range(n)
             for vector, place in entries
         ]
-        blocks.append((np.hstack([c for c, _ in terms]), np.concatenate([e for _, e in terms])))
+        blocks.append(added(terms))
     return PolynomialSystem(*stacked(blocks)), left
 
 
@@ -143,7 +139,7 @@ def singular_points(
         F(x) = 0, \quad J(x) N = 0, \qquad N \in C^{n \times (d + 1)}
 
     with N of full rank, or :math:`J(x)^T \lambda = 0` where there are n - d polynomials. Singular points that
-    are not isolated are told as a set. Singular components, which are so at all their points, are such sets.
+    are not isolated are reported as a set; a component that is singular at all of its points is such a set.
 
     Parameters
     ----------
@@ -152,7 +148,7 @@ def singular_points(
     seed : int
         Seed of all random numbers. The result holds with probability 1.
     decomposition : Decomposition, optional
-        That of the system, if it is known already.
+        Irreducible decomposition of the system; found here if not given.
 
     Returns
     -------

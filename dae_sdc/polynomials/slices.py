@@ -1,67 +1,22 @@
-"""Homotopies between linear sections of the solutions of polynomials, and deflation of singular ones."""
+"""Ranks of Jacobians of polynomials at solutions, and systems with conditions for a lower rank."""
 
 from __future__ import annotations
 
 import numpy as np
 
+from dae_sdc.polynomials.equations import norms, with_forms
 from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.tracking import Homotopy, norms, with_forms
 
-RANK = 1e-5
+VANISHING_SINGULAR_VALUE = 1e-5
 """Singular value of a relative Jacobian that is taken for 0."""
+
+Block = tuple[Complexes, Integers]
+"""Coefficients and exponents of some polynomials, as those of :class:`PolynomialSystem`."""
 
 
 def phase(random: np.random.Generator) -> complex:
     """A random number of size 1."""
     return complex(np.exp(2j * np.pi * random.random()))
-
-
-def moving_slices(
-    homogeneous: PolynomialSystem, before: Complexes, after: Complexes, gamma: complex
-) -> Homotopy:
-    """F = 0 with n - k polynomials, and (1 - t) L' + gamma t L = 0 with k linear forms.
-
-    Parameters
-    ----------
-    homogeneous : PolynomialSystem
-        The polynomials in n + 1 homogeneous coordinates.
-    before : ndarray, shape (k, n + 1)
-        Linear forms L.
-    after : ndarray, shape (p, k, n + 1)
-        Linear forms L' of each path.
-    gamma : complex
-        A random number of size 1.
-
-    Returns
-    -------
-    Homotopy
-        The equations.
-    """
-    return Homotopy.to(homogeneous, gamma, before=before, after=after)
-
-
-def regeneration(
-    homogeneous: PolynomialSystem, slices: Complexes, factors: Complexes, gamma: complex
-) -> Homotopy:
-    """F = 0, L = 0, and (1 - t) g + gamma t l_1 l_2 ... l_d = 0.
-
-    Parameters
-    ----------
-    homogeneous : PolynomialSystem
-        F, and g as the last polynomial, in n + 1 homogeneous coordinates.
-    slices : ndarray, shape (k, n + 1)
-        Linear forms L.
-    factors : ndarray, shape (d, n + 1)
-        Linear forms l_1, ..., l_d.
-    gamma : complex
-        A random number of size 1.
-
-    Returns
-    -------
-    Homotopy
-        The equations.
-    """
-    return Homotopy.to(homogeneous, gamma, factors=factors, slices=slices)
 
 
 def homogeneous_points(points: Complexes) -> Complexes:
@@ -93,7 +48,13 @@ def relative_ranks(
     if forms is not None:
         matrices = with_forms(matrices, forms[None], points)
     values = np.linalg.svd(matrices, compute_uv=False)
-    found: Integers = (values > RANK).sum(axis=1)
+    found: Integers = (values > VANISHING_SINGULAR_VALUE).sum(axis=1)
+    return found
+
+
+def least_step(jacobians: Complexes, values: Complexes) -> Complexes:
+    """The shortest solutions of linear equations, shape (p, n), from matrices and right-hand sides."""
+    found: Complexes = (np.linalg.pinv(jacobians) @ values[:, :, None])[:, :, 0]
     return found
 
 
@@ -105,6 +66,20 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
 
     At rank 0, all derivatives must vanish, and no unknowns are added.
 
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials F.
+    rank : int
+        The rank r.
+    random : numpy.random.Generator
+        Source of the matrix C and the vector h.
+
+    Returns
+    -------
+    PolynomialSystem
+        The polynomials and conditions, in x and, behind it, the r + 1 multipliers.
+
     References
     ----------
     Leykin, Verschelde and Zhao, Theoret. Comput. Sci. 359 (2006) 111.
@@ -113,37 +88,43 @@ def deflated(system: PolynomialSystem, rank: int, random: np.random.Generator) -
     derivatives = [system.derivative(j) for j in range(n)]
     if rank == 0:
         return PolynomialSystem(
-            *stacked(
-                [
-                    (system.coefficients, system.exponents),
-                    *((d.coefficients, d.exponents) for d in derivatives),
-                ]
-            )
+            *stacked([(one.coefficients, one.exponents) for one in (system, *derivatives)])
         )
     more = rank + 1
     mixing = np.linalg.qr(random.normal(size=(n, more)) + 1j * random.normal(size=(n, more)))[0]
     weights = np.exp(2j * np.pi * random.random(more))
-
-    def widened(exponents: Integers, multiplier: int | None) -> Integers:
-        extra = np.zeros((len(exponents), more), dtype=np.int64)
-        if multiplier is not None:
-            extra[:, multiplier] = 1
-        return np.hstack([exponents, extra])
-
-    blocks = [(system.coefficients, widened(system.exponents, None))]
     conditions = [
-        (mixing[j, m] * derivatives[j].coefficients, widened(derivatives[j].exponents, m))
+        (mixing[j, m] * derivatives[j].coefficients, widened(derivatives[j].exponents, more, m))
         for j in range(n)
         for m in range(more)
     ]
-    blocks.append((np.hstack([c for c, _ in conditions]), np.concatenate([e for _, e in conditions])))
     norm = np.zeros((more + 1, n + more), dtype=np.int64)
     norm[np.arange(more), n + np.arange(more)] = 1
-    blocks.append((np.append(weights, -1.0)[None], norm))
-    return PolynomialSystem(*stacked(blocks))
+    return PolynomialSystem(
+        *stacked(
+            [
+                (system.coefficients, widened(system.exponents, more)),
+                added(conditions),
+                (np.append(weights, -1.0)[None], norm),
+            ]
+        )
+    )
 
 
-def stacked(blocks: list[tuple[Complexes, Integers]]) -> tuple[Complexes, Integers]:
+def widened(exponents: Integers, more: int, factor: int | None = None) -> Integers:
+    """Exponents with columns for more unknowns behind them, one of which may be a factor of all monomials."""
+    extra = np.zeros((len(exponents), more), dtype=np.int64)
+    if factor is not None:
+        extra[:, factor] = 1
+    return np.hstack([exponents, extra])
+
+
+def added(terms: list[Block]) -> Block:
+    """The sum of polynomials that are given by different monomials."""
+    return np.hstack([c for c, _ in terms]), np.concatenate([e for _, e in terms])
+
+
+def stacked(blocks: list[Block]) -> Block:
     """Coefficients, of size 1, and exponents of several systems in the same variables, without zeros."""
     rows, columns = sum(len(c) for c, _ in blocks), sum(c.shape[1] for c, _ in blocks)
     coefficients = np.zeros((rows, columns), dtype=np.complex128)

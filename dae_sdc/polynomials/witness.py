@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -11,34 +10,18 @@ import numpy.typing as npt
 from dae_sdc.arguments import checked
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.polynomials.homotopy import MET, MOST_PATHS, combined
-from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
-from dae_sdc.polynomials.slices import (
-    deflated,
-    homogeneous_points,
-    moving_slices,
-    phase,
-    regeneration,
-    relative_ranks,
-)
-from dae_sdc.polynomials.tracking import SAME, Booleans, Ends, follow, groups_of, sizes
+from dae_sdc.polynomials.equations import Homotopy
+from dae_sdc.polynomials.homotopy import ROOTS, combined
+from dae_sdc.polynomials.monodromy import irreducible
+from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
+from dae_sdc.polynomials.sections import Section, refined, resolved, section_of, vanish
+from dae_sdc.polynomials.slices import homogeneous_points, phase, relative_ranks
+from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of
 
-IDLE_LOOPS = 8
-"""Loops of monodromy without news after which groups that are no components are put together by trial."""
-
-ATTEMPTS = 6
+MOST_CASCADES = 6
 """Choices of random linear spaces, of which some nearly touch the solutions or meet them far away."""
 
-MOST_TRIED = 12
-"""Groups of which all unions are tried."""
-
-MOST_DEFLATIONS = 8
-"""Deflations of a point, each of which lowers its multiplicity."""
-
-STRAIGHT = 1e-7
-"""Second difference of the sum of the points of parallel sections, in units of 1 + their size, that is 0."""
-
-_SHOWN = 6
+MOST_COORDINATES_SHOWN = 6
 """Coordinates of a point that are printed."""
 
 
@@ -46,66 +29,6 @@ def shown_number(value: complex) -> str:
     """A coordinate as it is printed, without round-off."""
     real, imaginary = round(value.real, 8) + 0.0, round(value.imag, 8) + 0.0
     return f"{real:.6g}" if imaginary == 0.0 else f"{complex(real, imaginary):.6g}"
-
-
-@dataclass(frozen=True, eq=False)
-class Section:
-    """Points in which a linear space meets solutions of one dimension, in variables of size 1.
-
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The polynomials, after deflation if the solutions are singular, in N variables.
-    variables : int
-        Number n of the variables of the user, which come first.
-    slices : ndarray, shape (k, N + 1)
-        Linear forms in homogeneous coordinates that vanish on the linear space.
-    square : PolynomialSystem
-        As many combinations of the polynomials as make the points isolated, in homogeneous coordinates.
-    points : ndarray, shape (p, N + 1)
-        The points, in homogeneous coordinates of norm 1.
-    """
-
-    system: PolynomialSystem
-    variables: int
-    slices: Complexes
-    square: PolynomialSystem
-    points: Complexes
-
-    def part(self, which: Integers) -> Section:
-        """The section with some of its points only."""
-        return Section(self.system, self.variables, self.slices, self.square, self.points[which])
-
-    def affine(self, points: Complexes) -> Complexes:
-        """Values of the variables of the user, shape (p, n)."""
-        found: Complexes = points[:, 1 : self.variables + 1] / points[:, :1]
-        return found
-
-    def moved(
-        self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
-    ) -> Ends:
-        """Where points go when the slices are moved, to other ones for each point or the same for all."""
-        targets = np.broadcast_to(after, (len(points), *self.slices.shape))
-        return follow(moving_slices(self.square, before, targets, gamma), points, attempts=attempts)
-
-    def contains(self, points: Complexes, random: np.random.Generator, close: float = SAME) -> Booleans:
-        """Which points, shape (q, n), lie on the components that the section meets."""
-        if len(self.slices) == 0:
-            away = np.abs(points[:, None] - self.affine(self.points)[None]).max(axis=2).min(axis=1)
-            return np.asarray(away <= close * (1.0 + sizes(points)), dtype=np.bool_)
-        whole = np.zeros((len(points), self.slices.shape[1]), dtype=np.complex128)
-        whole[:, 0], whole[:, 1 : self.variables + 1] = 1.0, points
-        after = np.repeat(self.slices[None], len(points), axis=0)
-        after[:, :, 0] -= whole @ self.slices.T
-        count = len(self.points)
-        starts, goals = np.tile(self.points, (len(points), 1)), np.repeat(after, count, axis=0)
-        ends = self.moved(starts, self.slices, goals, phase(random), attempts=3)
-        hit = np.zeros(len(starts), dtype=np.bool_)
-        finite = ends.known & ~ends.far
-        gaps = self.affine(ends.points[finite]) - np.repeat(points, count, axis=0)[finite]
-        hit[finite] = sizes(gaps) <= close * (1.0 + sizes(np.repeat(points, count, axis=0)[finite]))
-        found: Booleans = np.asarray(hit.reshape(len(points), count).any(axis=1), dtype=np.bool_)
-        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +96,7 @@ class Component:
         if self._section is None or self._given is None:
             return found
         scaled = given / self._scales
-        found = _vanish(self._given.homogenized(), homogeneous_points(scaled))
+        found = vanish(self._given.homogenized(), homogeneous_points(scaled))
         if found.any():
             found[found] = self._section.contains(scaled[found], np.random.default_rng(seed))
         return found
@@ -181,8 +104,8 @@ class Component:
     def __str__(self) -> str:
         if self.dimension == 0:
             shown = [shown_number(value) for value in self.witness[0]]
-            more = ", ..." if len(shown) > _SHOWN else ""
-            text = f"point ({', '.join(shown[:_SHOWN])}{more})"
+            more = ", ..." if len(shown) > MOST_COORDINATES_SHOWN else ""
+            text = f"point ({', '.join(shown[:MOST_COORDINATES_SHOWN])}{more})"
         else:
             text = f"dimension {self.dimension}, degree {self.degree}"
         text += f", rank of the Jacobian {self.rank}"
@@ -225,145 +148,6 @@ class Decomposition:
         return "\n".join(lines)
 
 
-def _vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
-    """Where all polynomials vanish, of points of norm 1."""
-    found: Booleans = sizes(homogeneous.relative(points)[0]) <= MET
-    return found
-
-
-def _refined(system: PolynomialSystem, slices: Complexes, points: Complexes) -> tuple[Complexes, Booleans]:
-    """Affine points after the Gauss-Newton method, and which of them it has found to be regular."""
-    x, size = points, 1.0 + sizes(points)
-    linear, constant = slices[:, 1:], slices[:, 0]
-    change = np.full(len(x), np.inf)
-    for _ in range(4):
-        values, jacobians = system.both(x)
-        matrix = np.concatenate([jacobians, np.broadcast_to(linear, (len(x), *linear.shape))], axis=1)
-        residual = np.concatenate([values, x @ linear.T + constant], axis=1)
-        step = (np.linalg.pinv(matrix) @ residual[:, :, None])[:, :, 0]
-        x, change = x - step, sizes(step)
-    good = (sizes(x - points) <= 100.0 * SAME * size) & (change <= 1e-9 * size)
-    good &= relative_ranks(system.homogenized(), homogeneous_points(x), slices) == x.shape[1]
-    return np.where(good[:, None], x, points), good
-
-
-def _section(
-    system: PolynomialSystem, n: int, slices: Complexes, points: Complexes, random: np.random.Generator
-) -> Section:
-    rows = system.variables - len(slices)
-    return Section(
-        system, n, slices, combined(system, rows, random).homogenized(), homogeneous_points(points)
-    )
-
-
-def _resolved(
-    system: PolynomialSystem,
-    n: int,
-    slices: Complexes,
-    points: Complexes,
-    random: np.random.Generator,
-    left: int = MOST_DEFLATIONS,
-) -> tuple[list[Section], Complexes]:
-    """Sections with points that have become regular by deflation, and those for which this fails."""
-    sections: list[Section] = []
-    failed = [points[:0, :n]]
-    ranks = relative_ranks(system.homogenized(), homogeneous_points(points))
-    for rank in np.unique(ranks).tolist():
-        here = points[ranks == rank]
-        if left == 0:
-            failed.append(here[:, :n])
-            continue
-        more = deflated(system, rank, random)
-        wider = np.hstack([slices, np.zeros((len(slices), more.variables - system.variables))])
-        # At the points, the new unknowns solve linear equations.
-        start = np.hstack([here, np.zeros((len(here), more.variables - system.variables))])
-        if more.variables > system.variables:
-            values, matrix = more.both(start)
-            start[:, system.variables :] = -(
-                np.linalg.pinv(matrix[:, :, system.variables :]) @ values[:, :, None]
-            )[:, :, 0]
-        refined, good = _refined(more, wider, start)
-        if good.any():
-            sections.append(_section(more, n, wider, refined[good], random))
-        if not good.all():
-            found, lost = _resolved(more, n, wider, refined[~good], random, left - 1)
-            sections += found
-            failed.append(lost)
-    return sections, np.concatenate(failed)
-
-
-def _traces(section: Section, random: np.random.Generator) -> Complexes:
-    """Second differences of a general coordinate of each point when the last slice is shifted."""
-    count = len(section.points)
-    shifted = np.repeat(section.slices[None], 2, axis=0)
-    shift = 0.5 * phase(random) * np.linalg.norm(section.slices[-1])
-    shifted[:, -1, 0] += [shift, -shift]
-    starts = np.tile(section.points, (2, 1))
-    ends = section.moved(starts, section.slices, np.repeat(shifted, count, axis=0), phase(random))
-    general = np.exp(2j * np.pi * random.random(section.variables))
-    values = section.affine(ends.points) @ general
-    values[~ends.known | ends.far] = np.nan
-    here = section.affine(section.points) @ general
-    found: Complexes = values[:count] + values[count:] - 2.0 * here
-    return found
-
-
-def _loop(section: Section, random: np.random.Generator) -> Integers | None:
-    """Where each point of the section comes back when the slices go round; None if a path is lost."""
-    shape = section.slices.shape
-    other = np.zeros(shape, dtype=np.complex128)
-    columns = section.variables + 1
-    other[:, :columns] = random.normal(size=(shape[0], columns)) + 1j * random.normal(
-        size=(shape[0], columns)
-    )
-    there = section.moved(section.points, section.slices, other, phase(random))
-    if not there.known.all() or there.far.any():
-        return None
-    back = section.moved(there.points, other, section.slices, phase(random))
-    if not back.known.all() or back.far.any():
-        return None
-    old, new = section.affine(section.points), section.affine(back.points)
-    away = np.abs(new[:, None] - old[None]).max(axis=2)
-    nearest = away.argmin(axis=1)
-    if (away.min(axis=1) > SAME * (1.0 + sizes(new))).any() or np.unique(nearest).size < len(old):
-        return None
-    return np.asarray(nearest, dtype=np.int64)
-
-
-def _irreducible(section: Section, random: np.random.Generator) -> list[tuple[Integers, bool]]:
-    """Points of the section that belong to one component, and whether the trace test holds for them."""
-    count = len(section.points)
-    label = np.arange(count)
-    if len(section.slices) == 0:
-        return [(label[k : k + 1], True) for k in range(count)]
-    traces, size = _traces(section, random), 1.0 + sizes(section.affine(section.points)).max()
-    for _ in range(2):
-        if np.isfinite(traces).all():
-            break
-        traces = _traces(section, random)
-
-    def straight(points: Integers) -> bool:
-        return bool(abs(traces[points].sum()) <= STRAIGHT * size * points.size)
-
-    def groups() -> list[Integers]:
-        return [np.flatnonzero(label == k) for k in np.unique(label)]
-
-    idle = 0
-    while idle < IDLE_LOOPS and not all(map(straight, groups())):
-        before, goal = np.unique(label).size, _loop(section, random)
-        for k, m in enumerate(label.tolist() if goal is None else goal.tolist()):
-            label[label == label[m]] = label[k]
-        idle = idle + 1 if np.unique(label).size == before else 0
-    crooked = [group for group in groups() if not straight(group)]
-    if 1 < len(crooked) <= MOST_TRIED:
-        for number in range(2, len(crooked) + 1):
-            for chosen in combinations(range(len(crooked)), number):
-                union = np.concatenate([crooked[k] for k in chosen])
-                if np.unique(label[union]).size == number and straight(union):
-                    label[union] = label[union[0]]
-    return [(group, straight(group)) for group in groups()]
-
-
 class _Cascade:
     """Sections of the solutions, one dimension after the other, the highest first."""
 
@@ -401,17 +185,17 @@ class _Cascade:
                 starts = self._at_factors(polynomials, points, forms, stage, factors)
             if self.failed and self.hasty:
                 return
-            if len(starts) > MOST_PATHS:
-                raise InputError(f"{len(starts)} paths to sections: at most {MOST_PATHS} are followed")
+            if len(starts) > ROOTS.most_paths:
+                raise InputError(f"{len(starts)} paths to sections: at most {ROOTS.most_paths} are followed")
             here = PolynomialSystem(
                 polynomials.coefficients[: stage + 1], polynomials.exponents
             ).homogenized()
-            homotopy = regeneration(here, slices, factors, phase(random))
+            homotopy = Homotopy.to(here, phase(random), factors=factors, slices=slices)
             ends = follow(homotopy, starts, workers=self.workers, attempts=1 if self.hasty else 3)
             self._count(ends)
             finite = ends.known & ~ends.far
             solves = finite.copy()
-            solves[finite] = _vanish(self.homogeneous, ends.points[finite])
+            solves[finite] = vanish(self.homogeneous, ends.points[finite])
             self._keep(n - stage - 1, slices, ends, solves)
             points = ends.points[finite & ~solves & ends.regular]
             # Where a random combination of the polynomials vanishes, but not all, its solutions are simple.
@@ -436,7 +220,7 @@ class _Cascade:
         after[:, 0] = factors[1:]
         here = PolynomialSystem(polynomials.coefficients[:stage], polynomials.exponents).homogenized()
         targets = np.repeat(after, len(points), axis=0)
-        homotopy = moving_slices(here, before, targets, phase(self.random))
+        homotopy = Homotopy.to(here, phase(self.random), before=before, after=targets)
         attempts = 1 if self.hasty else 3
         ends = follow(homotopy, np.tile(points, (more, 1)), workers=self.workers, attempts=attempts)
         self._count(ends)
@@ -448,17 +232,17 @@ class _Cascade:
         simple = ends.points[solves & ends.regular]
         if len(simple):
             # The rank of the Jacobian is that of a component of this dimension: no other goes through them.
-            affine = _refined(self.system, slices, simple[:, 1:] / simple[:, :1])[0]
-            section = _section(self.system, n, slices, affine, random)
+            affine = refined(self.system, slices, simple[:, 1:] / simple[:, :1])[0]
+            section = section_of(self.system, n, slices, affine, random)
             self.sections.append((dimension, True, section))
         multiple = ends.points[solves & ~ends.regular]
         points = multiple[:, 1:] / multiple[:, :1]
         points = np.array([points[group].mean(axis=0) for group in groups_of(points)]).reshape(-1, n)
         for other, _, section in self.sections:
             if len(points) and other > dimension:
-                points = points[~section.contains(points, random, 10.0 * SAME)]
+                points = points[~section.contains(points, random, 10.0 * ENDS.same)]
         if len(points):
-            sections, lost = _resolved(self.system, n, slices, points, random)
+            sections, lost = resolved(self.system, n, slices, points, random)
             self.sections += [(dimension, False, section) for section in sections]
             self.failed += len(lost)
 
@@ -510,17 +294,17 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
     kept = (system.coefficients != 0.0).any(axis=1)
     if not kept.any():
         whole = Component(
-            n,
-            1,
-            True,
-            0,
-            True,
-            np.asarray(random.normal(size=(1, n)), dtype=np.complex128),
-            np.eye(n, dtype=np.complex128),
-            np.zeros(n, dtype=np.complex128),
-            None,
-            None,
-            np.ones(n),
+            dimension=n,
+            degree=1,
+            multiplicity_one=True,
+            rank=0,
+            certified=True,
+            witness=np.asarray(random.normal(size=(1, n)), dtype=np.complex128),
+            linear=np.eye(n, dtype=np.complex128),
+            offset=np.zeros(n, dtype=np.complex128),
+            _section=None,
+            _given=None,
+            _scales=np.ones(n),
         )
         return Decomposition((whole,), n, 0, 0, 0)
     system = PolynomialSystem(system.coefficients[kept], system.exponents)
@@ -528,15 +312,15 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
         return Decomposition((), n, 0, 0, 0)
     scaled, scales = system.scaled()
     best: tuple[int, _Cascade, list[Component]] | None = None
-    for attempt in range(ATTEMPTS):
-        cascade = _Cascade(scaled, random, workers, hasty=attempt < ATTEMPTS - 1)
+    for attempt in range(MOST_CASCADES):
+        cascade = _Cascade(scaled, random, workers, hasty=attempt < MOST_CASCADES - 1)
         cascade.run()
         if cascade.failed and cascade.hasty:
             continue
         components = [
             _component(dimension, simple, certified, section.part(group), scaled, scales)
             for dimension, simple, section in cascade.sections
-            for group, certified in _irreducible(section, random)
+            for group, certified in irreducible(section, random)
         ]
         doubts = cascade.failed + sum(not component.certified for component in components)
         if best is None or doubts < best[0]:

@@ -19,8 +19,6 @@ from dae_sdc.model.problem import DENSE, Form
 from dae_sdc.reduction.separate import Goal, Separated
 from dae_sdc.reduction.stages import Choice, Jet, Staged
 
-__all__ = ["Assembled", "Texts", "assemble_separated", "assemble_stages"]
-
 MOST_DENSE = 150
 """Unknowns up to which the Jacobian is dense if pivots may change, and with them its pattern."""
 

@@ -9,7 +9,8 @@ from typing import Any
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.structure.analysis import Structure
-from dae_sdc.structure.consistent import Prolongation, Start, find_points
+from dae_sdc.structure.consistent import Start, find_points
+from dae_sdc.structure.prolongation import Prolongation
 
 LARGEST_RATE = 1e-8
 """Rate of an invariant, relative to the sum of the sizes of its terms, that is none."""

@@ -10,10 +10,8 @@ import numpy as np
 
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.residues import PRIME
 from dae_sdc.reduction.veils import TreeSizes
-
-__all__ = ["Factored", "Row", "eliminate", "generic_rank"]
+from dae_sdc.structure.rank import Echelon
 
 Row = dict[int, int]
 """Entries of a row that are not 0, by their columns, as nodes of a graph."""
@@ -82,7 +80,7 @@ def eliminate(
     Parameters
     ----------
     graph : Graph
-        That of the entries.
+        Graph of the entries.
     rows : sequence of Row
         A.
     right : sequence of int
@@ -213,23 +211,6 @@ def _strong(left: list[Row], open_rows: set[int], values: Values) -> set[tuple[i
 
 def generic_rank(graph: Graph, rows: Sequence[Row]) -> int:
     """Rank of a matrix of expressions at a generic point, in the finite field of the graph."""
-    rank = 0
-    pivots: dict[int, dict[int, int]] = {}
-    for row in rows:
-        values = {j: graph.value[node] for j, node in row.items() if not graph.is_zero(node)}
-        while values:
-            column = min(values)
-            base = pivots.get(column)
-            if base is None:
-                scale = pow(values[column], -1, PRIME)
-                pivots[column] = {j: value * scale % PRIME for j, value in values.items()}
-                rank += 1
-                break
-            factor = values[column]
-            for j, value in base.items():
-                entry = (values.get(j, 0) - factor * value) % PRIME
-                if entry:
-                    values[j] = entry
-                else:
-                    values.pop(j, None)
-    return rank
+    echelon = Echelon()
+    values = ({j: graph.value[node] for j, node in row.items() if not graph.is_zero(node)} for row in rows)
+    return sum(echelon.add(row) is not None for row in values)

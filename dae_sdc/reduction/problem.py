@@ -20,17 +20,15 @@ from dae_sdc.reduction.stages import Selection
 from dae_sdc.reduction.switch import Switch
 from dae_sdc.sharing import one_at_a_time
 
-__all__ = ["ReducedProblem"]
-
-FADED: Final = 0.1
+WEAK_PIVOT: Final = 0.1
 """Size of a pivot relative to its largest rival below which the system is pivoted again."""
 
-WORSE: Final = 0.1
+WORSENED_PIVOT: Final = 0.1
 """Part of its size to which the weakest pivot must fall again where no better one was found."""
 
 
 class Source(Protocol):
-    """What a reduced problem asks its reduction for, besides what a model has."""
+    """What a reduced problem needs of its reduction, besides what a model has."""
 
     @property
     def index(self) -> int:
@@ -48,7 +46,7 @@ class Source(Protocol):
         """The programs of the reduced system."""
 
     def pivoted(self, value: Callable[[Leaf], float]) -> Source:
-        """The same reduction with pivots that are not small at a point."""
+        """The reduction with pivots that are not small at a point."""
 
 
 class _Count:
@@ -66,7 +64,7 @@ class ReducedProblem(ModelProblem):
 
     The state holds the unknowns of the model and those of their derivatives that the reduced system has as
     unknowns of its own, named "der(x)". When a step begins, the pivots of the reduction are looked at, or the
-    columns of the dummy derivatives; where one has faded, others are chosen for this step and later ones.
+    columns of the dummy derivatives; where one has become small, others are chosen for this and later steps.
 
     Parameters
     ----------
@@ -95,7 +93,7 @@ class ReducedProblem(ModelProblem):
         self.origin = Origin(reduction.source)
         assembled = reduction.assembled(dense)
         self._assembled = assembled
-        self._bound = FADED
+        self._bound = WEAK_PIVOT
         self._selection = Selection(assembled.choices, assembled.entries)
         if assembled.choices:
             self._selection.update(np.random.default_rng(0).uniform(0.5, 1.0, assembled.watched))
@@ -199,12 +197,12 @@ class ReducedProblem(ModelProblem):
                 self.__dict__["_parameters"] = None
             return
         size = self._weakest(values)
-        if size >= FADED:
-            self.__dict__["_bound"] = FADED
+        if size >= WEAK_PIVOT:
+            self.__dict__["_bound"] = WEAK_PIVOT
         elif size < self._bound:
             self._pivot_again(u, t)
             weakest = self._weakest(self._values(self._assembled.watch, u, t, self._assembled.watched))
-            self.__dict__["_bound"] = min(FADED, WORSE * weakest)
+            self.__dict__["_bound"] = min(WEAK_PIVOT, WORSENED_PIVOT * weakest)
 
     def _weakest(self, values: Vector) -> float:
         """Size of the weakest pivot relative to its largest rival; 0 where one has no value."""

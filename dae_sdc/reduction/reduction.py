@@ -25,9 +25,7 @@ from dae_sdc.reduction.veils import LIMIT, Veiled, veil
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
-from dae_sdc.structure.repair import repair
-
-__all__ = ["FORMS", "METHODS", "Reduction", "reduce_index"]
+from dae_sdc.structure.repair import repair, without_equations
 
 METHODS: Final = ("auto", "separation", "fraction-free", "stages")
 """Ways to reduce the index."""
@@ -35,15 +33,15 @@ METHODS: Final = ("auto", "separation", "fraction-free", "stages")
 FORMS: Final = ("implicit", "semi-explicit", "explicit", "ode")
 """Forms of the result of a separation."""
 
-GROWTH: Final = {"implicit": 2_000, "semi-explicit": 5_000, "explicit": 10_000, "ode": 10_000}
+ALLOWED_GROWTH: Final = {"implicit": 2_000, "semi-explicit": 5_000, "explicit": 10_000, "ode": 10_000}
 """Nodes by which expressions may grow in a separation before the stages are taken instead, by form, besides
-:data:`MULTIPLE` times those by which they grow in the stages."""
+:data:`ALLOWED_MULTIPLE` times those by which they grow in the stages."""
 
-MULTIPLE: Final = 4
+ALLOWED_MULTIPLE: Final = 4
 
 _STEPS: Final = frozenset((Op.SELECT, Op.SIGN, Op.FLOOR, Op.LT, Op.LE))
 
-LARGEST: Final = 200
+MOST_SEPARATED: Final = 200
 """Number of equations up to which separation is tried."""
 
 Form = Literal["implicit", "semi-explicit", "explicit", "ode"]
@@ -141,7 +139,7 @@ class Reduction:
 
     @one_at_a_time
     def pivoted(self, value: Callable[[Leaf], float]) -> Reduction:
-        """The same reduction with pivots that are not small at a point.
+        """The reduction with pivots that are not small at a point.
 
         Parameters
         ----------
@@ -276,20 +274,7 @@ class Reduction:
                 f"the stages of {self.name} have no model, as their states change; take method='separation'"
             )
         table, written = self._written
-        made = Model(
-            f"{self.name} reduced",
-            title=self.source.title,
-            interval=self.source.interval,
-            dt=self.source.dt,
-            reference=self.source.reference,
-        )
-        for name, variable in self.source.variables_by_name.items():
-            made.variable(name, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
-            made.variables_by_name[name].start.update(variable.start)
-            made.variables_by_name[name].fixed.update(variable.fixed)
-            made.variables_by_name[name].nominal.update(variable.nominal)
-        for parameter in self.source.parameters_by_name.values():
-            made.parameter(parameter.name, parameter.value, unit=parameter.unit)
+        made = without_equations(self.source, f"{self.name} reduced", self.source.title)
         for symbol, expression in table:
             made.variable(symbol.name)
             made.equation(symbol - expression, name=f"veil {symbol.name}")
@@ -383,7 +368,7 @@ def reduce_index(
         divisions by expressions; "stages" takes the equations of all stages of the Sigma-method with dummy
         derivatives. By default separation, unless expressions grow much more by it than in the stages, or a
         constraint that it differentiates has choices or steps: only the stages keep it as it is beside its
-        derivative, which does not tell jumps.
+        derivative, which does not show jumps.
     form : {"implicit", "semi-explicit", "explicit", "ode"}
         Of a separated system: E x' = g, 0 = a of index 1; x' = f, 0 = a of index 1 where the derivatives of
         the algebraic unknowns do not occur; x' = f, z = phi; or x' = f for all unknowns. Where a form of
@@ -416,7 +401,7 @@ def reduce_index(
     found = analyse(model)
     n = len(model.names)
     reason = "as asked for"
-    if method == "auto" and n > LARGEST:
+    if method == "auto" and n > MOST_SEPARATED:
         method, reason = "stages", f"{n} equations"
     if found.leading is not None and found.leading.rows:
         if method != "stages" and method != "auto":
@@ -463,7 +448,7 @@ def reduce_index(
 
 
 def _may_jump(graph: Graph, nodes: Sequence[int]) -> bool:
-    """Whether expressions have choices or steps, whose derivatives do not tell their jumps."""
+    """Whether expressions have choices or steps, whose derivatives do not show their jumps."""
     return any(graph.op[node] in _STEPS for node in graph.below(nodes))
 
 
@@ -471,7 +456,7 @@ def _allowed_growth(model: Model, found: Structure, form: Form) -> int:
     """Nodes by which a separation may grow before it is given up for the stages."""
     graph = model.graph.copy()
     stage(graph, model.roots, found.c.tolist(), found.d.tolist(), found.fine)
-    return GROWTH[form] + MULTIPLE * (len(graph) - len(model.graph))
+    return ALLOWED_GROWTH[form] + ALLOWED_MULTIPLE * (len(graph) - len(model.graph))
 
 
 def _values_at(

@@ -23,8 +23,6 @@ from dae_sdc.expressions.names import name_of
 from dae_sdc.reduction.factor import Factored, GrowthError, Row, Values, eliminate, generic_rank
 from dae_sdc.reduction.veils import LIMIT, Veiled, veil
 
-__all__ = ["Goal", "Pass", "Separated", "separate"]
-
 Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
 
 
@@ -63,7 +61,7 @@ class Separated:
     rows : tuple of (str, Row, int)
         Name, row of E and entry of g of every differential equation.
     factored : Factored
-        The same in triangular form; ``rest`` are the algebraic equations of a system of index 1.
+        The rows of E and g in triangular form; ``rest`` are the algebraic equations of a system of index 1.
     algebraic : tuple of int
         Unknowns whose derivatives of that order are not in E.
     solved : dict of int to int
@@ -101,7 +99,7 @@ class Separated:
 
     @property
     def pivots(self) -> tuple[tuple[int, ...], ...]:
-        """Columns and rows of all pivots, which tell two separations of one system apart."""
+        """Columns and rows of all pivots, by which two separations of one system differ."""
         return tuple((*found.columns, *found.places) for found in self.factors)
 
     def derivatives(self) -> dict[int, int]:
@@ -136,7 +134,7 @@ def separate(
     Parameters
     ----------
     graph : Graph
-        That of the equations; it grows.
+        Graph of the equations; it grows.
     roots : sequence of int
         Expressions that vanish.
     n : int

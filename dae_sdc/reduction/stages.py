@@ -31,22 +31,35 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.structure.blocks import Block
 
-__all__ = ["Choice", "Selection", "Staged", "stage"]
-
 Jet = tuple[int, int]
 """An unknown and the order of a derivative."""
 
-FADED = 0.5
-"""Smallest singular value of the dummies' columns, relative to that of all, below which others are sought.
 
-States that are badly chosen cost more than another choice: errors in them are amplified in the dummies.
-"""
+@dataclass(frozen=True)
+class SelectionOptions:
+    """Settings of the choice of dummies.
 
-BETTER = 1.5
-"""Factor by which others must be better to be taken."""
+    Parameters
+    ----------
+    weak : float
+        Smallest singular value of the dummies' columns, relative to that of all, below which others are
+        sought. States that are badly chosen cost more than another choice: errors in them are amplified in
+        the dummies.
+    improvement : float
+        Factor by which others must be better to be taken.
+    most_eliminated : int
+        Equations of a choice up to which it is made by orthogonal elimination; beyond by a matching.
+    price_of_zero : float
+        Price of an entry that is 0 when dummies are given to equations.
+    """
 
-SMALL = 60
-"""Equations of a choice up to which it is made by orthogonal elimination; beyond by a matching."""
+    weak: float = 0.5
+    improvement: float = 1.5
+    most_eliminated: int = 60
+    price_of_zero: float = 1e6
+
+
+SELECTION = SelectionOptions()
 
 
 @dataclass(frozen=True)
@@ -119,7 +132,7 @@ def stage(
     Parameters
     ----------
     graph : Graph
-        That of the equations; it grows.
+        Graph of the equations; it grows.
     roots : sequence of int
         Expressions that vanish.
     c, d : sequence of int
@@ -204,10 +217,10 @@ class Selection:
         # Matrices of one size are looked at together.
         sizes: dict[tuple[int, int], list[_Part]] = {}
         for part in self._parts:
-            if len(part.choice.rows) <= SMALL:
+            if len(part.choice.rows) <= SELECTION.most_eliminated:
                 sizes.setdefault(part.shape, []).append(part)
         self._groups = [(parts, np.array([part.where for part in parts])) for parts in sizes.values()]
-        self._large = [part for part in self._parts if len(part.choice.rows) > SMALL]
+        self._large = [part for part in self._parts if len(part.choice.rows) > SELECTION.most_eliminated]
 
     def update(self, values: Vector) -> int:
         """Choose again where the dummies are badly determined.
@@ -286,11 +299,11 @@ class _Part:
             sizes = [
                 np.linalg.svd(matrix[:, list(part)], compute_uv=False)[-1] for part in (best, self.dummies)
             ]
-            if sizes[0] <= BETTER * sizes[1]:
+            if sizes[0] <= SELECTION.improvement * sizes[1]:
                 return 0
         with np.errstate(divide="ignore"):
             prices = -np.log(np.abs(matrix[:, best]))
-        prices[~np.isfinite(prices)] = _FORBIDDEN
+        prices[~np.isfinite(prices)] = SELECTION.price_of_zero
         return self._take(best[linear_sum_assignment(prices)[1]].tolist(), weights)
 
     def match(self, matrix: csr_matrix, weights: Vector) -> int:
@@ -313,7 +326,7 @@ class _Part:
         """Whether the columns of the dummies are nearer to singular than when they were chosen."""
         if not self.dummies:
             return True
-        return not self._norm_of_inverse(matrix) * FADED <= self._inverse
+        return not self._norm_of_inverse(matrix) * SELECTION.weak <= self._inverse
 
     def _norm_of_inverse(self, matrix: csr_matrix) -> float:
         try:
@@ -340,9 +353,6 @@ class _Part:
         return 1
 
 
-_FORBIDDEN = 1e6  # price of an entry that is 0
-
-
 def _are_weak(parts: Sequence[_Part], matrices: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     """Where the columns of the dummies are much nearer to singular than all columns are."""
     if any(not part.dummies for part in parts):
@@ -351,5 +361,5 @@ def _are_weak(parts: Sequence[_Part], matrices: npt.NDArray[Any]) -> npt.NDArray
     own = np.take_along_axis(matrices, chosen[:, None, :], axis=2)
     smallest = np.linalg.svd(own, compute_uv=False)[:, -1]
     best = np.linalg.svd(matrices, compute_uv=False)[:, -1]
-    weak: npt.NDArray[np.bool_] = smallest < FADED * best
+    weak: npt.NDArray[np.bool_] = smallest < SELECTION.weak * best
     return weak

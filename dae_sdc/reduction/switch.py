@@ -9,8 +9,6 @@ import numpy as np
 from dae_sdc.expressions import llvm
 from dae_sdc.expressions.codegen import Compiled
 
-__all__ = ["Switch"]
-
 _ARGUMENTS = {
     "residual": ("double %t", "{place} %u", "{place} %du", "{place} %p", "{place} %out"),
     "jacobian": ("double %t", "{place} %u", "{place} %du", "double %c", "{place} %p", "{place} %out"),

@@ -13,8 +13,6 @@ from dataclasses import dataclass
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Cost, Op, cost
 
-__all__ = ["LIMIT", "TreeSizes", "Veiled", "veil"]
-
 LIMIT = 500
 """Nodes, operands and leaves included, above which an expression gets a name."""
 
@@ -65,7 +63,7 @@ class Veiled:
     shared : Cost
         Functions, multiplications, additions and divisions where every part is computed once.
     trees : Cost
-        The same, counted as expressions and veils are written: what stands in two places counts in both.
+        Operations of expressions and veils as they are written: what stands in two places counts in both.
     """
 
     nodes: tuple[int, ...]

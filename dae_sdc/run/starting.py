@@ -68,8 +68,8 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
     InconsistentStateError
         If there is no consistent start, or the start values of the model contradict hidden constraints.
     """
-    from dae_sdc.initial.consistent import LARGEST
     from dae_sdc.initial.search import initial_of_model, jets_of
+    from dae_sdc.initial.solver import SEARCH
 
     form = model.form()
     given = dict(zip(form.names, _start_values(model, form), strict=True))
@@ -88,7 +88,7 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
             hidden = looked.violated
             if hidden and all(one.order for one in hidden):
                 raise _refused(f"the start values of model {model.name}", looked, "correct the start values")
-            if not hidden and (looked.unique or len(looked.values) > LARGEST):
+            if not hidden and (looked.unique or len(looked.values) > SEARCH.most_values):
                 return _kept(given, looked)
     try:
         start = initial_of_model(whole, t0=t0, system=system, kept_is_enough=True)

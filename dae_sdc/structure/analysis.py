@@ -14,13 +14,14 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import UNKNOWN, VEIL
 from dae_sdc.expressions.names import name_of
 from dae_sdc.structure.blocks import Block, Stages, Task, coarse_blocks, fine_blocks
-from dae_sdc.structure.consistent import Leading, Start, leading_rank
+from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.differentiation import (
     Differentiation,
     differentiate,
     differentiate_at_points,
     varies,
 )
+from dae_sdc.structure.leading import Leading, leading_rank
 from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
 from dae_sdc.structure.rank import RankTest, exact_rank, floating_rank
 from dae_sdc.structure.series import NoValueError, evaluate
@@ -29,6 +30,7 @@ from dae_sdc.structure.signature import (
     ModelWithGraph,
     Signature,
     StructuralModel,
+    brief,
     derivative_name,
     listed,
 )
@@ -38,10 +40,10 @@ LARGEST_ARRAY = 20_000
 """Rows of a derivative array up to which the differentiation index is found without being asked for."""
 
 LARGEST_AT_POINTS = 400
-"""The same of nonlinear equations, whose ranks are found at points that satisfy the constraints."""
+"""Rows up to which it is found for nonlinear equations, with ranks at points that satisfy the constraints."""
 
 MOST_WORK = 20_000_000
-"""Operations after which this is given up, if nobody asked for it: a few seconds."""
+"""Operations after which the search for the index is given up, if nobody asked for it: a few seconds."""
 
 _MOST_LINES = 40
 """Equations, blocks or stages that are printed."""
@@ -117,12 +119,12 @@ class Structure:
 
     @property
     def differentiation_index(self) -> int | None:
-        """How often equations must be differentiated until all derivatives follow; None if not known."""
+        """How often equations must be differentiated until all derivatives follow, if it is known."""
         return None if self.differentiation is None else self.differentiation.index
 
     @property
     def dof(self) -> int:
-        """Number of values that are free at the start, as far as the offsets tell: sum of d - sum of c."""
+        """Number of values that are free at the start, by the offsets: sum of d - sum of c."""
         return int(self.d.sum() - self.c.sum())
 
     @property
@@ -162,7 +164,7 @@ class Structure:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the numbers hide, a line each."""
+        """Why index or degrees of freedom may be wrong, a sentence each."""
         said = []
         differentiation = self.differentiation
         if (self.leading is not None and self.leading.test is None) or (
@@ -201,7 +203,7 @@ class Structure:
             self._ranks(),
             f"{len(self.coarse)} coarse and {len(self.fine)} fine blocks, the largest of {largest[0]} and "
             f"{largest[1]} equations",
-            f"to start: {_short(self.free_names, _MOST_LINES) or 'nothing is free'}",
+            f"to start: {brief(self.free_names, _MOST_LINES) or 'nothing is free'}",
             "",
             *self._table(),
             "",
@@ -250,17 +252,12 @@ class Structure:
         unknowns, free = (
             [name_of(self.names[j], k) for j, k in pairs] for pairs in (task.unknowns, task.free)
         )
-        parts = [f"{_short(equations)} -> {_short(unknowns)}"] if equations else []
+        parts = [f"{brief(equations, 8)} -> {brief(unknowns, 8)}"] if equations else []
         if free:
-            parts.append(f"free: {_short(free)}")
+            parts.append(f"free: {brief(free, 8)}")
         if equations and not task.linear:
             parts.append("nonlinear")
         return "; ".join(parts)
-
-
-def _short(names: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(names) - most} more" if len(names) > most else ""
-    return f"{', '.join(names[:most])}{more}"
 
 
 def _more(total: int, what: str) -> list[str]:
@@ -350,7 +347,15 @@ def signature_states(signature: Signature, transversal: Integers) -> Integers:
 
 
 def leading_values(model: ModelWithGraph, c: Integers, d: Integers) -> dict[tuple[int, int], int]:
-    """The system Jacobian at a random point of the finite field: entries by equation and unknown."""
+    """The system Jacobian at a random point of the finite field: entries by equation and unknown.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    c, d : ndarray of int, shape (n,)
+        Offsets.
+    """
     try:
         outputs = evaluate(model.graph, model.roots, 0)
     except NoValueError:

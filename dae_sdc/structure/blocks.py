@@ -109,12 +109,30 @@ def coarse_blocks(signature: Signature, transversal: Integers) -> tuple[Block, .
 
 
 def leading(signature: Signature, c: Integers, d: Integers) -> Integers:
-    """Entries of the signature that reach the offsets: the pattern of the system Jacobian."""
+    """Numbers of the entries of a signature that reach the offsets: the pattern of the system Jacobian.
+
+    Parameters
+    ----------
+    signature : Signature
+        The signature.
+    c, d : ndarray of int, shape (n,)
+        Offsets.
+    """
     return np.flatnonzero(signature.orders == d[signature.cols] - c[signature.rows])
 
 
 def fine_blocks(signature: Signature, transversal: Integers, c: Integers, d: Integers) -> tuple[Block, ...]:
-    """Blocks of the system Jacobian: what can be solved separately within a stage."""
+    """Blocks of the system Jacobian: what can be solved separately within a stage.
+
+    Parameters
+    ----------
+    signature : Signature
+        The signature.
+    transversal : ndarray of int, shape (n,)
+        The unknown of each equation.
+    c, d : ndarray of int, shape (n,)
+        Offsets.
+    """
     at = leading(signature, c, d)
     return find_blocks(signature.rows[at], signature.cols[at], transversal)
 

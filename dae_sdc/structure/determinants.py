@@ -7,7 +7,7 @@ import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,34 +19,47 @@ from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
+from dae_sdc.structure.rank import equilibration
 from dae_sdc.structure.repair import repair
 from dae_sdc.structure.signature import listed
 
-__all__ = ["Deficiency", "Determinants"]
-
 Vector = npt.NDArray[np.float64]
 
-LARGEST_EXPANDED: Final = 6
-"""Equations of a block whose determinant is an expression; that of a larger one is the product of pivots."""
 
-LARGEST: Final = 300
-"""Equations of a block that is looked at; the factors of a larger one would take longer than its steps."""
+@dataclass(frozen=True)
+class DeterminantOptions:
+    """Settings of the watch on determinants.
 
-TINY: Final = 1e-6
-"""Singular value, relative to the largest of a matrix in units of its usual rows and columns, that counts as
-zero."""
+    Parameters
+    ----------
+    most_expanded : int
+        Equations of a block whose determinant is an expression; that of a larger one is a product of pivots.
+    most_equations : int
+        Equations of a block that is looked at; factors of a larger one would take longer than its steps.
+    vanishing : float
+        Singular value, relative to the largest of a matrix in units of its usual rows and columns, that
+        counts as zero.
+    suspicious : float
+        Least value that the last three determinants foretell, relative to their sizes, up to which a step is
+        looked at.
+    involved : float
+        Part of a null vector, relative to its largest entry, from which on an equation takes part in it.
+    rounded : float
+        Value of an unknown, relative to those nearby, that is 0 but for the accuracy of a place.
+    most_values : int
+        Values that a message lists.
+    """
 
-DEEP: Final = 0.1
-"""Least value that the last three determinants foretell, relative to their sizes, that is worth a look."""
+    most_expanded: int = 6
+    most_equations: int = 300
+    vanishing: float = 1e-6
+    suspicious: float = 0.1
+    involved: float = 1e-2
+    rounded: float = 1e-7
+    most_values: int = 6
 
-SHARE: Final = 1e-2
-"""Part of a null vector, relative to its largest entry, from which on an equation takes part in it."""
 
-ROUNDED: Final = 1e-7
-"""Value of an unknown, relative to those nearby, that is 0 but for the accuracy of a place."""
-
-MOST_VALUES: Final = 6
-"""Values that a message lists."""
+DETERMINANTS = DeterminantOptions()
 
 
 @dataclass(frozen=True)
@@ -72,8 +85,8 @@ class Deficiency:
     values: tuple[tuple[str, float], ...]
 
     def __str__(self) -> str:
-        place = ", ".join(f"{name}={value:.6g}" for name, value in self.values[:MOST_VALUES])
-        more = ", ..." if len(self.values) > MOST_VALUES else ""
+        place = ", ".join(f"{name}={value:.6g}" for name, value in self.values[: DETERMINANTS.most_values])
+        more = ", ..." if len(self.values) > DETERMINANTS.most_values else ""
         alone = len(self.equations) == 1
         how = "has no gradient" if alone else "depend on one another"
         return (
@@ -84,7 +97,7 @@ class Deficiency:
 
 @dataclass(frozen=True, eq=False)
 class _Block:
-    """Equations and unknowns of a diagonal block, and where its entries stand among all."""
+    """Equations and unknowns of a diagonal block, with the places and nodes of its entries."""
 
     rows: tuple[int, ...]
     cols: tuple[int, ...]
@@ -124,8 +137,8 @@ class Determinants:
         self._c = found.c.tolist()
         self._place = {jet: at for at, jet in enumerate(states)}
         self._blocks = self._collected(model, found)
-        small = [block for block in self._blocks if len(block.rows) <= LARGEST_EXPANDED]
-        large = [block for block in self._blocks if len(block.rows) > LARGEST_EXPANDED]
+        small = [block for block in self._blocks if len(block.rows) <= DETERMINANTS.most_expanded]
+        large = [block for block in self._blocks if len(block.rows) > DETERMINANTS.most_expanded]
         # An expanded determinant may be a number although its entries are none.
         expanded = [(block, _determinant(self._graph, block)) for block in small]
         expanded = [(block, node) for block, node in expanded if self._graph.mark[node] & MOVING]
@@ -170,7 +183,7 @@ class Determinants:
             nodes = tuple(node for _, _, node in own)
             varies = any(graph.mark[node] & MOVING for node in nodes)
             known = all(self._given(leaf) is not None for leaf in graph.leaves_of(*nodes, veils=True))
-            if varies and known and len(rows) <= LARGEST:
+            if varies and known and len(rows) <= DETERMINANTS.most_equations:
                 places = tuple((rows.index(i), cols.index(j)) for i, j, _ in own)
                 blocks.append(_Block(rows, cols, places, nodes))
         return blocks
@@ -180,7 +193,7 @@ class Determinants:
         return Follower(self._compiled, self._expanded, self._blocks, len(self._place))
 
     def follower(self) -> Follower:
-        """What follows the determinants along a run."""
+        """A :class:`Follower` of the determinants along a run."""
         return copy.copy(self._new)
 
     # What is singular, and how
@@ -190,7 +203,17 @@ class Determinants:
         return self._graph.program([node for block in self._blocks for node in block.nodes], self._given)
 
     def matrix(self, at: int, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
-        """A block, shape (k, k)."""
+        """The entries of a block, shape (k, k).
+
+        Parameters
+        ----------
+        at : int
+            Number of the block.
+        t : float
+            Time.
+        u, du, p : ndarray
+            State, derivative and parameters.
+        """
         block = self._blocks[at]
         first = sum(len(other.nodes) for other in self._blocks[:at])
         entries = self._entries.evaluate(self._entries.arguments(t, u, du, p))
@@ -206,7 +229,7 @@ class Determinants:
         place: tuple[float, Vector, Vector],
         others: Sequence[tuple[float, Vector, Vector]],
         p: Vector,
-        least: float = TINY,
+        least: float = DETERMINANTS.vanishing,
     ) -> Deficiency | None:
         """How the rank of a block falls at a place; None where it does not.
 
@@ -216,8 +239,8 @@ class Determinants:
             Number of the block.
         place : (float, ndarray, ndarray)
             Time, state and derivative.
-        others : iterable of the same
-            Places near it that tell the usual sizes of rows and columns.
+        others : sequence of (float, ndarray, ndarray)
+            Places near it, from which the usual sizes of rows and columns follow.
         p : ndarray
             Values of the parameters.
         least : float
@@ -232,7 +255,7 @@ class Determinants:
             return None
         block, nullity = self._blocks[at], null.shape[1]
         share = np.abs(null).max(axis=1)
-        involved = np.flatnonzero(share > SHARE * share.max()).tolist()
+        involved = np.flatnonzero(share > DETERMINANTS.involved * share.max()).tolist()
         rows = [block.rows[i] for i in involved]
         held = [i for i in block.rows if self._c[i] > 0]
         what, size = "the system Jacobian", len(block.rows)
@@ -258,9 +281,7 @@ class Determinants:
                 values = [other[1] if source.kind == "u" else other[2] for other in (place, *others)]
                 value, *usual = (float(array[source.index]) for array in values)
                 name = name_of(self._names[leaf.index], leaf.order)
-                found.append(
-                    (name, 0.0 if abs(value) <= ROUNDED * max(map(abs, usual), default=0.0) else value)
-                )
+                found.append((name, rounded(value, usual)))
         return tuple(found)
 
 
@@ -325,11 +346,26 @@ class Follower:
         return self._row(self._own.BETWEEN)
 
     def begin(self, t: float, u: Vector, du: Vector, p: Vector) -> None:
-        """Begin at a time and state."""
+        """Begin at a time and state.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        u, du, p : ndarray
+            State, derivative and parameters.
+        """
         self._own.begin(self._ints, self._floats, p, t, u, du)
 
     def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
         """Go on to the end of a step, looking at the middle of the straight line to it, too.
+
+        Parameters
+        ----------
+        t : float
+            Time at the end.
+        u, du, p : ndarray
+            State and derivative at the end, and parameters.
 
         Returns
         -------
@@ -337,7 +373,7 @@ class Follower:
             0, or the sum of 1 if a determinant has changed its sign, 2 if one may have touched zero in the
             step, 4 if one may have done so near its start, and 8 if one was to change its sign and has not.
         """
-        return int(self._own.follow(self._ints, self._floats, p, t, u, du, DEEP))
+        return int(self._own.follow(self._ints, self._floats, p, t, u, du, DETERMINANTS.suspicious))
 
     @property
     def signs(self) -> Vector:
@@ -345,7 +381,7 @@ class Follower:
         return self._row(self._own.SIGNS)
 
 
-def null_rows(matrix: Vector, usual: Vector, least: float = TINY) -> Vector | None:
+def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishing) -> Vector | None:
     """Left null vectors of a square matrix, as columns in units of its rows; None for a regular one.
 
     Parameters
@@ -353,15 +389,11 @@ def null_rows(matrix: Vector, usual: Vector, least: float = TINY) -> Vector | No
     matrix : ndarray, shape (k, k)
         The matrix.
     usual : ndarray, shape (k, k)
-        Sizes of the entries, here or nearby, that tell those of rows and columns.
+        Sizes of the entries, here or nearby, from which those of rows and columns follow.
     least : float
         Relative size of singular values that count as zero; those that are as small as the smallest do, too.
     """
-    rows, cols = np.ones(len(matrix)), np.ones(len(matrix))
-    for _ in range(3):
-        size = usual * rows[:, None] * cols
-        rows /= np.sqrt(np.where(size.max(axis=1) > 0.0, size.max(axis=1), 1.0))
-        cols /= np.sqrt(np.where(size.max(axis=0) > 0.0, size.max(axis=0), 1.0))
+    rows, cols = equilibration(usual)
     vectors, sizes, _ = np.linalg.svd(matrix * rows[:, None] * cols)
     largest = float(max(sizes[0], 1.0 / len(matrix)))
     if not sizes[-1] <= least * largest:
@@ -372,7 +404,7 @@ def null_rows(matrix: Vector, usual: Vector, least: float = TINY) -> Vector | No
 
 def rounded(value: float, others: Sequence[float]) -> float:
     """A value, 0 where it is round-off beside others of the same unknown."""
-    return 0.0 if abs(value) <= ROUNDED * max(map(abs, others), default=0.0) else value
+    return 0.0 if abs(value) <= DETERMINANTS.rounded * max(map(abs, others), default=0.0) else value
 
 
 def _determinant(graph: Graph, block: _Block) -> int:

@@ -13,14 +13,9 @@ import numpy.typing as npt
 
 from dae_sdc.expressions.dag import UNKNOWN, VEIL
 from dae_sdc.expressions.residues import PRIME
-from dae_sdc.structure.consistent import (
-    Echelon as DigitsEchelon,
-    Point,
-    Prolongation,
-    Start,
-    find_points,
-    prolonged,
-)
+from dae_sdc.structure.consistent import Start, find_points, prolonged
+from dae_sdc.structure.leading import RealEchelon
+from dae_sdc.structure.prolongation import Point, Prolongation
 from dae_sdc.structure.rank import Echelon, WorkLimitError
 from dae_sdc.structure.real_series import doubles
 from dae_sdc.structure.series import NoValueError, Series, evaluate
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Differentiation:
-    """What the derivative array tells.
+    """Index and degrees of freedom by the derivative array.
 
     Parameters
     ----------
@@ -151,13 +146,13 @@ def differentiate_at_points(
     Parameters
     ----------
     graph, roots, signature, most
-        As there.
+        Arguments of :func:`differentiate`.
     start : Start
         Where points are looked for.
     near : Point, optional
         A point where fewer derivatives hold.
     expected : Differentiation, optional
-        What needs no second point to be believed.
+        A result that is accepted without a second point.
 
     Returns
     -------
@@ -190,7 +185,7 @@ def differentiate_at_points(
 
 
 def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiation | None:
-    """In doubles and, where they leave a rank in doubt, with many digits; None where these do not help."""
+    """The result at a point, with many digits where doubles leave a rank open; None if both leave it open."""
     system = point.system
     levels = np.array([k - highest[j] for j, k in system.columns])
     linear = system.linearized(point, point.x.tolist(), doubles())
@@ -218,10 +213,10 @@ class _DoubtError(Exception):
     """Singular values leave a rank open."""
 
 
-CLEAR = (1e-6, 1e-10)
+CLEAR_RANK = (1e-6, 1e-10)
 """Singular values of a matrix with rows and columns of size 1, relative to the largest: not 0, and 0."""
 
-MOST_DIGITS = 300
+MOST_ROWS_WITH_DIGITS = 300
 """Rows up to which ranks are found with many digits."""
 
 
@@ -234,9 +229,9 @@ def _clear_rank(matrix: npt.NDArray[np.float64]) -> int:
             matrix = matrix / np.where(size > 0.0, size, 1.0)
     values = np.linalg.svd(matrix, compute_uv=False)
     values /= values[0]
-    if np.any((values < CLEAR[0]) & (values > CLEAR[1])):
+    if np.any((values < CLEAR_RANK[0]) & (values > CLEAR_RANK[1])):
         raise _DoubtError
-    return int((values >= CLEAR[0]).sum())
+    return int((values >= CLEAR_RANK[0]).sum())
 
 
 def _search_with_digits(
@@ -246,7 +241,7 @@ def _search_with_digits(
     highest: Sequence[int],
     most: int,
 ) -> Differentiation | None:
-    if len(times) > MOST_DIGITS or point.digits is None:
+    if len(times) > MOST_ROWS_WITH_DIGITS or point.digits is None:
         return None
     context, x = point.digits
     linear = point.system.linearized(point, x, context)
@@ -255,7 +250,7 @@ def _search_with_digits(
     rows: list[dict[int, Any]] = [{} for _ in times]
     for (row, column), value in linear[1].items():
         rows[row][column] = value
-    echelon = DigitsEchelon(lambda j: int(np.sign(levels[j])))
+    echelon = RealEchelon(lambda j: int(np.sign(levels[j])))
     counts = {-1: 0, 0: 0, 1: 0}
     for k in range(most + 1):
         for row in np.flatnonzero(times == k).tolist():

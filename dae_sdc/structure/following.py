@@ -92,7 +92,7 @@ def values(ints, floats, p, t, u, du):  # type: ignore[no-untyped-def]
 
 @kept
 def begin(ints, floats, p, t, u, du):  # type: ignore[no-untyped-def]
-    """Begin at a place, of which no step before tells anything."""
+    """Begin at a place, and forget the steps before."""
     n, count, rows = ints[N], ints[BLOCKS], ints[VALUES]
     floats[rows : rows + 3 * count] = np.nan
     floats[ints[TIMES] : ints[TIMES] + 3] = np.nan
@@ -109,7 +109,7 @@ def begin(ints, floats, p, t, u, du):  # type: ignore[no-untyped-def]
 
 @kept
 def follow(ints, floats, p, t, u, du, deep):  # type: ignore[no-untyped-def]
-    """Go on to the end of a step; marks of what there is to look at."""
+    """Go on to the end of a step; returns the marks of the step."""
     n, count, rows = ints[N], ints[BLOCKS], ints[VALUES]
     times, state, middle, between = ints[TIMES], ints[STATE], ints[MIDDLE], ints[BETWEEN]
     for k in range(2 * count):

@@ -11,7 +11,7 @@ from scipy.sparse.csgraph import min_weight_full_bipartite_matching
 from dae_sdc.structure.blocks import strong_components
 from dae_sdc.structure.signature import Integers, Signature, require_balance
 
-_ROUNDS = 64  # of relaxing all entries at once, before the blocks are gone through one by one
+_RELAXATIONS = 64  # of all entries at once, before the blocks are gone through one by one
 
 
 def find_transversal(signature: Signature) -> Integers:
@@ -86,7 +86,7 @@ def _longest_paths(n: int, source: Integers, goal: Integers, length: Integers) -
         return reach
     first = np.flatnonzero(np.diff(goal, prepend=-1))
     ends = goal[first]
-    for _ in range(_ROUNDS):
+    for _ in range(_RELAXATIONS):
         better = np.maximum.reduceat(reach[source] + length, first)
         if not np.any(better > reach[ends]):
             return reach
@@ -95,7 +95,7 @@ def _longest_paths(n: int, source: Integers, goal: Integers, length: Integers) -
 
 
 def _longest_paths_by_blocks(n: int, source: Integers, goal: Integers, length: Integers) -> Integers:
-    """The same for graphs with long paths: strong components one after the other, each until it is still."""
+    """Longest paths where they are long: strong components one after the other, each until it is still."""
     labels = strong_components(n, source, goal)
     by_source = np.argsort(source, kind="stable")
     ends = np.searchsorted(source[by_source], np.arange(n + 1)).tolist()

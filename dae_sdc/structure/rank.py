@@ -19,7 +19,8 @@ from dae_sdc.structure.signature import Integers
 LARGEST_DENSE = 2000
 """Rows of a matrix that is decomposed by singular values."""
 
-_TOLERANCE = 1e-9  # relative to the largest singular value of an equilibrated matrix
+RANK_TOLERANCE = 1e-9
+"""Singular value, relative to the largest of an equilibrated matrix, that counts as 0."""
 
 
 class WorkLimitError(Exception):
@@ -43,7 +44,7 @@ class Echelon:
         self._limit, self._work = limit, 0
 
     def reduce(self, row: dict[int, int], down_to: int = 0) -> int | None:
-        """Take what is known off a row, in place, until its leading column is new.
+        """Eliminate leading columns of the other rows from a row, in place, until its leading column is new.
 
         Parameters
         ----------
@@ -107,7 +108,7 @@ class RankTest:
     cols: Integers
 
 
-_NOTHING: Integers = np.empty(0, dtype=np.int64)
+_NO_ROWS: Integers = np.empty(0, dtype=np.int64)
 
 
 def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[Block]) -> RankTest:
@@ -137,7 +138,7 @@ def exact_rank(n: int, values: Mapping[tuple[int, int], int], blocks: Sequence[B
     echelon = Echelon()
     rank = sum(echelon.add(dict(row)) is not None for row in by_row)
     if rank == n:
-        return RankTest(n, _NOTHING, _NOTHING)
+        return RankTest(n, _NO_ROWS, _NO_ROWS)
     rows, cols = _dependent(by_row), n - 1 - _dependent(by_col)
     return RankTest(rank, np.sort(np.argsort(row_place)[rows]), np.sort(np.argsort(col_place)[cols]))
 
@@ -208,7 +209,7 @@ def floating_rank(matrix: Any, blocks: Sequence[Block]) -> RankTest:
             f"leave the point out, and ranks are found exactly at a random one"
         )
     if all(_null_spaces(matrix[block.rows][:, block.cols].toarray())[0] == block.size for block in blocks):
-        return RankTest(n, _NOTHING, _NOTHING)
+        return RankTest(n, _NO_ROWS, _NO_ROWS)
     if n > LARGEST_DENSE:
         raise InputError(f"a singular block in more than {LARGEST_DENSE} equations; leave the point out")
     rank, left, right = _null_spaces(matrix.toarray())
@@ -221,11 +222,39 @@ def _support(vectors: npt.NDArray[np.float64]) -> Integers:
 
 def _null_spaces(dense: npt.NDArray[np.float64]) -> tuple[int, npt.NDArray[Any], npt.NDArray[Any]]:
     """Rank, left and right null vectors, as columns, of a matrix that is equilibrated first."""
-    rows, cols = np.ones(dense.shape[0]), np.ones(dense.shape[1])
+    rows, cols = equilibration(np.abs(dense))
+    u, values, vt = np.linalg.svd(dense * rows[:, None] * cols)
+    rank = int(np.sum(values > RANK_TOLERANCE * values[0])) if values[0] > 0 else 0
+    return rank, u[:, rank:], vt[rank:].T
+
+
+def equilibration(sizes: npt.NDArray[np.float64]) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Factors of rows and columns that bring their largest entries near 1, from the sizes of all entries."""
+    rows, cols = np.ones(sizes.shape[0]), np.ones(sizes.shape[1])
     for _ in range(3):
-        size = np.abs(dense * rows[:, None] * cols)
+        size = sizes * rows[:, None] * cols
         rows /= np.sqrt(np.where(size.max(axis=1) > 0, size.max(axis=1), 1.0))
         cols /= np.sqrt(np.where(size.max(axis=0) > 0, size.max(axis=0), 1.0))
-    u, values, vt = np.linalg.svd(dense * rows[:, None] * cols)
-    rank = int(np.sum(values > _TOLERANCE * values[0])) if values[0] > 0 else 0
-    return rank, u[:, rank:], vt[rank:].T
+    return rows, cols
+
+
+class Span:
+    """The space of vectors that are added one by one, by an orthonormal basis.
+
+    Parameters
+    ----------
+    n : int
+        Length of the vectors.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._basis = np.zeros((0, n))
+
+    def add(self, vector: npt.NDArray[np.float64], least: float) -> bool:
+        """Add a vector if its part orthogonal to the space is longer than ``least``; whether it is."""
+        rest = vector - self._basis.T @ (self._basis @ vector)
+        rest -= self._basis.T @ (self._basis @ rest)
+        length = float(np.linalg.norm(rest))
+        if length > least:
+            self._basis = np.vstack([self._basis, rest / length])
+        return length > least

@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float64]
 
-DIGITS = 80
-"""Digits of numbers by which ranks are decided that doubles do not decide."""
+DECIMAL_DIGITS = 80
+"""Digits of numbers where doubles leave a rank open, or do not tell solutions apart."""
+
 _WIDE = 8
 """Steps of a tape that must do the same on average before arrays are faster than Python's numbers."""
 
 
 class _Doubles:
-    """What :class:`RealArithmetic` asks mpmath for, with Python's numbers, which are much faster."""
+    """The part of mpmath's interface that :class:`RealArithmetic` uses, with Python's faster floats."""
 
     mpf, pi, power = float, math.pi, math.pow
 
@@ -50,9 +51,9 @@ def doubles() -> Any:
 
 
 def many_digits() -> Any:
-    """mpmath's numbers of :data:`DIGITS` digits."""
+    """mpmath's numbers of :data:`DECIMAL_DIGITS` digits."""
     context = importlib.import_module("mpmath").mp.clone()
-    context.dps = DIGITS
+    context.dps = DECIMAL_DIGITS
     return context
 
 
@@ -80,6 +81,14 @@ class RealArithmetic(Arithmetic):
             Op.LE: lambda a, b: context.mpf(a <= b),
         }
 
+    def reduced(self, value: Any) -> Any:
+        """A number as it is kept: itself."""
+        return value
+
+    def over(self, value: Any, k: int) -> Any:
+        """A number divided by k."""
+        return value / k
+
     def add(self, a: Series, b: Series) -> Series:
         """a + b."""
         if len(a) == len(b) == 1:
@@ -91,68 +100,6 @@ class RealArithmetic(Arithmetic):
     def scale(self, a: Series, factor: Any) -> Series:
         """factor * a."""
         return [x * factor for x in a]
-
-    def mul(self, a: Series, b: Series) -> Series:
-        """a * b."""
-        if len(a) == 1:
-            return self.scale(b, a[0])
-        if len(b) == 1:
-            return self.scale(a, b[0])
-        top = min(self.order, len(a) + len(b) - 2)
-        return [
-            sum(a[i] * b[k - i] for i in range(max(0, k - len(b) + 1), min(k, len(a) - 1) + 1))
-            for k in range(top + 1)
-        ]
-
-    def inverse(self, a: Series) -> Series:
-        """1 / a."""
-        first: Any = self.reciprocal(a[0])
-        out: Series = [first]
-        for k in range(1, self.order + 1 if len(a) > 1 else 1):
-            out.append(-first * sum(a[i] * out[k - i] for i in range(1, min(k, len(a) - 1) + 1)))
-        return out
-
-    def derivative(self, a: Series) -> Series:
-        """da/dh."""
-        return [k * a[k] for k in range(1, len(a))] or [0]
-
-    def integral(self, slope: Series, start: Any) -> Series:
-        """The series with the derivative ``slope``."""
-        return [start, *(slope[k] / (k + 1) for k in range(min(len(slope), self.order)))]
-
-    def linear(self, rate: Series, start: Any) -> Series:
-        """The solution of dy/dh = rate * y."""
-        if self.vanishes(rate):
-            return [start]
-        out: Series = [start]
-        for k in range(self.order):
-            total: Any = sum(rate[i] * out[k - i] for i in range(min(k, len(rate) - 1) + 1))
-            out.append(total / (k + 1))
-        return out
-
-    def vanishes(self, a: Series) -> bool:
-        """Whether a series is 0."""
-        return not any(a)
-
-    def circle(self, a: Series) -> tuple[Series, Series]:
-        """sin(a) and cos(a)."""
-        sine, cosine = [self.function(Op.SIN, a[0])], [self.function(Op.COS, a[0])]
-        slope = self.derivative(a) if len(a) > 1 else []
-        for k in range(self.order if slope else 0):
-            parts = range(min(k, len(slope) - 1) + 1)
-            up: Any = sum(slope[i] * cosine[k - i] for i in parts)
-            down: Any = sum(slope[i] * sine[k - i] for i in parts)
-            sine.append(up / (k + 1))
-            cosine.append(-down / (k + 1))
-        return sine, cosine
-
-    def negative(self, a: Series) -> Series:
-        """-a."""
-        return [-x for x in a]
-
-    def square(self, a: Series, sign: int, constant: int) -> Series:
-        """The sum of a constant and a square with a sign."""
-        return self.add([constant], self.scale(self.mul(a, a), sign))
 
     def root(self, a: Any) -> Any:
         """The square root of a positive number."""
@@ -217,7 +164,7 @@ class ArrayArithmetic(RealArithmetic):
 
 
 class _Group(NamedTuple):
-    """Steps of a tape that do the same with different operands, none of which is among their results."""
+    """Steps of a tape with one operation and different operands, which do not depend on each other."""
 
     op: Op
     exponent: int

@@ -23,26 +23,28 @@ from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
-from dae_sdc.structure.consistent import Start, dependent_rows, independent_columns, leading_nodes
-from dae_sdc.structure.rank import Echelon
+from dae_sdc.structure.consistent import Start
+from dae_sdc.structure.leading import dependent_rows, independent_columns, leading_nodes
+from dae_sdc.structure.rank import Echelon, Span
 from dae_sdc.structure.series import NoValueError, evaluate
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
 
 METHODS = ("auto", "lc", "augmentation")
 """Ways to repair: linear combinations of equations, copies of equations with new unknowns, what fits."""
 
-_SIMPLE = 2**31  # numerators and denominators of factors that count as constants
+LARGEST_CONSTANT = 2**31
+"""Numerators and denominators of factors that count as constants are smaller."""
 
-_SINGULAR = 1e-3
+NEARLY_DEPENDENT = 1e-3
 """Part of a row of size 1, at the start, that others do not have, below which it is as good as dependent."""
 
-_NOTHING = 1e-12
+VANISHING_ROW = 1e-12
 """Size of a row at the start, in units of the largest, that counts as 0."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One change of the equations.
+    """A change of the equations by the repair.
 
     Parameters
     ----------
@@ -254,7 +256,7 @@ class Dependence:
         return sorted(self.factors.keys() - {self.target})
 
     def names(self, system: System) -> list[str]:
-        """Names of all."""
+        """Names of all equations of the dependence."""
         return [system.equation_names[i] for i in sorted(self.factors)]
 
 
@@ -306,12 +308,14 @@ def _at_start(system: System, found: Structure) -> Any:
     places = np.array(list(nodes), dtype=np.int64).reshape(-1, 2).T
     matrix = sparse.csr_array((values, tuple(places)), shape=(found.size, found.size))
     sizes = np.sqrt(matrix.multiply(matrix).sum(axis=1))
-    parts = np.divide(1.0, sizes, out=np.zeros(found.size), where=sizes > _NOTHING * sizes.max(initial=0.0))
+    parts = np.divide(
+        1.0, sizes, out=np.zeros(found.size), where=sizes > VANISHING_ROW * sizes.max(initial=0.0)
+    )
     return sparse.csr_array(sparse.diags_array(parts) @ matrix)
 
 
 def _dense_rows(matrix: Any, rows: Sequence[int]) -> tuple[npt.NDArray[np.float64], list[int]]:
-    """Some rows, of the columns in which one of them has an entry, and these columns."""
+    """Some rows without the columns that are empty in all of them, and the numbers of the other columns."""
     part = matrix[rows]
     columns = np.unique(part.indices)
     return part[:, columns].toarray(), columns.tolist()
@@ -339,16 +343,8 @@ def _in_order(at_start: Any, c: Integers) -> list[int]:
 
 def _as_good_as_dependent(rows: npt.NDArray[np.float64]) -> list[bool]:
     """Which rows of size 1 depend on those before."""
-    basis = np.zeros((0, rows.shape[1]))
-    late = []
-    for row in rows:
-        rest = row - basis.T @ (basis @ row)
-        rest -= basis.T @ (basis @ rest)
-        size = float(np.linalg.norm(rest))
-        late.append(size <= _SINGULAR)
-        if not late[-1]:
-            basis = np.vstack([basis, rest / size])
-    return late
+    span = Span(rows.shape[1])
+    return [not span.add(row, NEARLY_DEPENDENT) for row in rows]
 
 
 def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> list[int]:
@@ -357,14 +353,14 @@ def _regular_columns(at_start: Any, rows: Sequence[int], found: list[int]) -> li
     known = [columns.index(j) for j in found if j in columns]
     if (
         len(known) == len(rows)
-        and np.linalg.svd(matrix[:, known], compute_uv=False).min(initial=1.0) > _SINGULAR
+        and np.linalg.svd(matrix[:, known], compute_uv=False).min(initial=1.0) > NEARLY_DEPENDENT
     ):
         return found
     if len(columns) < len(rows):
         return found
     _, triangle, order = qr(matrix, mode="economic", pivoting=True)
     better = sorted(columns[k] for k in order[: len(rows)])
-    return better if np.abs(np.diag(triangle)).min(initial=1.0) > _SINGULAR else found
+    return better if np.abs(np.diag(triangle)).min(initial=1.0) > NEARLY_DEPENDENT else found
 
 
 def _combine(system: System, found: Structure, dependence: Dependence) -> Step | None:
@@ -398,16 +394,16 @@ def _differentiated(system: System, rates: Mapping[int, int], members: Sequence[
 def _fraction(residue: int) -> Fraction | None:
     """The simple fraction that a residue stands for, by Euclid's algorithm; None if it is no such number."""
     before, rest, old, new = PRIME, residue, 0, 1
-    while rest >= _SIMPLE:
+    while rest >= LARGEST_CONSTANT:
         quotient = before // rest
         before, rest, old, new = rest, before - quotient * rest, new, old - quotient * new
-    if not new or abs(new) >= _SIMPLE:
+    if not new or abs(new) >= LARGEST_CONSTANT:
         return None
     return Fraction(rest, new)
 
 
 def _without_what_cancels(graph: Graph, node: int) -> int:
-    """The same expression without derivatives on which it does not depend."""
+    """An expression written without the derivatives on which it does not depend."""
     wanted = graph.depends(node)
     idle = [
         leaf for leaf in graph.leaves_of(node) if leaf.kind == "u" and (leaf.index, leaf.order) not in wanted
@@ -527,29 +523,32 @@ def _is_nonlinear(graph: Graph, nodes: Sequence[int], level: Integers) -> bool:
 
 
 def _new_name(taken: Sequence[str], name: str, order: int) -> str:
-    """A word that no other is called by, such as "x_2" for the second derivative of x."""
+    """A name that is not taken, such as "x_2" for the second derivative of x."""
     made = f"{name}_{order}"
     while made in taken:
         made += "_"
     return made
 
 
+def without_equations(model: Model, name: str, title: str) -> Model:
+    """A model with the variables, parameters, interval and reference of another, and no equations."""
+    made = Model(name, title=title, interval=model.interval, dt=model.dt, reference=model.reference)
+    for key, variable in model.variables_by_name.items():
+        made.variable(key, unit=variable.unit, minimum=variable.minimum, maximum=variable.maximum)
+        made.variables_by_name[key].start.update(variable.start)
+        made.variables_by_name[key].fixed.update(variable.fixed)
+        made.variables_by_name[key].nominal.update(variable.nominal)
+    for parameter in model.parameters_by_name.values():
+        made.parameter(parameter.name, parameter.value, unit=parameter.unit)
+    return made
+
+
 def _as_model(model: Model, system: System, starts: Mapping[tuple[int, int], float]) -> Model:
     """The changed equations as a model with the variables and parameters of the one before."""
     title = f"{model.title}, repaired" if model.title else ""
-    made = Model(
-        f"{model.name}-repaired", title=title, interval=model.interval, dt=model.dt, reference=model.reference
-    )
-    for variable in model.variables_by_name.values():
-        bounds: dict[str, Any] = {"minimum": variable.minimum, "maximum": variable.maximum}
-        symbol = made.variable(variable.name, unit=variable.unit, **bounds)
-        made.variables_by_name[variable.name].nominal.update(variable.nominal)
-        for order, value in variable.start.items():
-            made.start(made.der(symbol, order) if order else symbol, value, fixed=order in variable.fixed)
+    made = without_equations(model, f"{model.name}-repaired", title)
     for j in range(len(model.names), len(system.names)):
         made.variable(system.names[j], starts.get((j, 0)))
-    for parameter in model.parameters_by_name.values():
-        made.parameter(parameter.name, parameter.value, unit=parameter.unit)
     definitions = [node for one in system.definitions for node in one.roots]
     expressions = _expressions(model, system, [*system.roots, *definitions])
     for name, expression in zip(system.equation_names, expressions[: len(system.roots)], strict=True):

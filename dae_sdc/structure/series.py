@@ -21,11 +21,13 @@ Series: TypeAlias = list[int]
 Partials: TypeAlias = dict[tuple[int, int], Series]
 """Derivatives by unknown j, differentiated k times."""
 
-_HALF = (PRIME + 1) // 2
-
 
 class NoValueError(ArithmeticError):
     """An expression divides by something that is 0 at the random point."""
+
+
+def _is_one(number: int) -> bool:
+    return type(number) is int and number == 1  # not an array, of which many are compared at once
 
 
 class Arithmetic:
@@ -42,11 +44,23 @@ class Arithmetic:
         constant multiple, which obeys the same differential equation.
     """
 
-    half = _HALF
+    half = (PRIME + 1) // 2
 
     def __init__(self, order: int, point: int = 0, exact_roots: bool = False) -> None:
         self.order, self.point, self.exact_roots = order, point, exact_roots
         self._inverses = [0, *(pow(k, -1, PRIME) for k in range(1, order + 1))]
+
+    def reduced(self, value: int) -> int:
+        """A number as it is kept: its residue."""
+        return value % PRIME
+
+    def over(self, value: int, k: int) -> int:
+        """A number divided by k, which is at most the order."""
+        return value * self._inverses[k] % PRIME
+
+    def vanishes(self, a: Series) -> bool:
+        """Whether a series is 0."""
+        return not any(a)
 
     def add(self, a: Series, b: Series) -> Series:
         """a + b."""
@@ -61,27 +75,23 @@ class Arithmetic:
     def mul(self, a: Series, b: Series) -> Series:
         """a * b."""
         if len(a) == 1:
-            return b if a[0] == 1 else self.scale(b, a[0])
+            return b if _is_one(a[0]) else self.scale(b, a[0])
         if len(b) == 1:
-            return a if b[0] == 1 else self.scale(a, b[0])
+            return a if _is_one(b[0]) else self.scale(a, b[0])
         top = min(self.order, len(a) + len(b) - 2)
         out = []
         for k in range(top + 1):
             low, high = max(0, k - len(b) + 1), min(k, len(a) - 1)
-            out.append(sum(a[i] * b[k - i] for i in range(low, high + 1)) % PRIME)
+            out.append(self.reduced(sum(a[i] * b[k - i] for i in range(low, high + 1))))
         return out
 
     def inverse(self, a: Series) -> Series:
         """1 / a."""
-        if a[0] == 0:
-            raise NoValueError
-        first = pow(a[0], -1, PRIME)
-        if len(a) == 1:
-            return [first]
+        first = self.reciprocal(a[0])
         out = [first]
-        for k in range(1, self.order + 1):
+        for k in range(1, self.order + 1 if len(a) > 1 else 1):
             total = sum(a[i] * out[k - i] for i in range(1, min(k, len(a) - 1) + 1))
-            out.append(-total * first % PRIME)
+            out.append(self.reduced(-first * total))
         return out
 
     def power(self, a: Series, exponent: int) -> Series:
@@ -99,14 +109,11 @@ class Arithmetic:
 
     def derivative(self, a: Series) -> Series:
         """da/dh; the highest power of a is lost."""
-        return [k * a[k] % PRIME for k in range(1, len(a))] or [0]
+        return [self.reduced(k * a[k]) for k in range(1, len(a))] or [0]
 
     def integral(self, slope: Series, start: int) -> Series:
         """The series that begins with ``start`` and has the derivative ``slope``."""
-        return [
-            start,
-            *(slope[k] * self._inverses[k + 1] % PRIME for k in range(min(len(slope), self.order))),
-        ]
+        return [start, *(self.over(slope[k], k + 1) for k in range(min(len(slope), self.order)))]
 
     def along(self, rate: Series, a: Series, start: int) -> Series:
         """A function of a whose derivative by a is ``rate``."""
@@ -116,12 +123,12 @@ class Arithmetic:
 
     def linear(self, rate: Series, start: int) -> Series:
         """The solution of dy/dh = rate * y that begins with ``start``."""
-        if not any(rate):
+        if self.vanishes(rate):
             return [start]
         out = [start]
         for k in range(self.order):
             total = sum(rate[i] * out[k - i] for i in range(min(k, len(rate) - 1) + 1))
-            out.append(total * self._inverses[k + 1] % PRIME)
+            out.append(self.over(total, k + 1))
         return out
 
     def exponential(self, a: Series) -> Series:
@@ -138,8 +145,8 @@ class Arithmetic:
             parts = range(min(k, len(slope) - 1) + 1)
             up = sum(slope[i] * cosine[k - i] for i in parts)
             down = sum(slope[i] * sine[k - i] for i in parts)
-            sine.append(up * self._inverses[k + 1] % PRIME)
-            cosine.append(-down * self._inverses[k + 1] % PRIME)
+            sine.append(self.over(up, k + 1))
+            cosine.append(self.over(-down, k + 1))
         return sine, cosine
 
     def hyperbola(self, a: Series) -> tuple[Series, Series]:
@@ -151,11 +158,11 @@ class Arithmetic:
 
     def negative(self, a: Series) -> Series:
         """-a."""
-        return [-x % PRIME for x in a]
+        return [self.reduced(-x) for x in a]
 
     def square(self, a: Series, sign: int, constant: int) -> Series:
         """The sum of a constant and a square with a sign."""
-        return self.add([constant % PRIME], self.scale(self.mul(a, a), sign % PRIME))
+        return self.add([self.reduced(constant)], self.scale(self.mul(a, a), self.reduced(sign)))
 
     def root(self, a: int) -> int:
         """The square root of a number, or of a multiple of it."""
@@ -174,19 +181,22 @@ class Arithmetic:
 
     def reciprocal(self, a: int) -> int:
         """1 / a for a number."""
+        if a == 0:
+            raise NoValueError
         return pow(a, -1, PRIME)
 
     def choose(self, first: int, a: Series, b: Series) -> tuple[Series, list[Series]]:
-        """What follows a or b, and its derivatives by them: which one is not known, so that both count."""
+        """A combination of a and b that stands for the unknown branch, and its derivatives by them."""
         second = (1 - first) % PRIME
         return self.add(self.scale(a, first), self.scale(b, second)), [[first], [second]]
 
 
-_TRIES = 5
+RANDOM_POINTS = 5
+"""Random points that are tried until all square roots exist."""
 
 
 def evaluate(
-    graph: Expressions, roots: Iterable[int], order: int, tries: int = _TRIES
+    graph: Expressions, roots: Iterable[int], order: int, tries: int = RANDOM_POINTS
 ) -> list[tuple[Series, Partials]]:
     """Values and derivatives of expressions along a random curve, t = t_0 + h.
 
@@ -215,13 +225,16 @@ def evaluate(
     nodes = list(roots)
     for point in range(tries):
         try:
-            return _evaluate(graph, nodes, Arithmetic(order, point, exact_roots=True))
+            return evaluate_in(graph, nodes, Arithmetic(order, point, exact_roots=True))
         except NoValueError:
             continue
-    return _evaluate(graph, nodes, Arithmetic(order))
+    return evaluate_in(graph, nodes, Arithmetic(order))
 
 
-def _evaluate(graph: Expressions, roots: list[int], arithmetic: Arithmetic) -> list[tuple[Series, Partials]]:
+def evaluate_in(
+    graph: Expressions, roots: list[int], arithmetic: Arithmetic
+) -> list[tuple[Series, Partials]]:
+    """Values and derivatives of expressions along the random curve of an arithmetic."""
     found: dict[int, tuple[Series, Partials]] = {}
     for node in graph.below(roots, veils=True):
         leaf = graph.leaves.get(node)
@@ -334,7 +347,7 @@ def _tanh(ring: Arithmetic, a: Series) -> Result:
 
 
 def _inverse_function(op: Op, rate_of: Callable[[Arithmetic, Series], Series]) -> Callable[..., Result]:
-    """A function that is known by its derivative."""
+    """The rule of a function that is known by its derivative."""
 
     def rule(ring: Arithmetic, a: Series) -> Result:
         rate = rate_of(ring, a)
@@ -344,7 +357,7 @@ def _inverse_function(op: Op, rate_of: Callable[[Arithmetic, Series], Series]) -
 
 
 def _over_root(op: Op, sign: int, constant: int, factor: int = 1) -> Callable[..., Result]:
-    """A function with the derivative factor / sqrt(constant + sign a^2)."""
+    """The rule of a function with the derivative factor / sqrt(constant + sign a^2)."""
 
     def rate(ring: Arithmetic, a: Series) -> Series:
         inside = ring.square(a, sign, constant)
@@ -362,7 +375,7 @@ def _atan2(ring: Arithmetic, a: Series, b: Series) -> Result:
 
 
 def _flat(op: Op) -> Callable[..., Result]:
-    """A function that is constant but for jumps."""
+    """The rule of a function that is constant but for jumps."""
 
     def rule(ring: Arithmetic, *operands: Series) -> Result:
         return [ring.function(op, *(a[0] for a in operands))], [[0]] * len(operands)

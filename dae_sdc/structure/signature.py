@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
-MOST_NAMES = 6
+MOST_LISTED = 6
 """Names that a message lists before it only counts the others."""
 
 
@@ -30,7 +30,7 @@ class StructureError(InputError):
 
 @runtime_checkable
 class StructuralModel(Protocol):
-    """What a model must answer so that its structure can be found."""
+    """The interface of a model that its structural analysis needs."""
 
     @property
     def names(self) -> Sequence[str]:
@@ -49,7 +49,7 @@ class StructuralModel(Protocol):
 
 @runtime_checkable
 class ModelWithGraph(StructuralModel, Protocol):
-    """A model whose equations can be looked into."""
+    """A model whose equations are nodes of a graph of expressions."""
 
     @property
     def graph(self) -> Graph:
@@ -138,7 +138,15 @@ class Signature:
     def from_dense(
         matrix: npt.ArrayLike, names: Sequence[str] | None = None, equation_names: Sequence[str] | None = None
     ) -> Signature:
-        """A signature from a matrix whose entries are orders, and -inf where an unknown does not occur."""
+        """A signature from a matrix.
+
+        Parameters
+        ----------
+        matrix : array_like, shape (m, n)
+            Orders of derivatives, and -inf where an unknown does not occur.
+        names, equation_names : sequence of str, optional
+            Names; x1, x2, ... and f1, f2, ... if not given.
+        """
         try:
             dense = np.asarray(matrix, dtype=float)
         except (TypeError, ValueError):
@@ -306,12 +314,12 @@ def require_balance(signature: Signature) -> None:
 
 
 def _listed(what: str, indices: Integers, name: Callable[[int], str]) -> str:
-    names = [name(int(i)) for i in indices[: MOST_NAMES + 1]]
+    names = [name(int(i)) for i in indices[: MOST_LISTED + 1]]
     return f"{what}{'s' * (len(indices) > 1)} {listed(names, len(indices))}"
 
 
 def listed(names: Sequence[str], total: int | None = None) -> str:
-    """Names in a sentence, the first :data:`MOST_NAMES` of them.
+    """Names in a sentence, the first :data:`MOST_LISTED` of them.
 
     Parameters
     ----------
@@ -326,10 +334,15 @@ def listed(names: Sequence[str], total: int | None = None) -> str:
         "'a', 'b' and 7 more".
     """
     total = len(names) if total is None else total
-    shown = [f"'{name}'" for name in names[: MOST_NAMES if total > MOST_NAMES else total]]
-    if total > MOST_NAMES:
-        return f"{', '.join(shown)} and {total - MOST_NAMES} more"
+    shown = [f"'{name}'" for name in names[: MOST_LISTED if total > MOST_LISTED else total]]
+    if total > MOST_LISTED:
+        return f"{', '.join(shown)} and {total - MOST_LISTED} more"
     return " and ".join(filter(None, [", ".join(shown[:-1]), shown[-1]]))
+
+
+def brief(names: Sequence[str], most: int = 4) -> str:
+    """Names with commas between them, the first ones if there are many."""
+    return ", ".join(names[:most]) + (f" and {len(names) - most} more" if len(names) > most else "")
 
 
 def derivative_name(name: str, order: int) -> str:

@@ -74,7 +74,7 @@ def _is_nested(rows: Mapping[int, Mapping[int, int]], block: Block, c: Integers)
 
 
 def _pivots(rows: Sequence[dict[int, int]], wanted: Sequence[int]) -> list[int]:
-    """A column for each row, in whose order no pivot vanishes; the wanted one where it can be."""
+    """Columns of the pivots of an elimination in the order of the rows, the wanted ones where possible."""
     number: dict[int, int] = {}  # of the pivot in a column
     reduced: list[dict[int, int]] = []
     pivots: list[int] = []

@@ -26,7 +26,7 @@ def halve(number: int) -> int:
 def main() -> None:
     comm = MPI.COMM_WORLD
     tracking = importlib.import_module("dae_sdc.polynomials.tracking")
-    tracking.TOGETHER = 10
+    tracking.PATHS_PER_JOB = 10
     u = sp.symbols("u0:5")
     system = PolynomialSystem.from_sympy([u[i] ** 2 - u[(i + 1) % 5] - 1 for i in range(5)], u)
     follow, own = tracking._follow, []

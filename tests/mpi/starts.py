@@ -15,7 +15,7 @@ import dae_sdc as ds
 def main() -> None:
     comm = MPI.COMM_WORLD
     tracking = importlib.import_module("dae_sdc.polynomials.tracking")
-    tracking.TOGETHER = 5  # paths of a batch: those of a block are shared by all ranks
+    tracking.PATHS_PER_JOB = 5  # paths of a batch: those of a block are shared by all ranks
     follow, own = tracking._follow, []
 
     def counted(batch):  # type: ignore[no-untyped-def]

@@ -1,0 +1,313 @@
+"""All solutions of one block: linear equations, homotopies of polynomials, or Newton's method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.sparse.linalg import spsolve
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.initial.digits import ManyDigits
+from dae_sdc.initial.plan import Block, Plan
+from dae_sdc.initial.projection import PROJECTION, TERM_ROUND_OFF, project
+from dae_sdc.initial.quotients import NotPolynomialError
+from dae_sdc.initial.solver import SEARCH
+from dae_sdc.initial.systems import Reader, nearest_angle, reader_of
+from dae_sdc.polynomials.homotopy import solve_polynomials
+
+
+@dataclass(frozen=True)
+class BlockOptions:
+    """Settings of the search for all solutions of a block.
+
+    Parameters
+    ----------
+    most_paths : int
+        Paths of the polynomials of one block; where there are more, Newton's method has random starts.
+    few_paths : int
+        Paths below which starting worker processes takes longer than following them.
+    random_starts : int
+        Random starts of a block that is no polynomial.
+    most_found : int
+        Solutions of such a block that are looked for.
+    residual_tolerance : float
+        Residual of the solution of a polynomial in the equations as they were written, where it is theirs.
+    most_polishing_steps : int
+        Steps of Newton's method after the homotopy.
+    same : float
+        Difference of two polished solutions, in units of the sizes of the values, that makes them two.
+    nearly_singular : float
+        Singular value of scaled derivatives below which there may be several solutions in the same place.
+    beside : float
+        Distance of such solutions from each other, in units of the sizes of the values.
+    probe_distances : tuple of float
+        Distances of the points from which such solutions are looked for.
+    most_values_with_digits : int
+        Values up to which they are looked for.
+    """
+
+    most_paths: int = 4000
+    few_paths: int = 64
+    random_starts: int = 24
+    most_found: int = 24
+    residual_tolerance: float = 1e-5
+    most_polishing_steps: int = 8
+    same: float = 1e-6
+    nearly_singular: float = 1e-3
+    beside: float = 1e-2
+    probe_distances: tuple[float, ...] = (1e-3, 1e-5, 1e-7)
+    most_values_with_digits: int = 12
+
+
+BLOCKS = BlockOptions()
+
+
+@dataclass(eq=False)
+class BlockSolutions:
+    """Solutions of a block, and how they were found.
+
+    Parameters
+    ----------
+    kind, reason : str
+        How it was solved, and why it is no polynomial; see :class:`~dae_sdc.initial.consistent.SolvedBlock`.
+    paths, complex, lost : int
+        Paths of the homotopy, solutions that are not real, and paths that were lost.
+    found : list of ndarray
+        Values of the block at its real solutions.
+    """
+
+    kind: str = "linear"
+    reason: str = ""
+    paths: int = 0
+    complex: int = 0
+    lost: int = 0
+    found: list[Vector] = field(default_factory=list)
+
+
+class BlockSolver:
+    """Finds all solutions of blocks.
+
+    Parameters
+    ----------
+    plan : Plan
+        The equations and their parts.
+    options : BlockOptions
+        Settings.
+    random : numpy.random.Generator
+        Source of random starts.
+    seed : int
+        Seed of homotopies.
+    workers : int
+        Processes that follow paths.
+    comm : mpi4py.MPI.Comm, optional
+        Communicator whose processes follow paths.
+    """
+
+    def __init__(
+        self,
+        plan: Plan,
+        options: BlockOptions,
+        random: np.random.Generator,
+        seed: int,
+        workers: int = 1,
+        comm: Any = None,
+    ) -> None:
+        self.plan, self.options = plan, options
+        self.system, self.given = plan.system, plan.given
+        self._random, self._seed, self._workers, self._comm = random, seed, workers, comm
+
+    def solve(self, block: Block, x: Vector) -> BlockSolutions:
+        """All solutions of a block with the values x of the blocks before."""
+        made = BlockSolutions()
+        if block.linear:
+            made.found = self._linear(block, x)
+            return made
+        try:
+            made.kind = "polynomial"
+            made.found = self._by_homotopy(block, x, made)
+        except NotPolynomialError as why:
+            made.kind, made.reason = "newton", str(why)
+            made.found = self._by_newton(block, x, self.options.random_starts)
+        return made
+
+    def is_singular(self, block: Block, x: Vector, values: Vector) -> bool:
+        """Whether the equations of a block have not their full rank at a solution."""
+        whole = _with(block, x, values)
+        return self.plan.rank(block.part, block.cols.tolist(), whole) < len(block.part.rows)
+
+    def _linear(self, block: Block, x: Vector) -> list[Vector]:
+        """The solution of a linear block after one step of iterative refinement."""
+        whole = x.copy()
+        for _ in range(2):
+            rhs = -block.part.values(whole)
+            if not np.isfinite(rhs).all():
+                return []
+            if len(rhs) > SEARCH.most_values:
+                change = spsolve(block.part.jacobian(whole)[:, block.cols], rhs)
+            else:
+                matrix = block.part.dense(whole, block.cols.tolist())
+                if not np.isfinite(matrix).all():
+                    return []
+                change = _least_step(matrix, rhs, 1e-13)
+            whole[block.cols] += change
+        fits = self.plan.violation(block.part, whole) <= 10.0 * self.system.tolerance
+        return [whole[block.cols]] if fits else []
+
+    def _reader(self, block: Block, x: Vector) -> Reader:
+        return reader_of(self.system, block.part.roots, block.cols.tolist(), x)
+
+    def _by_homotopy(self, block: Block, x: Vector, made: BlockSolutions) -> list[Vector]:
+        near = x[block.cols]
+        branches = list(self._reader(block, x).branches())
+        paths = sum(branch.paths for branch in branches if branch.constant is None)
+        if paths > self.options.most_paths:
+            raise NotPolynomialError(f"{paths} paths")
+        found: list[Vector] = []
+        doubtful = False
+        for branch in branches:
+            if branch.constant is not None:
+                continue
+            workers = self._workers if branch.paths >= self.options.few_paths else 1
+            # In units of their scales, in which solutions near each other are told apart, however small.
+            system, scales = branch.scaled
+            roots = solve_polynomials(system, seed=self._seed, workers=workers, comm=self._comm)
+            solutions = roots.solutions * scales
+            sizes = branch.sizes(self.given.sizes[block.cols])
+            defined = branch.defined(solutions)
+            real = defined & roots.is_real
+            made.paths += roots.paths
+            made.lost += roots.failed
+            made.complex += int((defined & ~real).sum())
+            doubtful |= bool(roots.singular.any())
+            for j, unit in branch.units.items():
+                follows = {i: slopes[j] for i, (slopes, _) in branch.sums.items() if j in slopes}
+                block.moves[j] = {j: 1.0, **follows}, 2.0 * math.pi / abs(unit)
+            for values in branch.unknowns(solutions[real].real, near):
+                polished = self._polished(block, x, values, sizes)
+                if polished is None:
+                    continue
+                for one in self._separated(block, x, polished, sizes):
+                    if not any(self._is_one(block, x, one, other, sizes) for other in found):
+                        found.append(one)
+        if not found and doubtful:
+            # Solutions that fill a curve: any real point of it will do.
+            found = self._by_newton(block, x, starts=0)
+        return found
+
+    def _polished(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vector | None:
+        """A solution of the equations as they are written near one of the polynomials, or None."""
+        part, whole = block.part, _with(block, x, values)
+        best, least = values, self.plan.violation(part, whole)
+        if least > self.options.residual_tolerance:
+            return None
+        with np.errstate(all="ignore"):
+            for _ in range(self.options.most_polishing_steps):
+                matrix = part.dense(whole, block.cols.tolist())
+                rhs = -part.values(whole)
+                if not (np.isfinite(matrix).all() and np.isfinite(rhs).all()):
+                    break
+                whole[block.cols] += _least_step(matrix, rhs, 1e-12)
+                size = sizes + np.abs(values)
+                moved = float(np.max(np.abs(whole[block.cols] - values) / size, initial=0.0))
+                left = self.plan.violation(part, whole)
+                if moved > SEARCH.distinct or left >= least:
+                    break
+                best, least = whole[block.cols].copy(), left
+        return best if least <= 10.0 * self.system.tolerance else None
+
+    def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> list[Vector]:
+        """The solutions near a nearly singular one that arithmetic with many digits distinguishes."""
+        whole = _with(block, x, values)
+        matrix = self.plan.scaled(block.part, block.cols.tolist(), whole)
+        if len(values) > self.options.most_values_with_digits or not np.isfinite(matrix).all():
+            return [values]
+        _, sizes_of, right = np.linalg.svd(matrix)
+        if sizes_of[-1] > self.options.nearly_singular:
+            return [values]
+        found: list[Vector] = []
+        exact = ManyDigits(block.part, block.cols.tolist(), whole)
+        for distance in self.options.probe_distances:
+            for sign in (1.0, -1.0):
+                near = exact.solve(values + sign * distance * sizes * right[-1])
+                if (
+                    near is None
+                    or np.max(np.abs(near - values) / (sizes + np.abs(values))) > self.options.beside
+                ):
+                    continue
+                if not any(self._is_one(block, x, near, other, sizes) for other in found):
+                    found.append(near)
+        return found if len(found) > 1 else [values]
+
+    def _is_one(self, block: Block, x: Vector, one: Vector, other: Vector, sizes: Vector) -> bool:
+        """Whether two solutions are one: between them the equations hold but for rounding errors."""
+        apart = float(np.max(np.abs(one - other) / (sizes + np.abs(one)), initial=0.0))
+        if not TERM_ROUND_OFF < apart <= self.options.same:
+            return apart <= self.options.same
+        middle = _with(block, x, 0.5 * (one + other))
+        noise = 2.0 * np.finfo(float).eps * block.part.terms(middle)
+        return bool((np.abs(block.part.values(middle)) <= noise).all())
+
+    def _by_newton(self, block: Block, x: Vector, starts: int) -> list[Vector]:
+        part, cols, whole = block.part, block.cols, x.copy()
+        units = self._reader(block, x).angles()
+        block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}
+        sizes = self.given.sizes[cols]
+
+        def at(y: Vector) -> Vector:
+            whole[cols] = y
+            return whole
+
+        found: list[Vector] = []
+        for attempt in range(1 + starts):
+            y = x[cols].copy()
+            if attempt:
+                spread = SEARCH.spreads[int(self._random.integers(len(SEARCH.spreads)))]
+                y += spread * sizes * self._random.standard_normal(y.size)
+            result = project(
+                y,
+                lambda y: part.values(at(y)),
+                lambda y: part.dense(at(y), cols.tolist()),
+                weights=1.0 / sizes,
+                tolerance=self.system.tolerance,
+                terms=lambda y: part.terms(at(y)),
+                most_iterations=SEARCH.restart_iterations if attempt else PROJECTION.most_iterations,
+            )
+            if not result.converged:
+                continue
+            values = result.x.copy()
+            for j, unit in units.items():
+                values[j] = float(nearest_angle(values[j], float(x[cols][j]), unit))
+            if attempt == 0 or not self.is_singular(block, x, values):
+                _add(found, values, sizes, SEARCH.distinct)
+            if len(found) == self.options.most_found:
+                break
+        return found
+
+
+def _with(block: Block, x: Vector, values: Vector) -> Vector:
+    """All values, with those of a block replaced."""
+    whole = x.copy()
+    whole[block.cols] = values
+    return whole
+
+
+def _add(found: list[Vector], values: Vector, sizes: Vector, apart: float) -> None:
+    """Add a solution to a list unless the list has one within this distance."""
+    size = sizes + np.abs(values)
+    if all(float(np.max(np.abs(values - one) / size, initial=0.0)) > apart for one in found):
+        found.append(values)
+
+
+def _least_step(matrix: npt.NDArray[np.float64], rhs: Vector, least: float) -> Vector:
+    """The shortest solution of linear equations, in units of the largest entries of rows and columns."""
+    rows = np.abs(matrix).max(axis=1, initial=0.0)
+    rows[rows == 0.0] = 1.0
+    scaled = matrix / rows[:, None]
+    columns = np.abs(scaled).max(axis=0, initial=0.0)
+    columns[columns == 0.0] = 1.0
+    found: Vector = np.linalg.lstsq(scaled / columns, rhs / rows, rcond=least)[0] / columns
+    return found

@@ -1,0 +1,293 @@
+"""What is solved for what: groups of equations that depend on each other, and their blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+from scipy.sparse.csgraph import maximum_bipartite_matching
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.initial.jets import Integers, ModelJets
+from dae_sdc.initial.parts import Group, Part, groups_of
+from dae_sdc.initial.projection import TERM_ROUND_OFF
+from dae_sdc.initial.solver import SEARCH, Given
+from dae_sdc.structure.blocks import find_blocks, strong_components
+from dae_sdc.structure.rank import Span
+
+SURROUNDING_DISTANCE = 0.1
+"""Distance, in units of the sizes of values, of points at which derivatives have their usual size."""
+
+PIVOT_SIZES = (1e-3, 1e-6, 1e-10)
+"""Sizes of what a value adds to those before it, in units of its equations, for which it is solved."""
+
+
+@dataclass(eq=False)
+class Block:
+    """A block of equations and the values that they are solved for.
+
+    Parameters
+    ----------
+    part : Part
+        The equations.
+    cols : ndarray of int
+        Numbers of the values.
+    linear : bool
+        Whether the equations are linear in them.
+    moves : dict of int to (dict of int to float, float)
+        Of each angle the rates at which values move with it, and its period.
+    known : dict of bytes to list of ndarray
+        Solutions that were found, by the values that were known before.
+    """
+
+    part: Part
+    cols: Integers
+    linear: bool
+    moves: dict[int, tuple[dict[int, float], float]] = field(default_factory=dict)
+    known: dict[bytes, list[Vector]] = field(default_factory=dict)
+
+
+class Plan:
+    """Groups and blocks of the equations of a model, and the ranks by which they are found.
+
+    Parameters
+    ----------
+    system : ModelJets
+        The equations.
+    given : Given
+        What is known.
+    preference : sequence of int
+        All values, in the order in which they are given rather than solved for.
+    random : numpy.random.Generator
+        Source of general points.
+    """
+
+    def __init__(
+        self, system: ModelJets, given: Given, preference: Sequence[int], random: np.random.Generator
+    ) -> None:
+        self.system, self.given = system, given
+        self._place_in_preference = np.empty(len(system.jets), dtype=np.int64)
+        self._place_in_preference[list(preference)] = np.arange(len(system.jets))
+        self._generic: Vector = given.point + given.sizes * random.standard_normal(given.point.size)
+        self._directions = random.standard_normal((3, given.point.size))
+        self._parts: dict[tuple[int, ...], Part] = {}
+        self._blocks: dict[tuple[int, ...], tuple[list[Block], list[int]]] = {}
+
+    def part(self, rows: Sequence[int]) -> Part:
+        """The part with some of the equations, which is made once."""
+        key = tuple(rows)
+        if key not in self._parts:
+            self._parts[key] = Part(self.system, rows)
+        return self._parts[key]
+
+    def groups(self) -> list[Group]:
+        """The parts of the stages, joined where too many values are fixed or a later one decides a branch."""
+        found = groups_of(self.system)
+        seen: set[int] = set()
+        for group in found:
+            seen.update(group.jets)
+            if any(j not in seen for i in group.rows for _, j in self.part([i]).switches):
+                found = self._joined(found, [])
+                break
+        at = 0
+        while at < len(found):
+            surplus = self._group_with_surplus(found, at)
+            if surplus is None:
+                at += 1
+            else:
+                found = self._joined(found, [(at, surplus), (surplus, at)])
+                at = 0
+        return found
+
+    def open(self, group: Group) -> list[int]:
+        """Numbers of the values of a group that are not fixed."""
+        return [j for j in sorted(group.jets) if not self.given.fixed[j]]
+
+    def _group_with_surplus(self, groups: list[Group], at: int) -> int | None:
+        """A group with more values than equations, found through the groups that one with too few uses."""
+        if not self.given.fixed[groups[at].jets].any():
+            return None
+        lacking = self._unmatched(groups[at].rows, self.open(groups[at]))[0]
+        owner = {j: number for number, group in enumerate(groups) for j in self.open(group)}
+        seen, rows = {at}, lacking
+        while rows:
+            near = {owner[j] for i in rows for j in self.part([i]).depends.tolist() if j in owner} - seen
+            for number in sorted(near, reverse=True):
+                if len(self.open(groups[number])) > len(groups[number].rows):
+                    return number
+            seen |= near
+            rows = [i for number in near for i in groups[number].rows]
+        return None
+
+    def _joined(self, groups: list[Group], edges: list[tuple[int, int]]) -> list[Group]:
+        """The groups after those that depend on each other, by these edges too, have been merged."""
+        owner = np.full(len(self.system.jets), -1, dtype=np.int64)
+        for number, group in enumerate(groups):
+            owner[group.jets] = number
+        edges = list(edges)
+        for number, group in enumerate(groups):
+            before = {int(owner[j]) for i in group.rows for j in self.part([i]).depends}
+            edges += [(source, number) for source in before if source >= 0]
+        source, goal = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+        labels = strong_components(len(groups), source, goal)
+        made: list[Group] = []
+        for label in range(int(labels.max()) + 1):
+            members = [groups[number] for number in np.flatnonzero(labels == label)]
+            made.append(
+                Group(
+                    [i for member in members for i in member.rows],
+                    [j for member in members for j in member.jets],
+                    max(member.stage for member in members),
+                )
+            )
+        return made
+
+    def _unmatched(self, rows: Sequence[int], cols: Sequence[int]) -> tuple[list[int], Integers]:
+        """Equations without a value of their own, and for every equation the position of its value, or -1."""
+        if not rows or not cols:
+            return list(rows), np.full(len(rows), -1, dtype=np.int64)
+        place = {j: at for at, j in enumerate(cols)}
+        pattern = [(i, place[j]) for i, j in self.part(rows).pattern if j in place]
+        if not pattern:
+            return list(rows), np.full(len(rows), -1, dtype=np.int64)
+        at, of = np.array(pattern, dtype=np.int64).T
+        graph = sparse.csr_matrix((np.ones(at.size), (at, of)), shape=(len(rows), len(cols)))
+        matched = np.asarray(maximum_bipartite_matching(graph, perm_type="column"), dtype=np.int64)
+        return [row for row, at in zip(rows, matched, strict=True) if at < 0], matched
+
+    # --- values and ranks
+
+    def violation(self, part: Part, x: Vector) -> float:
+        """Largest violation of an equation, in units of its terms; infinite where it has no value."""
+        found, used = part.values(x), part.depends.tolist()
+        slopes = abs(
+            part.dense(x, used) if len(part.rows) < SEARCH.most_values else part.jacobian(x)[:, used]
+        )
+        least = np.asarray(slopes @ self.given.sizes[used]).ravel() * TERM_ROUND_OFF / self.system.tolerance
+        scale = part.terms(x) + least
+        worst = float(np.max(np.where(found == 0.0, 0.0, np.abs(found) / scale), initial=0.0))
+        return worst if np.isfinite(worst) else np.inf
+
+    def scaled(self, part: Part, cols: Sequence[int], x: Vector) -> npt.NDArray[np.float64]:
+        """Derivatives with respect to some values, in units of their sizes at points around x.
+
+        Parameters
+        ----------
+        part : Part
+            The equations.
+        cols : sequence of int
+            Numbers of the values.
+        x : ndarray, shape (jets,)
+            All values.
+        """
+        columns = list(cols)
+        near = x + SURROUNDING_DISTANCE * (self.given.sizes + np.abs(x)) * self._directions
+        found = part.dense(np.vstack([x, near]).T, columns)
+        sizes = np.abs(found[1:])
+        usual = np.min(np.where(np.isfinite(sizes), sizes, np.inf), axis=0)
+        usual[~np.isfinite(usual)] = 0.0
+        # Rows first, in units of the values, then columns: what is small everywhere is no loss of rank.
+        rows = (usual * self.given.sizes[columns]).max(axis=1, initial=0.0)
+        rows[rows == 0.0] = 1.0
+        width = (usual / rows[:, None]).max(axis=0, initial=0.0)
+        width[width == 0.0] = 1.0
+        scaled: npt.NDArray[np.float64] = found[0] / rows[:, None] / width
+        return scaled
+
+    def rank(self, part: Part, cols: Sequence[int], x: Vector) -> int:
+        """Rank of the derivatives with respect to some values, in units of those at a general point.
+
+        Parameters
+        ----------
+        part : Part
+            The equations.
+        cols : sequence of int
+            Numbers of the values.
+        x : ndarray, shape (jets,)
+            All values.
+        """
+        if len(part.rows) > SEARCH.most_values:
+            return len(part.rows)
+        if not cols:
+            return 0
+        matrix = self.scaled(part, cols, x)
+        if not np.isfinite(matrix).all():
+            return len(part.rows)
+        return int((np.linalg.svd(matrix, compute_uv=False) > SEARCH.vanishing_singular_value).sum())
+
+    def least_wanted(self, values: Sequence[int]) -> list[int]:
+        """Values in the order in which they are solved for rather than given."""
+        return sorted(values, key=lambda j: -int(self._place_in_preference[j]))
+
+    def solved_for(self, part: Part, own: list[int], x: Vector) -> list[int]:
+        """Values that equations are solved for: as many as equations, the last ones in the preference.
+
+        Parameters
+        ----------
+        part : Part
+            The equations.
+        own : list of int
+            Numbers of the values from which they are chosen.
+        x : ndarray, shape (jets,)
+            All values.
+        """
+        k = len(part.rows)
+        if len(own) <= k:
+            return own
+        order = self.least_wanted(own)
+        near, general = x.copy(), x.copy()
+        general[own] = self._generic[own]
+        blank = [j for j in own if not self.given.known[j]]
+        near[blank] = self._generic[blank]
+        found: list[int] = []
+        for point in (near, general):
+            matrix = part.dense(point, order) * self.given.sizes[order]
+            if not np.isfinite(matrix).all():
+                continue
+            sizes = np.linalg.norm(matrix, axis=1)
+            found = pivots(matrix / np.where(sizes > 0.0, sizes, 1.0)[:, None])
+            if len(found) == k:
+                break
+        return sorted(order[at] for at in found)
+
+    def split(self, group: Group, cols: list[int]) -> tuple[list[Block], list[int]]:
+        """Blocks that are solved one after the other, and redundant equations that are checked afterwards."""
+        key = (*group.rows, -1, *cols)
+        if key in self._blocks:
+            return self._blocks[key]
+        part = self.part(group.rows)
+        linear = part.is_linear(group.jets)
+        if len(cols) == len(group.rows) and (linear or len(cols) == 1):
+            self._blocks[key] = [Block(part, np.array(cols, dtype=np.int64), linear)], []
+            return self._blocks[key]
+        checks, matched = self._unmatched(group.rows, cols)
+        rows = [i for i, at in zip(group.rows, matched, strict=True) if at >= 0]
+        own = [cols[int(at)] for at in matched if at >= 0]
+        blocks: list[Block] = []
+        if rows:
+            place = {j: at for at, j in enumerate(own)}
+            whole = self.part(rows)
+            pattern = [(i, place[j]) for i, j in whole.pattern + whole.switches if j in place]
+            at, of = np.array(pattern, dtype=np.int64).T
+            for block in find_blocks(at, of, np.arange(len(rows))):
+                own_part = self.part([rows[i] for i in block.rows])
+                columns = np.array([own[j] for j in block.cols], dtype=np.int64)
+                blocks.append(Block(own_part, columns, own_part.is_linear(columns.tolist())))
+        self._blocks[key] = blocks, checks
+        return self._blocks[key]
+
+
+def pivots(matrix: npt.NDArray[np.float64], least: Sequence[float] = PIVOT_SIZES) -> list[int]:
+    """Numbers of columns that are a basis of all columns, the first ones where possible."""
+    span = Span(matrix.shape[0])
+    found: list[int] = []
+    for size in least:
+        for at in range(matrix.shape[1]):
+            if len(found) == matrix.shape[0]:
+                return found
+            if at not in found and span.add(matrix[:, at], size):
+                found.append(at)
+    return found

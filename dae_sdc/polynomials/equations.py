@@ -1,0 +1,270 @@
+"""Homotopies between systems of homogeneous polynomials, as instructions for the compiled tracker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from dae_sdc.dae.state import Vector
+from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem, magnitudes
+
+
+def norms(points: Complexes) -> Vector:
+    """Euclidean norms."""
+    found: Vector = np.linalg.norm(points, axis=1)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Homotopy:
+    """A homotopy to a system of homogeneous polynomials and linear forms.
+
+    Parameters
+    ----------
+    target : PolynomialSystem
+        The polynomials at t = 0, in n + 1 homogeneous coordinates.
+    equations : Equations
+        All equations, for the compiled tracker.
+    forms : ndarray, shape (1 or p, k, n + 1)
+        Linear forms at t = 0, the same for all paths or those of each.
+    exact : bool
+        Whether the coefficients are those of the user, so that solutions near each other are different ones.
+    """
+
+    target: PolynomialSystem
+    equations: Equations
+    forms: Complexes
+    exact: bool = False
+
+    @classmethod
+    def to(
+        cls,
+        target: PolynomialSystem,
+        gamma: complex = 1.0,
+        *,
+        degrees: Integers | None = None,
+        factors: Complexes | None = None,
+        slices: Complexes | None = None,
+        before: Complexes | None = None,
+        after: Complexes | None = None,
+        exact: bool = False,
+    ) -> Homotopy:
+        r"""The homotopy from these parts; m polynomials come first, then linear forms.
+
+        .. math::
+            (1 - t) F_i + \gamma t G_i = 0, \quad i < m; \qquad L x = 0; \qquad
+            ((1 - t) L'_k + \gamma t L_k) x = 0
+
+        Parameters
+        ----------
+        target : PolynomialSystem
+            The polynomials F, in n + 1 homogeneous coordinates.
+        gamma : complex
+            A random number of size 1.
+        degrees : ndarray of int, shape (m,), optional
+            Degrees d of :math:`G_i = x_{i+1}^d - x_0^d`. If neither these nor factors are given, the
+            polynomials do not depend on t.
+        factors : ndarray, shape (d, n + 1), optional
+            Linear forms whose product is G of the last polynomial, the only one that depends on t.
+        slices : ndarray, shape (k, n + 1), optional
+            Linear forms that do not depend on t.
+        before, after : ndarray, shapes (k, n + 1) and (p, k, n + 1), optional
+            Linear forms at t = 1, and at t = 0 for each path.
+        exact : bool
+            Whether the coefficients are those of the user.
+
+        Returns
+        -------
+        Homotopy
+            The homotopy.
+        """
+        size, m = target.variables, target.equations
+        own = np.zeros((0, 0), dtype=np.complex128) if after is None else after.reshape(len(after), -1)
+        asm = _Assembler(size, own.shape[1])
+        coordinates = range(2, 2 + size)
+        past, minus = asm.times(asm.number(gamma), asm.t), asm.number(-1.0)
+        jacobian, values, changes = [], [], []
+
+        def linear(form: Iterable[complex]) -> list[int]:
+            return [asm.number(value) for value in form]
+
+        for i in range(m):
+            columns = np.flatnonzero(target.coefficients[i])
+            value, slopes = asm.polynomial(
+                [
+                    (complex(target.coefficients[i, k]), complex(target.remainders[i, k]), powers)
+                    for k, powers in zip(columns.tolist(), target.exponents[columns].tolist(), strict=True)
+                ],
+                size,
+            )
+            start, change = 0, [0] * size
+            if degrees is not None:
+                terms = [(1.0, 0.0, [0] * size), (-1.0, 0.0, [0] * size)]
+                for place, (_, _, powers) in zip((i + 1, 0), terms, strict=True):
+                    powers[place] = int(degrees[i])
+                start, change = asm.polynomial(terms, size)
+            elif factors is not None and i == m - 1:
+                start = 1
+                for form in map(linear, factors.tolist()):
+                    term = asm.sum(zip(form, coordinates, strict=True))
+                    change = [
+                        asm.plus(start, f, asm.times(c, term)) for c, f in zip(change, form, strict=True)
+                    ]
+                    start = asm.times(start, term)
+            if start:
+                jacobian.append(
+                    [asm.plus(asm.now, a, asm.times(past, b)) for a, b in zip(slopes, change, strict=True)]
+                )
+                values.append(asm.plus(asm.now, value, asm.times(past, start)))
+                changes.append(asm.plus(asm.number(gamma), start, asm.times(minus, value)))
+            else:
+                jacobian.append(slopes)
+                values.append(value)
+                changes.append(0)
+        for form in [] if slices is None else map(linear, slices.tolist()):
+            jacobian.append(form)
+            values.append(asm.sum(zip(form, coordinates, strict=True)))
+            changes.append(0)
+        if before is not None:
+            for k, old in enumerate(map(linear, before.tolist())):
+                new = [4 + size + k * size + j for j in range(size)]
+                form = [asm.plus(asm.now, a, asm.times(past, b)) for a, b in zip(new, old, strict=True)]
+                jacobian.append(form)
+                values.append(asm.sum(zip(form, coordinates, strict=True)))
+                ends = asm.sum(zip(new, coordinates, strict=True))
+                begins = asm.sum(zip(old, coordinates, strict=True))
+                changes.append(asm.plus(asm.number(gamma), begins, asm.times(minus, ends)))
+        constants = np.array(asm.constants, dtype=np.complex128)
+        equations = Equations(
+            code=np.array(asm.code, dtype=np.int64).reshape(-1, 4),
+            constants=constants[:, 0].copy(),
+            remainders=constants[:, 1].copy(),
+            own=np.array(
+                own, dtype=np.complex128, order="C"
+            ),  # a copy: the tracker is compiled for writable arrays
+            jacobian=np.array(jacobian, dtype=np.int64),
+            values=np.array(values, dtype=np.int64),
+            changes=np.array(changes, dtype=np.int64),
+        )
+        forms = after if after is not None else np.zeros((1, 0, size)) if slices is None else slices[None]
+        return cls(target, equations, np.asarray(forms, dtype=np.complex128), exact)
+
+    def smallest(self, x: Complexes, which: Integers) -> Vector:
+        """Smallest singular values at t = 0 of the relative Jacobian with the patch through x, of norm 1."""
+        forms = self.forms[which] if len(self.forms) > 1 else self.forms
+        jacobians = with_forms(self.target.relative(x)[1], forms, x)
+        patch = x.conj() / magnitudes(x)  # the direction in which nothing changes
+        patch /= norms(patch)[:, None]
+        matrix = np.concatenate([jacobians, patch[:, None]], axis=1)
+        found = np.asarray(np.linalg.svd(matrix, compute_uv=False)[:, -1], dtype=np.float64)
+        return found
+
+
+def with_forms(jacobians: Complexes, forms: Complexes, points: Complexes) -> Complexes:
+    """Relative Jacobians at points of norm 1, and below them the linear forms of each, scaled to norm 1."""
+    scaled = forms * magnitudes(points)[:, None]
+    scaled = scaled / np.linalg.norm(scaled, axis=2, keepdims=True)
+    return np.concatenate([jacobians, scaled], axis=1)
+
+
+class Equations(NamedTuple):
+    """A homotopy as instructions for registers of complex numbers.
+
+    The registers are 0; 1; the n + 1 homogeneous coordinates; 1 - t; t; numbers of each path; constants;
+    results. The instruction (a, b, c, d) is: register d = a b + c.
+
+    Parameters
+    ----------
+    code : ndarray of int, shape (m, 4)
+        The instructions.
+    constants, remainders : ndarray, shape (registers,)
+        First contents of all registers, and what they lack in the precision of doubles.
+    own : ndarray, shape (p, k)
+        Numbers of each path; no rows if there are none.
+    jacobian, values, changes : ndarray of int, shapes (n, n + 1), (n,), (n,)
+        Registers of the Jacobian, the values, and the derivatives with respect to t.
+    """
+
+    code: Any
+    constants: Any
+    remainders: Any
+    own: Any
+    jacobian: Any
+    values: Any
+    changes: Any
+
+
+class _Assembler:
+    """Writes the instructions; a product that is needed twice is computed once."""
+
+    def __init__(self, size: int, own: int) -> None:
+        self.now, self.t = 2 + size, 3 + size
+        self.constants: list[tuple[complex, complex]] = [(0j, 0j)] * (4 + size + own)
+        self.constants[1] = (1.0 + 0j, 0j)
+        self.code: list[tuple[int, int, int, int]] = []
+        self._known: dict[tuple[int, int], int] = {}
+        self._numbers: dict[tuple[complex, complex], int] = {(0j, 0j): 0, (1.0 + 0j, 0j): 1}
+
+    def number(self, value: complex, rest: complex = 0j) -> int:
+        key = (complex(value), complex(rest))
+        if key not in self._numbers:
+            self._numbers[key] = len(self.constants)
+            self.constants.append(key)
+        return self._numbers[key]
+
+    def plus(self, a: int, b: int, c: int) -> int:
+        """Register of a b + c."""
+        if a == 0 or b == 0:
+            return c
+        if c == 0:
+            return self.times(a, b)
+        self.code.append((a, b, c, len(self.constants)))
+        self.constants.append((0j, 0j))
+        return len(self.constants) - 1
+
+    def times(self, a: int, b: int) -> int:
+        if 0 in (a, b):
+            return 0
+        if 1 in (a, b):
+            return a if b == 1 else b
+        key = (min(a, b), max(a, b))
+        if key not in self._known:
+            self._known[key] = len(self.constants)
+            self.code.append((a, b, 0, len(self.constants)))
+            self.constants.append((0j, 0j))
+        return self._known[key]
+
+    def power(self, a: int, exponent: int) -> int:
+        found = 1
+        for _ in range(exponent):
+            found = self.times(found, a)
+        return found
+
+    def sum(self, pairs: Iterable[tuple[int, int]]) -> int:
+        total = 0
+        for a, b in pairs:
+            total = self.plus(a, b, total)
+        return total
+
+    def polynomial(
+        self, terms: Sequence[tuple[complex, complex, Sequence[int]]], size: int
+    ) -> tuple[int, list[int]]:
+        """Registers of a polynomial and of its derivatives, from coefficients and exponents."""
+        value, slopes = 0, [0] * size
+        for number, rest, exponents in terms:
+            used = [j for j, e in enumerate(exponents) if e]
+            powers = [self.power(2 + j, exponents[j]) for j in used]
+            ahead = [1]
+            for one in powers:
+                ahead.append(self.times(ahead[-1], one))
+            value = self.plus(self.number(number, rest), ahead[-1], value)
+            behind = 1
+            for place in range(len(used) - 1, -1, -1):
+                j, e = used[place], exponents[used[place]]
+                rest_of = self.times(self.times(ahead[place], behind), self.power(2 + j, e - 1))
+                slopes[j] = self.plus(self.number(e * number, e * rest), rest_of, slopes[j])
+                behind = self.times(behind, powers[place])
+        return value, slopes

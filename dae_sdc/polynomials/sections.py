@@ -1,0 +1,207 @@
+"""Points in which linear spaces meet the solutions of polynomials, made regular by deflation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dae_sdc.polynomials.equations import Homotopy
+from dae_sdc.polynomials.homotopy import ROOTS, combined
+from dae_sdc.polynomials.polynomials import Complexes, Integers, PolynomialSystem
+from dae_sdc.polynomials.slices import deflated, homogeneous_points, least_step, phase, relative_ranks
+from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, sizes
+
+MOST_DEFLATIONS = 8
+"""Deflations of a point, each of which lowers its multiplicity."""
+
+
+@dataclass(frozen=True, eq=False)
+class Section:
+    """Points in which a linear space meets solutions of one dimension, in variables of size 1.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials, after deflation if the solutions are singular, in N variables.
+    variables : int
+        Number n of the variables of the user, which come first.
+    slices : ndarray, shape (k, N + 1)
+        Linear forms in homogeneous coordinates that vanish on the linear space.
+    square : PolynomialSystem
+        As many combinations of the polynomials as make the points isolated, in homogeneous coordinates.
+    points : ndarray, shape (p, N + 1)
+        The points, in homogeneous coordinates of norm 1.
+    """
+
+    system: PolynomialSystem
+    variables: int
+    slices: Complexes
+    square: PolynomialSystem
+    points: Complexes
+
+    def part(self, which: Integers) -> Section:
+        """The section with some of its points only."""
+        return Section(self.system, self.variables, self.slices, self.square, self.points[which])
+
+    def affine(self, points: Complexes) -> Complexes:
+        """Values of the variables of the user, shape (p, n)."""
+        found: Complexes = points[:, 1 : self.variables + 1] / points[:, :1]
+        return found
+
+    def moved(
+        self, points: Complexes, before: Complexes, after: Complexes, gamma: complex, attempts: int = 1
+    ) -> Ends:
+        """Ends of the paths of points when the slices move.
+
+        Parameters
+        ----------
+        points : ndarray, shape (p, N + 1)
+            Points on the slices before.
+        before : ndarray, shape (k, N + 1)
+            Slices at the beginning.
+        after : ndarray, shape (k, N + 1) or (p, k, N + 1)
+            Slices at the end, common ones or those of each point.
+        gamma : complex
+            A random number of size 1.
+        attempts : int
+            Times that a path is followed.
+        """
+        targets = np.broadcast_to(after, (len(points), *self.slices.shape))
+        homotopy = Homotopy.to(self.square, gamma, before=before, after=targets)
+        return follow(homotopy, points, attempts=attempts)
+
+    def contains(self, points: Complexes, random: np.random.Generator, close: float = ENDS.same) -> Booleans:
+        """Which points lie on the components that the section meets.
+
+        Parameters
+        ----------
+        points : ndarray, shape (q, n)
+            Affine points.
+        random : numpy.random.Generator
+            Source of random numbers.
+        close : float
+            Distance, in units of 1 + their size, within which points are equal.
+        """
+        if len(self.slices) == 0:
+            away = np.abs(points[:, None] - self.affine(self.points)[None]).max(axis=2).min(axis=1)
+            return np.asarray(away <= close * (1.0 + sizes(points)), dtype=np.bool_)
+        whole = np.zeros((len(points), self.slices.shape[1]), dtype=np.complex128)
+        whole[:, 0], whole[:, 1 : self.variables + 1] = 1.0, points
+        after = np.repeat(self.slices[None], len(points), axis=0)
+        after[:, :, 0] -= whole @ self.slices.T
+        count = len(self.points)
+        starts, goals = np.tile(self.points, (len(points), 1)), np.repeat(after, count, axis=0)
+        ends = self.moved(starts, self.slices, goals, phase(random), attempts=3)
+        hit = np.zeros(len(starts), dtype=np.bool_)
+        finite = ends.known & ~ends.far
+        gaps = self.affine(ends.points[finite]) - np.repeat(points, count, axis=0)[finite]
+        hit[finite] = sizes(gaps) <= close * (1.0 + sizes(np.repeat(points, count, axis=0)[finite]))
+        found: Booleans = np.asarray(hit.reshape(len(points), count).any(axis=1), dtype=np.bool_)
+        return found
+
+
+def vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
+    """Where all polynomials vanish, of points of norm 1."""
+    found: Booleans = sizes(homogeneous.relative(points)[0]) <= ROOTS.residual_tolerance
+    return found
+
+
+def refined(system: PolynomialSystem, slices: Complexes, points: Complexes) -> tuple[Complexes, Booleans]:
+    """Affine points after the Gauss-Newton method, and which of them it has found to be regular.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    slices : ndarray, shape (k, N + 1)
+        Linear forms that vanish at the points.
+    points : ndarray, shape (p, N)
+        Points near solutions.
+    """
+    x, size = points, 1.0 + sizes(points)
+    linear, constant = slices[:, 1:], slices[:, 0]
+    change = np.full(len(x), np.inf)
+    for _ in range(4):
+        values, jacobians = system.both(x)
+        matrix = np.concatenate([jacobians, np.broadcast_to(linear, (len(x), *linear.shape))], axis=1)
+        residual = np.concatenate([values, x @ linear.T + constant], axis=1)
+        step = least_step(matrix, residual)
+        x, change = x - step, sizes(step)
+    good = (sizes(x - points) <= 100.0 * ENDS.same * size) & (change <= 1e-9 * size)
+    good &= relative_ranks(system.homogenized(), homogeneous_points(x), slices) == x.shape[1]
+    return np.where(good[:, None], x, points), good
+
+
+def section_of(
+    system: PolynomialSystem, n: int, slices: Complexes, points: Complexes, random: np.random.Generator
+) -> Section:
+    """The section of solutions at some affine points, with a random square system.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    n : int
+        Number of the variables of the user.
+    slices : ndarray, shape (k, N + 1)
+        Linear forms that vanish at the points.
+    points : ndarray, shape (p, N)
+        The points.
+    random : numpy.random.Generator
+        Source of random numbers.
+    """
+    rows = system.variables - len(slices)
+    return Section(
+        system, n, slices, combined(system, rows, random).homogenized(), homogeneous_points(points)
+    )
+
+
+def resolved(
+    system: PolynomialSystem,
+    n: int,
+    slices: Complexes,
+    points: Complexes,
+    random: np.random.Generator,
+    left: int = MOST_DEFLATIONS,
+) -> tuple[list[Section], Complexes]:
+    """Sections whose points have become regular by deflation, and the points for which deflation fails.
+
+    Parameters
+    ----------
+    system : PolynomialSystem
+        The polynomials.
+    n : int
+        Number of the variables of the user.
+    slices : ndarray, shape (k, N + 1)
+        Linear forms that vanish at the points.
+    points : ndarray, shape (p, N)
+        Singular solutions.
+    random : numpy.random.Generator
+        Source of random numbers.
+    left : int
+        Deflations that may follow.
+    """
+    sections: list[Section] = []
+    failed = [points[:0, :n]]
+    ranks = relative_ranks(system.homogenized(), homogeneous_points(points))
+    for rank in np.unique(ranks).tolist():
+        here = points[ranks == rank]
+        if left == 0:
+            failed.append(here[:, :n])
+            continue
+        more = deflated(system, rank, random)
+        wider = np.hstack([slices, np.zeros((len(slices), more.variables - system.variables))])
+        # At the points, the new unknowns solve linear equations.
+        start = np.hstack([here, np.zeros((len(here), more.variables - system.variables))])
+        if more.variables > system.variables:
+            values, matrix = more.both(start)
+            start[:, system.variables :] = -least_step(matrix[:, :, system.variables :], values)
+        better, good = refined(more, wider, start)
+        if good.any():
+            sections.append(section_of(more, n, wider, better[good], random))
+        if not good.all():
+            found, lost = resolved(more, n, wider, better[~good], random, left - 1)
+            sections += found
+            failed.append(lost)
+    return sections, np.concatenate(failed)

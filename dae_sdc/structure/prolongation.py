@@ -1,0 +1,396 @@
+"""Equations and their derivatives in Taylor coefficients of the unknowns, and points at which they vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import perm
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sparse
+from scipy.sparse.linalg import splu
+
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.structure.real_series import RealArithmetic, Tape, doubles, many_digits
+from dae_sdc.structure.signature import Integers
+
+if TYPE_CHECKING:
+    from dae_sdc.structure.series import Series
+
+Jet = tuple[int, int]
+"""An unknown and the order of a derivative."""
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PointSearchOptions:
+    """Settings of the search for points at which equations and their derivatives hold.
+
+    Parameters
+    ----------
+    most_points : int
+        Points that are looked for.
+    spreads : tuple of float
+        Distances from the start values, in units of 1 + their sizes, one for each attempt.
+    further_point_distance : float
+        Distance of further points from the first.
+    most_iterations : int
+        Most steps of the Gauss-Newton method.
+    most_slow_steps : int
+        Steps in a row that bring little after which it ends.
+    step_of_unknowns : float
+        Part of a step of a derivative that one of an unknown counts for.
+    fast_time : float
+        Time in which unknowns change in every other attempt, relative to the interval.
+    correction_tolerance : float
+        Step, relative to 1 + the size of the Taylor coefficients, after which it has converged.
+    dependent : float
+        Singular value, relative to the largest, of rows of size 1 that counts as 0 in a step.
+    most_dense_entries : int
+        Entries of a Jacobian up to which it is decomposed by singular values.
+    row_tolerance : float
+        Value of a row, relative to its terms, that is 0 at a point with further derivatives.
+    doubtful_entry : float
+        Entry of a system Jacobian, relative to the largest, that may be an error of a point.
+    vanishing_number : float
+        Number that is 0 in the arithmetic with many digits.
+    """
+
+    most_points: int = 2
+    spreads: tuple[float, ...] = (0.05, 0.05, 0.2, 0.2, 0.7, 0.7, 2.0, 2.0)
+    further_point_distance: float = 0.1
+    most_iterations: int = 60
+    most_slow_steps: int = 15
+    step_of_unknowns: float = 0.1
+    fast_time: float = 0.01
+    correction_tolerance: float = 1e-11
+    dependent: float = 1e-11
+    most_dense_entries: int = 100_000
+    row_tolerance: float = 1e-9
+    doubtful_entry: float = 1e-10
+    vanishing_number: float = 1e-35
+
+
+POINT_SEARCH = PointSearchOptions()
+
+
+class Prolongation:
+    r"""Equations and their derivatives, in Taylor coefficients of the unknowns.
+
+    Row (i, m) is :math:`f_i^{(m)} / m!`, column (j, k) is :math:`x_j^{(k)} / k!`.
+
+    Parameters
+    ----------
+    graph : Graph
+        Expressions.
+    roots : sequence of int
+        The node of each equation.
+    times : sequence of int
+        How often each equation is differentiated; -1 for one that is left out.
+    highest : sequence of int
+        Highest derivative of each unknown that the rows contain.
+    """
+
+    def __init__(
+        self, graph: Any, roots: Sequence[int], times: Sequence[int], highest: Sequence[int]
+    ) -> None:
+        self.graph, self.times, self.highest, self._every = graph, list(times), list(highest), list(roots)
+        self.order = max(0, *self.times)
+        self.columns = [(j, k) for j, top in enumerate(highest) for k in range(top + 1)]
+        self.place = {jet: at for at, jet in enumerate(self.columns)}
+        self._own = [i for i, most in enumerate(self.times) if most >= 0]
+        self._roots = [roots[i] for i in self._own]
+        self.rows = [(i, m) for i in self._own for m in range(self.times[i] + 1)]
+        self._slopes = [
+            (i, graph.leaves[leaf].index, graph.leaves[leaf].order, node)
+            for i, root in zip(self._own, self._roots, strict=True)
+            for leaf, node in graph.gradient(root).items()
+            if graph.leaves[leaf].kind == "u"
+        ]
+
+    def scales(self, pace: float) -> Floats:
+        """Sizes of changes of the Taylor coefficients of unknowns that change in a time of length pace."""
+        # Derivatives, of which little is known, change rather than the unknowns themselves.
+        return np.array([POINT_SEARCH.step_of_unknowns if k == 0 else pace**-k for _, k in self.columns])
+
+    def lowered(self, by: int) -> Prolongation:
+        """The rows of an earlier stage: all differentiated less, for unknowns of lower orders."""
+        highest = [max(0, top - by) for top in self.highest]
+        return Prolongation(self.graph, self._every, [most - by for most in self.times], highest)
+
+    def leaf_series(self, x: Sequence[Any], t: Any, p: Sequence[Any], order: int) -> Callable[[Leaf], Series]:
+        """Series of the leaves at Taylor coefficients x, which are 0 beyond the last."""
+
+        def series(leaf: Leaf) -> Series:
+            if leaf.kind == "t":
+                return [t, 1] if order else [t]
+            if leaf.kind == "p":
+                # Where nobody gives values, any number that is nothing special will do.
+                return [p[leaf.index] if leaf.index < len(p) else t * 0 + 0.7 + 0.013 * leaf.index]
+            j, k = leaf.index, leaf.order
+            found: list[Any] = [
+                x[self.place[j, k + m]] * perm(k + m, k) for m in range(order + 1) if (j, k + m) in self.place
+            ]
+            return found or [0]
+
+        return series
+
+    def values(self, point: Point, x: Sequence[Any], context: Any) -> list[Any] | None:
+        """All rows at Taylor coefficients x; None where one has no value."""
+        found = self._curves.series(point, x, context)
+        if found is None:
+            return None
+        return self._picked(found)
+
+    def residual(self, point: Point, x: Floats) -> Floats | None:
+        """All rows at Taylor coefficients x, in doubles; None where one has no value."""
+        found = self._curves.coefficients(point, x)
+        if found is None:
+            return None
+        powers, roots = self._places
+        return found[powers, roots]
+
+    def matrix(self, point: Point, x: Floats) -> tuple[Floats, Any] | None:
+        """All rows and their derivatives as a matrix, in doubles; None where one is not finite."""
+        found = self._whole_curves.coefficients(point, x)
+        if found is None:
+            return None
+        powers, roots = self._places
+        rows, columns, powers_of_slopes, slopes, factors = self._pattern
+        residual, entries = found[powers, roots], found[powers_of_slopes, slopes] * factors
+        if not (np.isfinite(entries).all() and np.isfinite(residual).all()):
+            return None
+        shape = (len(self.rows), len(self.columns))
+        matrix = sparse.coo_matrix((entries, (rows, columns)), shape=shape)
+        return residual, matrix.tocsr() if shape[0] * shape[
+            1
+        ] > POINT_SEARCH.most_dense_entries else matrix.toarray()
+
+    @cached_property
+    def _places(self) -> tuple[Integers, Integers]:
+        """Powers and roots of the rows."""
+        number = {i: at for at, i in enumerate(self._own)}
+        return np.array([m for _, m in self.rows], dtype=np.int64), np.array(
+            [number[i] for i, _ in self.rows], dtype=np.int64
+        )
+
+    @cached_property
+    def _pattern(self) -> tuple[Integers, Integers, Integers, Integers, Floats]:
+        """Rows, columns, powers, roots and factors of the derivatives of the rows."""
+        first = dict(zip(self._own, self._row_numbers(), strict=True))
+        entries = [
+            ((first[i] + m, self.place[j, q + r], m - r, at), float(perm(q + r, q)))
+            for at, (i, j, q, _) in enumerate(self._slopes, len(self._roots))
+            for m in range(self.times[i] + 1)
+            for r in range(m + 1)
+            if (j, q + r) in self.place
+        ]
+        table = np.array([places for places, _ in entries], dtype=np.int64).reshape(-1, 4)
+        return *table.T, np.array([factor for _, factor in entries])
+
+    def _picked(self, found: Sequence[Series]) -> list[Any]:
+        return [
+            series[m] if m < len(series) else 0
+            for i, series in zip(self._own, found, strict=True)
+            for m in range(self.times[i] + 1)
+        ]
+
+    @cached_property
+    def _curves(self) -> _Curves:
+        return _Curves(self, self._roots)
+
+    @cached_property
+    def _whole_curves(self) -> _Curves:
+        return _Curves(self, [*self._roots, *(node for *_, node in self._slopes)])
+
+    def linearized(
+        self, point: Point, x: Sequence[Any], context: Any
+    ) -> tuple[list[Any], dict[tuple[int, int], Any]] | None:
+        """All rows and their derivatives, by row and column; None where there are none."""
+        found = self._whole_curves.series(point, x, context)
+        if found is None:
+            return None
+        first = dict(zip(self._own, self._row_numbers(), strict=True))
+        entries: dict[tuple[int, int], Any] = {}
+        for (i, j, q, _), series in zip(self._slopes, found[len(self._roots) :], strict=True):
+            for m in range(self.times[i] + 1):
+                for r in range(max(0, m - len(series) + 1), m + 1):
+                    column = self.place.get((j, q + r))
+                    value = series[m - r]
+                    if column is not None and value:
+                        key = first[i] + m, column
+                        entries[key] = entries.get(key, 0) + value * perm(q + r, q)
+        return self._picked(found[: len(self._roots)]), entries
+
+    def _row_numbers(self) -> Iterable[int]:
+        at = 0
+        for i in self._own:
+            yield at
+            at += self.times[i] + 1
+
+
+class _Curves:
+    """Expressions along the curves of a prolongation."""
+
+    def __init__(self, system: Prolongation, nodes: Sequence[int]) -> None:
+        self._system, self._tape = system, Tape(system.graph, nodes)
+
+    def series(self, point: Point, x: Sequence[Any], context: Any) -> list[Series] | None:
+        """The series of the expressions at Taylor coefficients x; None where one has no value."""
+        order = self._system.order
+        leaves = self._system.leaf_series(x, context.mpf(point.t), [context.mpf(v) for v in point.p], order)
+        found = self._tape.evaluate(RealArithmetic(order, context), leaves)
+        known = [series for series in found if series is not None]
+        return known if len(known) == len(found) else None
+
+    def coefficients(self, point: Point, x: Floats) -> Floats | None:
+        """Coefficients of the series in doubles, shape (order + 1, nodes); None where one has no value."""
+        if self._tape.is_wide:
+            found = self._tape.coefficients(self._leaves(point, x))
+            return None if np.isnan(found).any() else found
+        series = self.series(point, x.tolist(), doubles())
+        if series is None:
+            return None
+        found = np.zeros((self._system.order + 1, len(series)))
+        for at, one in enumerate(series):
+            found[: len(one), at] = one
+        return found
+
+    def _leaves(self, point: Point, x: Floats) -> Floats:
+        places, factors, others = self._jets
+        found: Floats = np.append(x, 0.0)[places] * factors
+        series = self._system.leaf_series((), point.t, point.p, self._system.order)
+        for at in others:
+            one = series(self._tape.leaves[at])
+            found[: len(one), at] = one
+        return found
+
+    @cached_property
+    def _jets(self) -> tuple[Integers, Floats, list[int]]:
+        """Places of the leaves in the Taylor coefficients, factors, and leaves that are no unknowns."""
+        leaves, place = self._tape.leaves, self._system.place
+        shape = self._system.order + 1, len(leaves)
+        places, factors = np.full(shape, -1, dtype=np.int64), np.zeros(shape)
+        for at, (kind, j, k) in enumerate(leaves):
+            for m in range(shape[0] if kind == "u" else 0):
+                if (j, k + m) in place:
+                    places[m, at], factors[m, at] = place[j, k + m], perm(k + m, k)
+        return places, factors, [at for at, leaf in enumerate(leaves) if leaf.kind != "u"]
+
+
+@dataclass(eq=False)
+class Point:
+    """A point at which the rows of a prolongation vanish.
+
+    Parameters
+    ----------
+    system : Prolongation
+        The rows.
+    x : ndarray, shape (columns,)
+        Taylor coefficients.
+    t : float
+        Time.
+    p : sequence of float
+        Parameters.
+    pace : float
+        Time in which unknowns were taken to change when it was found.
+    """
+
+    system: Prolongation
+    x: Floats
+    t: float
+    p: Sequence[float]
+    pace: float = 1.0
+
+    @cached_property
+    def digits(self) -> tuple[Any, list[Any]] | None:
+        """Arithmetic with many digits, and the point in it; None if the rows do not vanish near it."""
+        context = many_digits()
+        system = self.system
+        made = system.matrix(self, self.x)
+        if made is None:
+            return None
+        least = LeastSquares(made[1], system.scales(self.pace))
+        x = [context.mpf(value) for value in self.x]
+        goal = context.mpf(10) ** (10 - context.dps)
+        size = 1 + max(map(abs, x), default=0)
+        last = context.inf
+        for _ in range(40):
+            residual = system.values(self, x, context)
+            if residual is None:
+                return None
+            largest = max(map(abs, residual), default=context.mpf(0))
+            if largest <= goal * size:
+                return context, x
+            if not largest < last:
+                return None
+            last = largest
+            step = least.solve(np.array([-float(value / largest) for value in residual]))
+            x = [
+                value + largest * context.mpf(change) for value, change in zip(x, step.tolist(), strict=True)
+            ]
+        return None
+
+    def evaluate(self, nodes: Sequence[int], exact: bool = False) -> list[Any] | None:
+        """Values of expressions, in doubles or with many digits; None where one has none."""
+        found_at = self.digits if exact else (doubles(), self.x.tolist())
+        if found_at is None:
+            return None
+        context, x = found_at
+        ring = RealArithmetic(0, context)
+        leaves = self.system.leaf_series(x, context.mpf(self.t), [context.mpf(v) for v in self.p], 0)
+        found = Tape(self.system.graph, nodes).evaluate(ring, leaves)
+        if any(series is None for series in found):
+            return None
+        return [series[0] for series in found if series is not None]
+
+
+class LeastSquares:
+    """The shortest solutions of linear equations, which may depend on one another."""
+
+    def __init__(self, matrix: Any, scales: Floats) -> None:
+        self._scales = scales
+        self._dense = isinstance(matrix, np.ndarray)
+        if self._dense:
+            matrix = matrix * scales
+            sizes = np.linalg.norm(matrix, axis=1)
+        else:
+            matrix = matrix @ sparse.diags(scales)
+            sizes = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
+        self._rows = np.where(sizes > 0.0, sizes, 1.0)
+        if self._dense:
+            left, values, right = np.linalg.svd(matrix / self._rows[:, None], full_matrices=False)
+            rank = int((values > POINT_SEARCH.dependent * values.max(initial=0.0)).sum())
+            self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
+            return
+        scaled = sparse.csr_matrix(sparse.diags(1.0 / self._rows) @ matrix)
+        k, n = scaled.shape
+        self._scaled = scaled
+        # A little off the diagonal of zeros, so that rows that depend on others have factors.
+        blocks = [[sparse.identity(n), scaled.T], [scaled, -1e-12 * sparse.identity(k)]]
+        self._factors = splu(sparse.csc_matrix(sparse.bmat(blocks)))
+
+    def solve(self, rhs: Floats, damping: float = 0.0) -> Floats:
+        """The solution; with damping, that of least squares of the rows and of the damped solution."""
+        left = rhs / self._rows
+        if self._dense:
+            own = self._left.T @ left
+            found: Floats = self._right.T @ (own * self._values / (self._values**2 + damping))
+            return self._scales * found
+        if damping:
+            return self.solve(rhs) / (1.0 + damping)
+        n = self._scaled.shape[1]
+        total = np.zeros(n)
+        for _ in range(3):
+            total = total + self._factors.solve(np.concatenate([np.zeros(n), left]))[:n]
+            left = rhs / self._rows - self._scaled @ total
+        return self._scales * total
+
+    def norm(self, values: Floats) -> float:
+        """Size of the rows in units of their derivatives."""
+        with np.errstate(over="ignore"):
+            return float(np.linalg.norm(values / self._rows))
