@@ -14,8 +14,9 @@ from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
 from dae_sdc.modelica.flat import Flat, flatten
+from dae_sdc.modelica.library import Library
 from dae_sdc.modelica.parser import parse
-from dae_sdc.modelica.scope import Bound, Library, Scope, Variable
+from dae_sdc.modelica.scope import Bound, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Modification
 from dae_sdc.modelica.text import Source, similar
 from dae_sdc.modelica.values import Values
@@ -205,10 +206,10 @@ class _Builder:
             )
         own = isinstance(symbol, sympy.Symbol) and symbol.name == variable.name
         if own and variable.variability == "parameter":
-            model.parameter(variable.name, self.values.values[variable], unit=self.unit(variable))
+            model.parameter(variable.name, self.values.numbers[variable], unit=self.unit(variable))
 
     def check_range(self, variable: Variable) -> None:
-        value = self.values.values.get(variable)
+        value = self.values.numbers.get(variable)
         if value is None:
             return
         for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
