@@ -18,13 +18,15 @@ from dae_sdc.model.model import Model
 
 __all__ = ["Condition", "Constants", "LinearElimination", "Start", "agree", "linear_form", "sum_of"]
 
-MOST_ORDER: Final = 3
-"""Order of derivative up to which an unknown is differentiated for the sake of another."""
+HIGHEST_REQUIRED_ORDER: Final = 3
+"""Order of derivative up to which an unknown is differentiated so that another one can be eliminated."""
 
-MOST_GAIN: Final = 100.0
-"""How much larger than the errors of derivatives that of an unknown that they tell may be."""
+LARGEST_ERROR_FACTOR: Final = 100.0
+"""How much larger than the errors of derivatives that of an unknown computed from them may be."""
 
-_SAME: Final = 1e-9
+START_TOLERANCE: Final = 1e-9
+"""Difference of two start values, relative to the larger one or 1, below which they are equal."""
+
 _ROUGH: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 
 
@@ -157,7 +159,7 @@ class Start(NamedTuple):
 
 def agree(a: float, b: float) -> bool:
     """Whether two start values are the same but for rounding."""
-    return abs(a - b) <= _SAME * max(1.0, abs(a), abs(b))
+    return abs(a - b) <= START_TOLERANCE * max(1.0, abs(a), abs(b))
 
 
 def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:
@@ -366,11 +368,14 @@ class LinearElimination:
             return False
         gradient = self.graph.gradient(one.expression)
         slopes = [self.constants.value(gradient[self.graph.leaf(leaf)]) for leaf in leaves]
-        if any(slope is None for slope in slopes) or sum(abs(slope or 0.0) for slope in slopes) > MOST_GAIN:
+        if (
+            any(slope is None for slope in slopes)
+            or sum(abs(slope or 0.0) for slope in slopes) > LARGEST_ERROR_FACTOR
+        ):
             return False
         highest = max(leaf.order for leaf in leaves) + order
         now = self._order(unknowns.pop(), self._places[leaves[0].index])
-        return highest <= max(now, min(now + 1, MOST_ORDER))
+        return highest <= max(now, min(now + 1, HIGHEST_REQUIRED_ORDER))
 
     def _plain(self, root: int) -> bool:
         """Whether the highest derivatives of unknowns have constant coefficients in an equation."""

@@ -138,15 +138,18 @@ class _ClassParser(EquationParser):
             self._elements(made)
         elif token.text == "algorithm":
             self._algorithm(made, token)
-        elif made.kind == "function" and self.now.text == '"builtin"':
-            # Flat texts declare the functions of the language so.
-            made.built_in = True
-            while self.now.text != ";" and self.now.kind != "end":
-                self.take()
-            self.need(";", "behind an external function")
         else:
+            self._external(made)
+
+    def _external(self, made: syntax.ClassDefinition) -> None:
+        """Skip ``external "builtin"``, by which flat texts declare the functions of the language."""
+        if made.kind != "function" or self.now.text != '"builtin"':
             self.p -= 1
             self.refuse()
+        made.built_in = True
+        while self.now.text != ";" and self.now.kind != "end":
+            self.take()
+        self.need(";", "behind an external function")
 
     def _algorithm(self, made: syntax.ClassDefinition, token: Token) -> None:
         if made.kind != "function":

@@ -23,7 +23,9 @@ from dae_sdc.modelica.values import Values
 
 __all__ = ["read_modelica", "read_modelica_text"]
 
-_LONGEST: Final = 20_000_000
+LARGEST_FILE: Final = 20_000_000
+"""Bytes of a file that is read."""
+
 _MODELS: Final = ("model", "class", "block")
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
@@ -65,8 +67,8 @@ def read_modelica(
     if path.suffix != ".mo":
         raise InputError(f"{path} is no file of Modelica; its name must end in .mo")
     try:
-        if path.stat().st_size > _LONGEST:
-            raise InputError(f"{path} has more than {_LONGEST} bytes; give the model alone")
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path} has more than {LARGEST_FILE} bytes; give the model alone")
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path} is no text in UTF-8; save it as UTF-8") from None
