@@ -46,7 +46,7 @@ class Derivatives(Expressions):
     Attributes
     ----------
     remembered : dict
-        What was found out about nodes, by what was asked; it goes with the graph.
+        Results of analyses of nodes, by keys of the analyses; they are not pickled.
     """
 
     def __init__(self) -> None:

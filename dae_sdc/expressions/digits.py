@@ -112,7 +112,7 @@ def _functions(context: Any) -> dict[Op, Callable[..., Any]]:
     """The operations on numbers with many digits, which are complex where they must be."""
 
     def atan2(y: Any, x: Any) -> Any:
-        # An analytic function with the same derivatives, so that complex operands do no harm.
+        # This analytic function has the derivatives of atan2, and takes complex operands too.
         return -1j * context.log((x + 1j * y) / context.sqrt(x * x + y * y))
 
     names = "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"

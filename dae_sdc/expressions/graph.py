@@ -33,7 +33,7 @@ class Graph(Derivatives):
     """
 
     def copy(self) -> Graph:
-        """A graph with the same nodes that grows by itself."""
+        """A copy of the graph, to which nodes can be added without changing the original."""
         made = copy.copy(self)
         for name, value in vars(self).items():
             if isinstance(value, list | dict):

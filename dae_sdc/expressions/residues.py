@@ -30,7 +30,7 @@ _ODD = frozenset({Op.ASIN, Op.ATAN, Op.ASINH, Op.ATANH, Op.SIGN})
 
 
 def random_residue(*parts: object) -> int:
-    """A random number of the field, the same for the same parts."""
+    """A random number of the field that depends on the parts alone."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=24).digest()
     return int.from_bytes(digest, "little") % PRIME
 

@@ -64,7 +64,7 @@ def declaration() -> str:
 
 
 def _text() -> str:
-    """The interpreter: every operation jumps to the next one by itself, through a table."""
+    """The interpreter; the code of each operation ends with a jump to that of the next one, by a table."""
     place, word, byte = (llvm.pointer(kind) for kind in ("double", "i32", "i8"))
     handlers = _handlers(place)
     ops = sorted(handlers)

@@ -27,11 +27,11 @@ _NOWHERE: Final = -1
 def simplify(
     model: Model, *, level: Level = "linear", derivatives: bool = True, fold: bool = False
 ) -> Simplified:
-    r"""Remove trivial equations from a model, and the unknowns that they tell.
+    r"""Remove trivial equations from a model, and the unknowns that they determine.
 
     Trivial are equations :math:`a\, u + b\, v^{(k)} + c = 0` with constants a, b, c of numbers and
     parameters, a not 0: v = 0, u = const, u = v, u = -v, w = der(z). An equation that becomes trivial as
-    others are used is removed too. Of unknowns that tell each other one is kept: one that is differentiated
+    others are used is removed too. Of unknowns that determine each other one is kept: a differentiated one
     before one that is not, then one with a fixed start, with a start, with a shorter name, the first. Start
     values and bounds move to it; bounds of a derivative and of a constant are left behind.
 
@@ -43,8 +43,8 @@ def simplify(
     without values is not divided by. The parameters stay in the equations; values with which a coefficient
     becomes 0, or is 0 no longer, are refused.
 
-    No unknown goes by a derivative in which an equation would become nonlinear: its start value tells which
-    solution of that equation is meant, and that of a highest derivative would not.
+    No unknown is replaced by a derivative in which an equation would become nonlinear: the start value of an
+    unknown says which solution of that equation is meant, and that of a highest derivative would not.
 
     Degrees of freedom do not change. The index never rises. It can fall: where w = der(z) with a constrained
     z, the equation that asked for the derivative is gone, and with it the differentiation that it took.
@@ -58,7 +58,7 @@ def simplify(
         coefficient, whatever the other terms are.
     derivatives : bool
         Whether w = der(z) counts as trivial. If not, only trivial equations without derivatives are used; the
-        index never changes, and states tell all unknowns.
+        index never changes, and all unknowns follow from a state.
     fold : bool
         Whether the numbers of all parameters are put into the equations first; the result then has none.
 
@@ -96,7 +96,7 @@ def simplify(
 class _TrivialElimination:
     """Union-find of unknowns, fed by equations as they turn out to be trivial.
 
-    Unknowns that are barred do not go by equations with derivatives.
+    Unknowns that are barred are not eliminated by equations with derivatives.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class _TrivialElimination:
         self.constants = Constants(model)
         self.roots = self._folded() if fold else list(model.roots)
         self.live = [True] * len(self.roots)
-        # Every unknown is told by one further up; one that is told by itself is the top of its class.
+        # Each unknown is given by one further up in its class; the top of the class is given by itself.
         self.up = [Relation(j, graph.one, 0, graph.zero) for j in range(n)]
         self.known: dict[int, int] = {}  # tops that are constants
         self.members: list[list[int]] = [[] for _ in range(n)]  # equations in which a class occurs
@@ -163,7 +163,7 @@ class _TrivialElimination:
                 self.queue.append(i)
 
     def _put(self, i: int, told: Callable[[int], Relation]) -> int:
-        """An equation with unknowns replaced by what tells them."""
+        """An equation with unknowns replaced by the relations that determine them."""
         graph, root = self.graph, self.roots[i]
         replaced: dict[int, int] = {}
         for leaf in sorted(graph.leaves_of(root)):
@@ -284,7 +284,7 @@ class _TrivialElimination:
         return sorted(found)
 
     def _between(self, unknowns: Sequence[int], equations: Sequence[int]) -> set[int]:
-        """Those of some removed equations by which unknowns tell each other or are constants."""
+        """Those of some removed equations that connect unknowns with each other or make them constants."""
         at: dict[int, list[int]] = {}
         for k in equations:
             for j in self._ends(k):
@@ -329,7 +329,7 @@ class _TrivialElimination:
             return not self.orders[j], not v.fixed, not v.start, len(v.name), j
 
         for j, (top, factor, order, _) in enumerate(found):
-            # What tells the others must be divided by its factor.
+            # The others are found by division by the factor of the unknown that is kept.
             fits = self.constants.divides(factor) and not order
             if fits and (top not in best or rank(j) < rank(best[top])):
                 best[top] = j
@@ -357,10 +357,10 @@ class _TrivialElimination:
         self.nodes = [self._node(relation, told) for relation in final]
 
     def branches_lost(self) -> set[int]:
-        """Unknowns that have gone by derivatives in which equations have become nonlinear.
+        """Unknowns that were replaced by derivatives in which equations have become nonlinear.
 
-        The start of the unknown told which of the solutions of the equation is meant. That of a highest
-        derivative is no part of the state, and does not.
+        The start value of the unknown said which of the solutions of the equation is meant. That of a highest
+        derivative is no part of the state and cannot say it.
         """
         graph = self.graph
         leaves = [leaf for leaf in graph.leaves_of(*self.rows.values()) if leaf.kind == "u"]
@@ -383,7 +383,7 @@ class _TrivialElimination:
                 for one in lost:
                     if leaf.kind == "u" and leaf.index == one.index and leaf.order >= one.order:
                         causes[one].setdefault(leaf.order, []).append(j)
-        # Those of higher orders may go when these are there.
+        # Those of higher orders may be eliminated once these are kept.
         return {j for found in causes.values() if found for j in found[min(found)]}
 
     def result(self) -> Simplified:

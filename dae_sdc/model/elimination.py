@@ -1,4 +1,4 @@
-"""Unknowns that linear equations tell, put into the other equations as long as these do not grow by it."""
+"""Elimination of unknowns by linear equations, as long as the other equations do not grow by it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _without(graph: Graph, root: int, leaves: Iterable[int]) -> int | None:
 
 
 class _Candidate(NamedTuple):
-    """An unknown that an equation tells."""
+    """An unknown that an equation determines, and what it is by that equation."""
 
     unknown: int
     equation: int
@@ -71,10 +71,10 @@ class _Candidate(NamedTuple):
 
 
 class LinearElimination:
-    r"""Removal of unknowns that an equation tells in terms of others.
+    r"""Elimination of unknowns that an equation determines in terms of others.
 
-    An unknown u goes by an equation :math:`a\, u + r = 0` with a constant a that is not 0, and without u and
-    its derivatives in r. The rules:
+    An unknown u is eliminated by an equation :math:`a\, u + r = 0` with a constant a that is not 0, and without
+    u and its derivatives in r. The rules:
 
     - The number of entries, of unknowns and derivatives in equations, does not grow: with m of them in r, and
       u in q further equations, :math:`q\, (m - 1) \le m + 1`.
@@ -82,7 +82,7 @@ class LinearElimination:
       alone, that is differentiated once more by it, and up to three times in all; or of an r of time alone.
       With :math:`\sum_l |b_l / a| \le 100`, so that errors of derivatives do not spoil u.
     - Where derivatives come with r, the highest ones of all unknowns have constant coefficients, before and
-      after: constant masses do not come to stand beside those that depend on where things are.
+      after: constant masses are not put into equations with masses that depend on the position.
     - What has corners or jumps, tables, choices, is neither differentiated nor put into several equations.
     - A fixed start of u must be one of another value from which it follows, all others of r being fixed.
 
@@ -97,7 +97,7 @@ class LinearElimination:
     explicit : bool
         Whether r may be any expression, and not only a linear one.
     barred : set of int
-        Unknowns that do not go where derivatives come with r.
+        Unknowns that are not eliminated where derivatives come with r.
 
     Attributes
     ----------
@@ -252,7 +252,7 @@ class LinearElimination:
         return True
 
     def _moved(self, one: _Candidate) -> dict[tuple[int, int], Start] | None:
-        """Start values of the unknown as those of what it is told by; None where a fixed one has no place."""
+        """Start values of the unknown, moved to kept unknowns; None where a fixed one has no place."""
         found: dict[tuple[int, int], Start] = {}
         for order, start in sorted(self.starts.get(one.unknown, {}).items()):
             node = self.graph.total_derivative(one.expression, order)
@@ -324,7 +324,7 @@ class LinearElimination:
                 return None
             if any(leaf.order for leaf in self._leaves(one.expression)) and not self._plain(put[i]):
                 return None
-            # An equation without unknowns says the same as others, or contradicts them: the structure tells.
+            # An equation without unknowns repeats others or contradicts them; structural analysis reports it.
             if not self._leaves(put[i]):
                 return None
         return put

@@ -46,7 +46,8 @@ def jumps_of(
 ) -> list[Jump]:
     """The jumps of expressions as functions of time and of a state.
 
-    A choice whose two branches agree where its comparison changes is no jump: step sizes see to its kink.
+    A choice whose two branches agree where its comparison changes has a kink and no jump; the control of the
+    step size meets kinks, and needs no zero of the comparison.
 
     Parameters
     ----------
@@ -110,7 +111,7 @@ def _jump(graph: Graph, node: int) -> Jump:
 
 
 def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]) -> bool:
-    """Whether two branches have one value at points of the border between them, where that can be told."""
+    """Whether two branches are equal at points of the border between them; false where no point is found."""
     a, b = graph.args[condition]
     gap, rng = graph.sub(a, b), np.random.default_rng(0)
     values: dict[Leaf, Vector] = {}

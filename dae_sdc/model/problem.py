@@ -305,7 +305,7 @@ class ModelProblem(ProblemDAE):
         self.__dict__.update(title=model.title, reference=model.reference)
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
-        """Take over what is known of the model's structure: :attr:`index` and :attr:`variable_index`.
+        """Set :attr:`index` and :attr:`variable_index` from the structure of the model.
 
         After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and the
         rate of derivative k of unknown j after d_j - k fewer. That number is its index: 1, 2, 3 for

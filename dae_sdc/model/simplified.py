@@ -116,7 +116,7 @@ class Simplified:
         return self.original.graph.total_derivative(self._nodes[name], order)
 
     def needed(self, unknown: Any) -> set[tuple[str, int]]:
-        """Unknowns that are kept, and orders of their derivatives, that tell an unknown or a derivative."""
+        """Kept unknowns, and orders of derivatives, from which an unknown or a derivative follows."""
         leaves = self.original.graph.leaves_of(self._node(unknown))
         return {(self.original.names[leaf.index], leaf.order) for leaf in leaves if leaf.kind == "u"}
 
@@ -208,7 +208,8 @@ class Simplified:
         Returns
         -------
         dict of str to float
-            What follows, value by value: those of which no value tells anything alone are not among it.
+            What follows from one value after the other; an unknown that follows only from several values
+            together is not in it.
         """
         graph, numbers = self.original.graph, self._numbers(parameters)
         found: dict[tuple[str, int], float] = {}
@@ -270,7 +271,7 @@ class Simplified:
         Raises
         ------
         InputError
-            If the names do not fit the state, or an unknown is not told by it.
+            If the names do not fit the state, or an unknown does not follow from it.
         """
         found: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
         for shift, given in ((1, du), (0, u)):

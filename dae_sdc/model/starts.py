@@ -37,7 +37,7 @@ class Start(NamedTuple):
 
 
 def agree(a: float, b: float) -> bool:
-    """Whether two start values are the same but for rounding."""
+    """Whether two start values are equal to :data:`START_TOLERANCE`."""
     return abs(a - b) <= START_TOLERANCE * max(1.0, abs(a), abs(b))
 
 

@@ -194,7 +194,7 @@ def compared(sign: str, left: Any, right: Any) -> Any:
 
 
 def joined(every: bool, conditions: Sequence[Any]) -> Any:
-    """Whether all of some conditions hold, or one of them; what can be told now is."""
+    """Whether all of some conditions hold, or one of them; true and false ones are evaluated."""
     stops = sympy.false if every else sympy.true
     if stops in conditions:
         return stops
@@ -212,7 +212,7 @@ def opposite(condition: Any) -> Any:
 
 
 def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
-    """The value of the first of some conditions that holds; what can be told now is."""
+    """The value of the first of some conditions that holds; true and false ones are evaluated."""
     kept: list[tuple[Any, Any]] = []
     for condition, value in branches:
         if condition == sympy.false:

@@ -36,7 +36,7 @@ TRUTHS: Final = (sympy.true, sympy.false)
 
 
 class Evaluation(ABC):
-    """Expressions of a text as SymPy's expressions, of the kinds that subclasses tell in :meth:`value`.
+    """Expressions of a text as SymPy's expressions; subclasses evaluate them in :meth:`value`.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ class Change:
         return Change(given.at, bound, parts, given.final, each)
 
     def element(self, k: int, size: int) -> Change:
-        """What it says of element k, from 0, of an array."""
+        """The modification of element k, from 0, of an array."""
         bound = self.bound
         if bound is not None and not self.each:
             bound = bound._replace(index=(*bound.index, (k, size)))

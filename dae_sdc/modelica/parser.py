@@ -316,7 +316,7 @@ class _ClassParser(EquationParser):
         return found
 
     def _annotation(self, made: syntax.ClassDefinition) -> None:
-        """An annotation if there is one; only what it says of a run and of the source of a class is read."""
+        """An annotation if there is one, of which only the experiment and the documentation are read."""
         words, depth = self.skip_annotation(), 0
         end = self.p
         for at in words:
