@@ -73,8 +73,8 @@ class _Candidate(NamedTuple):
 class LinearElimination:
     r"""Elimination of unknowns that an equation determines in terms of others.
 
-    An unknown u is eliminated by an equation :math:`a\, u + r = 0` with a constant a that is not 0, and without
-    u and its derivatives in r. The rules:
+    An unknown u is eliminated by an equation :math:`a\, u + r = 0`, with a constant a other than 0 and an r
+    without u and its derivatives. The rules:
 
     - The number of entries, of unknowns and derivatives in equations, does not grow: with m of them in r, and
       u in q further equations, :math:`q\, (m - 1) \le m + 1`.
