@@ -75,9 +75,9 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         SolveError as SolveError,
     )
     from dae_sdc.initial.consistent import Initial as Initial
-    from dae_sdc.model.aliases import Simplified as Simplified
     from dae_sdc.model.model import Model as Model
     from dae_sdc.model.problem import ModelProblem as ModelProblem
+    from dae_sdc.model.simplified import Simplified as Simplified
     from dae_sdc.modelica.reader import (
         read_modelica as read_modelica,
         read_modelica_text as read_modelica_text,
@@ -263,7 +263,7 @@ _HOME = {
     "ConstrainedDAE": "dae_sdc.sweepers.sdc",
     "FullyImplicitDAE": "dae_sdc.sweepers.sdc",
     "SemiImplicitDAE": "dae_sdc.sweepers.sdc",
-    "Simplified": "dae_sdc.model.aliases",
+    "Simplified": "dae_sdc.model.simplified",
     "Model": "dae_sdc.model.model",
     "read_modelica": "dae_sdc.modelica.reader",
     "read_modelica_text": "dae_sdc.modelica.reader",

@@ -17,8 +17,9 @@ import dae_sdc as ds
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.names import name_of
 from dae_sdc.model import aliases
-from dae_sdc.model.aliases import Simplified, simplify
+from dae_sdc.model.aliases import simplify
 from dae_sdc.model.model import Model
+from dae_sdc.model.simplified import Simplified
 
 
 def model_of(names: str, *equations: str, **starts: float) -> Model:

@@ -213,9 +213,9 @@ def test_any_program_agrees_with_numpy(program: Program, values: list[float], da
     assert sum(program.used().counts().values()) <= sum(program.counts().values())
     with pytest.MonkeyPatch.context() as patch:
         # Parts of a few instructions, on both ways through memory, and both ways of LLVM.
-        patch.setattr(codegen, "CHUNK", data.draw(st.integers(1, 5)))
-        patch.setattr(codegen, "IN_FRAME", data.draw(st.sampled_from([0, 480])))
-        patch.setattr(codegen, "OPTIMISED", data.draw(st.sampled_from([0, 20_000])))
+        patch.setattr(codegen, "FUNCTION_LENGTH", data.draw(st.integers(1, 5)))
+        patch.setattr(codegen, "MOST_IN_FRAME", data.draw(st.sampled_from([0, 480])))
+        patch.setattr(codegen, "LONGEST_OPTIMISED", data.draw(st.sampled_from([0, 20_000])))
         for how in HOWS:
             codegen._known.clear()
             found = call(compile_program(program, "jacobian", how), t, u, du, p, c)
@@ -273,9 +273,9 @@ def test_several_points_are_evaluated_at_once() -> None:
 def test_the_longest_programs_go_to_the_interpreter(monkeypatch: pytest.MonkeyPatch) -> None:
     program = long_program(300)
     size = len(program.used().code) + len(program.outputs)
-    monkeypatch.setattr(codegen, "COMPILED", size)
+    monkeypatch.setattr(codegen, "LONGEST_COMPILED", size)
     assert compile_program(program, "residual").how == "llvm"
-    monkeypatch.setattr(codegen, "COMPILED", size - 1)
+    monkeypatch.setattr(codegen, "LONGEST_COMPILED", size - 1)
     assert compile_program(program, "residual").how == "tape"
 
 
@@ -425,7 +425,7 @@ def test_old_object_files_make_way(directory: Path, monkeypatch: pytest.MonkeyPa
     (first,) = objects(directory)
     value(constant_program(2.0))
     (second,) = set(objects(directory)) - {first}
-    monkeypatch.setattr(llvm, "_SPACE", int(2.5 * first.stat().st_size))
+    monkeypatch.setattr(llvm, "CACHE_BYTES", int(2.5 * first.stat().st_size))
     os.utime(first, (1000, 1000))
     os.utime(second, (2000, 2000))
     value(constant_program(1.0))  # used again, so that the second is the older one

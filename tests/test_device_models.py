@@ -15,8 +15,9 @@ import dae_sdc as ds
 from dae_sdc import problems
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.names import name_of
-from dae_sdc.model.aliases import Simplified, simplify
+from dae_sdc.model.aliases import simplify
 from dae_sdc.model.model import Model
+from dae_sdc.model.simplified import Simplified
 from dae_sdc.modelica.reader import read_modelica
 from dae_sdc.run.device_cases import ALLOWED, CASES
 from dae_sdc.run.model_cases import Case, Flight

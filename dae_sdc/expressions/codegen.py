@@ -31,20 +31,20 @@ __all__ = ["Compiled", "compile_program"]
 Form = Literal["residual", "jacobian"]
 How = Literal["auto", "llvm", "tape"]
 
-OPTIMISED: Final = 20_000
+LONGEST_OPTIMISED: Final = 20_000
 """Instructions and outputs up to which LLVM optimises a program: about 20 us each, in place of 7 us."""
 
-COMPILED: Final = 500_000
-"""Instructions and outputs up to which a program is compiled, unless asked for."""
+LONGEST_COMPILED: Final = 500_000
+"""Instructions and outputs up to which a program is compiled when the caller does not choose."""
 
-KEPT: Final = 500
-"""Instructions and outputs from which on an object file is kept; shorter ones are made as fast as read."""
+SHORTEST_KEPT: Final = 500
+"""Instructions and outputs of a program whose object file is kept; shorter ones are made as fast as read."""
 
-CHUNK: Final = 200
+FUNCTION_LENGTH: Final = 200
 """Instructions and outputs of one function."""
 
-IN_FRAME: Final = 480
-"""Numbers that the functions pass on in the stack's frame, where there are no more; a page holds them."""
+MOST_IN_FRAME: Final = 480
+"""Numbers passed on between functions that have their place in the stack's frame; a page holds them."""
 
 _ARITIES: Final = np.array([*(ARITY[op] for op in Op), 2])
 
@@ -120,7 +120,7 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
         raise InputError("a residual has no coefficient c; compile the program as a 'jacobian'")
     program = program.used()
     if how == "auto":
-        how = "llvm" if len(program.code) + len(program.outputs) <= COMPILED else "tape"
+        how = "llvm" if len(program.code) + len(program.outputs) <= LONGEST_COMPILED else "tape"
     key = (program.digest(), form, how)
     with _COMPILING:
         found = _known.get(key)
@@ -132,7 +132,9 @@ def compile_program(program: Program, form: Form, how: How = "auto") -> Compiled
 
 def _compile(program: Program, form: Form) -> tuple[int, tuple[Any, ...]]:
     size = len(program.code) + len(program.outputs)
-    content = llvm.assembled(_text(program, form), 1 if size <= OPTIMISED else 0, keep=size >= KEPT)
+    content = llvm.assembled(
+        _text(program, form), 1 if size <= LONGEST_OPTIMISED else 0, keep=size >= SHORTEST_KEPT
+    )
     return llvm.linked(content, "kernel")
 
 
@@ -206,9 +208,9 @@ class _Plan:
         late = np.flatnonzero(~early)
         weights = np.ones(len(code), dtype=np.int64)
         weights[slots[at_once] - first] = 2
-        chunk = np.cumsum(weights[self.kept]) // CHUNK
+        chunk = np.cumsum(weights[self.kept]) // FUNCTION_LENGTH
         end = int(chunk[-1]) + 1 if len(chunk) else 0
-        late_chunk = end + np.arange(len(late)) // CHUNK
+        late_chunk = end + np.arange(len(late)) // FUNCTION_LENGTH
         self.chunks = max(1, int(late_chunk[-1]) + 1 if len(late) else end)
         last = np.zeros(first + len(code), dtype=np.int64)
         rows, columns = np.nonzero(needed[self.kept])
@@ -251,12 +253,12 @@ def _text(program: Program, form: Form) -> str:
         lines += _chunk(program, plan, constants, number)
         lines += ["ret void", "}"]
     lines.append(f"define void @kernel({parameters}) nounwind {{")
-    if plan.memory > IN_FRAME:
+    if plan.memory > MOST_IN_FRAME:
         lines += [f"%m = call {byte} @malloc(i64 {8 * plan.memory})", f"%w = bitcast {byte} %m to {place}"]
     else:
         lines.append(f"%w = alloca double, i64 {max(1, plan.memory)}")
     lines += [f"call void @part{number}({parameters}, {place} %w)" for number in range(plan.chunks)]
-    if plan.memory > IN_FRAME:
+    if plan.memory > MOST_IN_FRAME:
         lines.append(f"call void @free({byte} %m)")
     lines += ["ret void", "}"]
     return "\n".join(lines)

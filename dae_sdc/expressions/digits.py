@@ -1,4 +1,4 @@
-"""Values of expressions with many digits, which tell zeros that are behind identities of functions."""
+"""Values of expressions with many digits, which show zeros that only identities of functions explain."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import random
 from typing import TYPE_CHECKING, Any, Final
 
-from dae_sdc.expressions.dag import CONSTANTS, Expressions, Leaf
+from dae_sdc.expressions.dag import CONSTANTS, Leaf, Nodes
 from dae_sdc.expressions.operations import Op
 
 if TYPE_CHECKING:
@@ -14,27 +14,30 @@ if TYPE_CHECKING:
 
 __all__ = ["Digits"]
 
-DIGITS: Final = 60
-CANCELLED: Final = 1e-30
+ZERO_TEST_DIGITS: Final = 60
+"""Decimal digits of the values."""
+
+ZERO_SUM_TOLERANCE: Final = 1e-30
 """Size of a sum relative to its largest term below which the sum counts as 0."""
 
-_POINTS: Final = 2
-_BROKEN: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
-_LARGEST: Final = 1e6
-"""Size of a function's operand from where on its value is not looked for."""
+LARGEST_OPERAND: Final = 1e6
+"""Size of a function's operand above which the value of the function is unknown, NaN."""
+
+_ZERO_TEST_POINTS: Final = 2
+_NOT_ANALYTIC: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 
 
 class Digits:
-    """Values of the nodes of a graph at two random points, at which the leaves differ in their signs.
+    """Values of the nodes of a graph at two random points, at which the leaves have opposite signs.
 
-    So sqrt(x^2) - x, which is 0 only where x is positive, is not taken for 0. What jumps or has a kink is a
-    random number, or a random mean of its branches, so that no branch is overlooked.
+    So sqrt(x^2) - x, which is 0 only where x is positive, is not taken for 0. The value of an operation that
+    jumps or has a kink is a random number, or a random mean of its branches, so that no branch is overlooked.
     """
 
-    def __init__(self, expressions: Expressions) -> None:
+    def __init__(self, expressions: Nodes) -> None:
         mpmath: Any = importlib.import_module("mpmath")
         self._context = mpmath.mp.clone()
-        self._context.dps = DIGITS
+        self._context.dps = ZERO_TEST_DIGITS
         self._expressions = expressions
         self._values: dict[int, tuple[Any, ...]] = {}
         self._functions = _functions(self._context)
@@ -51,22 +54,19 @@ class Digits:
             if node in values:
                 stack.pop()
                 continue
-            operands = expressions.operands(node)
-            leaf = expressions.leaves.get(node)
-            if leaf is not None and leaf.kind == "v":
-                operands = (expressions.veils[leaf.index],)
+            operands, leaf = expressions.operands(node, veils=True), expressions.leaves.get(node)
             missing = [arg for arg in operands if arg not in values]
             if missing:
                 stack.extend(missing)
             elif leaf is None:
-                values[node] = tuple(self._apply(node, point) for point in range(_POINTS))
+                values[node] = tuple(self._apply(node, point) for point in range(_ZERO_TEST_POINTS))
             else:
                 values[node] = values[operands[0]] if operands else self._drawn(leaf)
         return values[root]
 
     def _drawn(self, leaf: Leaf) -> tuple[Any, ...]:
         sign = random.Random(repr(leaf)).choice((-1, 1))
-        return tuple(sign * (-1) ** point * self._number((leaf, point)) for point in range(_POINTS))
+        return tuple(sign * (-1) ** point * self._number((leaf, point)) for point in range(_ZERO_TEST_POINTS))
 
     def _apply(self, node: int, point: int) -> Any:
         expressions, context = self._expressions, self._context
@@ -77,22 +77,22 @@ class Digits:
         if number is not None:
             return context.mpf(number.numerator) / number.denominator
         operands = [self._values[arg][point] for arg in expressions.operands(node)]
-        if op in _BROKEN:
-            return self._broken(node, operands)
+        if op in _NOT_ANALYTIC:
+            return self._averaged(node, operands)
         try:
             if op is Op.ADD:
                 total = operands[0] + operands[1]
                 largest = max(abs(operands[0]), abs(operands[1]))
-                return context.mpf(0) if abs(total) <= CANCELLED * largest else total
+                return context.mpf(0) if abs(total) <= ZERO_SUM_TOLERANCE * largest else total
             if op is Op.INTPOW:
                 return operands[0] ** args[1]
-            if op >= Op.POW and op is not Op.SQRT and not abs(operands[0]) < _LARGEST:
+            if op >= Op.POW and op is not Op.SQRT and not abs(operands[0]) < LARGEST_OPERAND:
                 return context.nan
             return self._functions[op](*operands)
         except (ArithmeticError, ValueError):
             return context.nan
 
-    def _broken(self, node: int, operands: list[Any]) -> Any:
+    def _averaged(self, node: int, operands: list[Any]) -> Any:
         op = self._expressions.op[node]
         share = operands[0] if op is Op.SELECT else self._number(self._expressions.value[node])
         if op is Op.ABS:
@@ -112,7 +112,7 @@ def _functions(context: Any) -> dict[Op, Callable[..., Any]]:
     """The operations on numbers with many digits, which are complex where they must be."""
 
     def atan2(y: Any, x: Any) -> Any:
-        # An analytic function with the same derivatives, so that complex operands do no harm.
+        # This analytic function has the derivatives of atan2, and takes complex operands too.
         return -1j * context.log((x + 1j * y) / context.sqrt(x * x + y * y))
 
     names = "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"

@@ -5,30 +5,15 @@ from __future__ import annotations
 import struct
 from typing import Final
 
-from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions import operations
+from dae_sdc.expressions.operations import FUNCTIONS, Op
 
 __all__ = ["SUBTRACT", "declarations", "integer_power", "library_functions", "literal", "operation"]
 
 SUBTRACT: Final = len(Op)
-"""Beside the operations of programs: a - b."""
+"""The operation a - b, which compiled code has beside those of programs."""
 
-_LIBRARY: Final = {
-    Op.POW: "pow",
-    Op.EXP: "exp",
-    Op.LOG: "log",
-    Op.TAN: "tan",
-    Op.ASIN: "asin",
-    Op.ACOS: "acos",
-    Op.ATAN: "atan",
-    Op.ATAN2: "atan2",
-    Op.SINH: "sinh",
-    Op.COSH: "cosh",
-    Op.TANH: "tanh",
-    Op.ASINH: "asinh",
-    Op.ACOSH: "acosh",
-    Op.ATANH: "atanh",
-}
-# LLVM puts instructions in their place where there are any, and joins the sine and cosine of one angle.
+# LLVM replaces these by instructions where the machine has them, and joins the sine and cosine of one angle.
 _INTRINSICS: Final = {
     Op.SQRT: "llvm.sqrt.f64",
     Op.SIN: "llvm.sin.f64",
@@ -36,8 +21,14 @@ _INTRINSICS: Final = {
     Op.ABS: "llvm.fabs.f64",
     Op.FLOOR: "llvm.floor.f64",
 }
-_CALLED: Final = _LIBRARY | _INTRINSICS
+_LIBRARY: Final = {op: op.name.lower() for op in (Op.POW, *FUNCTIONS) if op not in _INTRINSICS}
+_CALLED: Final[dict[Op, str]] = _LIBRARY | _INTRINSICS
 _BINARY: Final = (Op.POW, Op.ATAN2)
+
+_EXTREME: Final = """{{r}}x = fcmp {} double {{a}}, {{b}}
+{{r}}n = fcmp uno double {{a}}, 0.0
+{{r}}y = or i1 {{r}}x, {{r}}n
+{{r}} = select i1 {{r}}y, double {{a}}, double {{b}}"""
 
 # r is the result, a, b and c are the operands; {r}x and so on are values on the way.
 _TEXTS: Final[dict[int, str]] = {
@@ -57,14 +48,8 @@ _TEXTS: Final[dict[int, str]] = {
 {r}s = fsub double {r}p, {r}m
 {r}n = fcmp uno double {a}, 0.0
 {r} = select i1 {r}n, double {a}, double {r}s""",
-    Op.MIN: """{r}x = fcmp olt double {a}, {b}
-{r}n = fcmp uno double {a}, 0.0
-{r}y = or i1 {r}x, {r}n
-{r} = select i1 {r}y, double {a}, double {b}""",
-    Op.MAX: """{r}x = fcmp ogt double {a}, {b}
-{r}n = fcmp uno double {a}, 0.0
-{r}y = or i1 {r}x, {r}n
-{r} = select i1 {r}y, double {a}, double {b}""",
+    Op.MIN: _EXTREME.format("olt"),
+    Op.MAX: _EXTREME.format("ogt"),
     Op.LT: """{r}x = fcmp olt double {a}, {b}
 {r} = uitofp i1 {r}x to double""",
     Op.LE: """{r}x = fcmp ole double {a}, {b}
@@ -97,23 +82,32 @@ def operation(op: int, r: str, a: str, b: str = "", c: str = "") -> str:
 
 
 def integer_power(r: str, base: str, exponent: int) -> tuple[list[str], str]:
-    """The lines of :func:`dae_sdc.expressions.operations.integer_power`, and what holds the power then."""
+    """The power of a value with an integer exponent by squaring.
+
+    Parameters
+    ----------
+    r : str
+        Name of the result, with which all names on the way begin.
+    base : str
+        The value.
+    exponent : int
+        The exponent.
+
+    Returns
+    -------
+    lines : list of str
+        The instructions.
+    power : str
+        What holds the power then.
+    """
     lines: list[str] = []
-    result, square, left, step = "", base, abs(exponent), 0
-    while left:
-        if left & 1:
-            if result:
-                lines.append(f"{r}p{step} = fmul double {result}, {square}")
-                result = f"{r}p{step}"
-            else:
-                result = square
-        left >>= 1
-        if left:
-            step += 1
-            lines.append(f"{r}s{step} = fmul double {square}, {square}")
-            square = f"{r}s{step}"
-    result = result or literal(1.0)
+
+    def product(a: str, b: str) -> str:
+        lines.append(f"{r}p{len(lines)} = fmul double {a}, {b}")
+        return f"{r}p{len(lines) - 1}"
+
+    power = operations.integer_power(base, abs(exponent), product) if exponent else literal(1.0)
     if exponent < 0:
-        lines.append(f"{r} = fdiv double 1.0, {result}")
-        result = r
-    return lines, result
+        lines.append(f"{r} = fdiv double 1.0, {power}")
+        power = r
+    return lines, power

@@ -17,8 +17,8 @@ from dae_sdc.sharing import once, read_kept, write_kept
 
 __all__ = ["add_symbol", "assembled", "cache_directory", "linked", "pointer"]
 
-_SPACE: Final = 256 * 2**20
-"""Bytes that the objects on disk may take; those unused for longest make way."""
+CACHE_BYTES: Final = 256 * 2**20
+"""Bytes that the objects on disk may take; those unused for longest are removed."""
 
 
 class Toolchain:
@@ -131,7 +131,7 @@ def _make_room(directory: Path) -> None:
         files.append((status.st_mtime, status.st_size, path))
     total = sum(size for _, size, _ in files)
     for _, size, path in sorted(files):
-        if total <= _SPACE:
+        if total <= CACHE_BYTES:
             return
         path.unlink(missing_ok=True)
         total -= size

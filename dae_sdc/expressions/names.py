@@ -17,6 +17,6 @@ def name_of(base: str, order: int) -> str:
 
 
 def name_and_order(name: str) -> tuple[str, int]:
-    """The other way round: the unknown, and which derivative of it a name is."""
+    """The unknown and the order of the derivative that a name such as "der(x, 2)" stands for."""
     match = _DERIVATIVE.fullmatch(name)
     return (match["base"].strip(), int(match["order"] or 1)) if match else (name, 0)

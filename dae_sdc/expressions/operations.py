@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import operator
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
@@ -60,19 +61,29 @@ ARITY: Final[dict[Op, int]] = {
     **dict.fromkeys((Op.ADD, Op.MUL, Op.DIV, Op.POW, Op.ATAN2, Op.MIN, Op.MAX, Op.LT, Op.LE), 2),
     Op.SELECT: 3,
 }
-"""How many operands an operation has; the exponent of INTPOW is none."""
+"""How many operands an operation has; the exponent of INTPOW is not counted."""
 
 
-def integer_power(base: Any, exponent: int) -> Any:
-    """base**exponent by squaring; negative exponents divide 1 by the power."""
-    result: Any = None
-    square, left = base, abs(exponent)
+def integer_power(base: Any, exponent: int, product: Callable[[Any, Any], Any] = operator.mul) -> Any:
+    """The power of a base with an integer exponent by squaring.
+
+    Parameters
+    ----------
+    base : float or ndarray
+        The base.
+    exponent : int
+        The exponent; 1 is divided by the power if it is negative.
+    product : callable
+        The product of two factors; the base may be anything else that it multiplies, if the exponent is
+        positive.
+    """
+    result, square, left = None, base, abs(exponent)
     while left:
         if left & 1:
-            result = square if result is None else result * square
+            result = square if result is None else product(result, square)
         left >>= 1
         if left:
-            square = square * square
+            square = product(square, square)
     if result is None:
         return np.ones_like(base)
     return 1.0 / result if exponent < 0 else result
@@ -132,25 +143,17 @@ NUMPY: Final[dict[Op, Callable[..., Any]]] = {
 }
 """The operations on NumPy's doubles and arrays of them."""
 
+FUNCTIONS: Final[tuple[Op, ...]] = (
+    *(Op.EXP, Op.LOG, Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS, Op.ATAN, Op.ATAN2, Op.SINH, Op.COSH, Op.TANH),
+    *(Op.ASINH, Op.ACOSH, Op.ATANH),
+)
+"""Smooth functions whose names in lower case are those of :mod:`math` and mpmath."""
+
 SYMPY: Final[dict[Op, str]] = {
     Op.ADD: "Add",
     Op.MUL: "Mul",
     Op.POW: "Pow",
-    Op.EXP: "exp",
-    Op.LOG: "log",
-    Op.SIN: "sin",
-    Op.COS: "cos",
-    Op.TAN: "tan",
-    Op.ASIN: "asin",
-    Op.ACOS: "acos",
-    Op.ATAN: "atan",
-    Op.ATAN2: "atan2",
-    Op.SINH: "sinh",
-    Op.COSH: "cosh",
-    Op.TANH: "tanh",
-    Op.ASINH: "asinh",
-    Op.ACOSH: "acosh",
-    Op.ATANH: "atanh",
+    **{op: op.name.lower() for op in FUNCTIONS},
     Op.ABS: "Abs",
     Op.SIGN: "sign",
     Op.MIN: "Min",
@@ -161,13 +164,6 @@ SYMPY: Final[dict[Op, str]] = {
     Op.SELECT: "Piecewise",
 }
 """Names of SymPy's classes; NEG, DIV, INTPOW and SQRT have none of their own there."""
-
-
-FUNCTIONS: Final[tuple[Op, ...]] = (
-    *(Op.EXP, Op.LOG, Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS, Op.ATAN, Op.ATAN2, Op.SINH, Op.COSH, Op.TANH),
-    *(Op.ASINH, Op.ACOSH, Op.ATANH),
-)
-"""Smooth functions whose names in lower case are those of :mod:`math` and mpmath."""
 
 
 @functools.cache

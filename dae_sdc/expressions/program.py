@@ -186,7 +186,7 @@ class Program:
         )
 
     def digest(self) -> str:
-        """A text that two programs share only if they are the same."""
+        """A hash of the inputs, constants, instructions and outputs of the program."""
         inputs = [(entry.kind, entry.index) for entry in self.inputs]
         text = repr((inputs, self.constants.shape, self.code.shape, self.outputs.shape))
         content = hashlib.sha256(text.encode())

@@ -24,13 +24,13 @@ __all__ = ["PRIME", "of_fraction", "of_function", "random_residue"]
 
 PRIME: Final = 2**127 - 1
 
-_HALF = PRIME // 2
+_LARGEST_POSITIVE = PRIME // 2
 _INVERSE_OF_2 = (PRIME + 1) // 2
 _ODD = frozenset({Op.ASIN, Op.ATAN, Op.ASINH, Op.ATANH, Op.SIGN})
 
 
 def random_residue(*parts: object) -> int:
-    """A random number of the field, the same for the same parts."""
+    """A random number of the field that depends on the parts alone."""
     digest = hashlib.blake2b(repr(parts).encode(), digest_size=24).digest()
     return int.from_bytes(digest, "little") % PRIME
 
@@ -71,7 +71,7 @@ def of_function(op: Op, values: tuple[int, ...]) -> int:
         return a * of_function(Op.SIGN, values) % PRIME
     if op is Op.ACOS:
         return (random_residue("pi") * _INVERSE_OF_2 - of_function(Op.ASIN, values)) % PRIME
-    negative = a > _HALF
+    negative = a > _LARGEST_POSITIVE
     size = PRIME - a if negative else a
     if op in (Op.SIN, Op.COS, Op.TAN):
         return _circle(op, size, negative)

@@ -21,8 +21,8 @@ from dae_sdc.sharing import once
 
 __all__ = ["interpreter", "tape"]
 
-_LOADS: Final = SUBTRACT + 1  # one for each kind of input, in the order of KINDS
-_LOAD_CONSTANT: Final = _LOADS + len(KINDS)
+_LOAD_INPUT: Final = SUBTRACT + 1  # one for each kind of input, in the order of KINDS
+_LOAD_CONSTANT: Final = _LOAD_INPUT + len(KINDS)
 _OUTPUT: Final = _LOAD_CONSTANT + 1
 _END: Final = _OUTPUT + 1
 _NAME: Final = "dae_sdc_interpret"
@@ -30,7 +30,7 @@ _NAME: Final = "dae_sdc_interpret"
 
 def tape(program: Program, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
     """The tape of a program whose instructions are ``code``."""
-    kinds = [_LOADS + KINDS.index(entry.kind) for entry in program.inputs]
+    kinds = [_LOAD_INPUT + KINDS.index(entry.kind) for entry in program.inputs]
     indices = [entry.index for entry in program.inputs]
     k, n = len(program.constants), len(program.outputs)
     heads = [*kinds, *[_LOAD_CONSTANT] * k, *code[:, 0], *[_OUTPUT] * n, _END]
@@ -64,7 +64,7 @@ def declaration() -> str:
 
 
 def _text() -> str:
-    """The interpreter: every operation jumps to the next one by itself, through a table."""
+    """The interpreter; the code of each operation ends with a jump to that of the next one, by a table."""
     place, word, byte = (llvm.pointer(kind) for kind in ("double", "i32", "i8"))
     handlers = _handlers(place)
     ops = sorted(handlers)
@@ -189,9 +189,9 @@ def _handlers(place: str) -> dict[int, Callable[[int], list[str]]]:
     handlers[int(Op.INTPOW)] = power
     for at, kind in enumerate(KINDS):
         if kind in ("t", "c"):
-            handlers[_LOADS + at] = lambda op, kind=kind: [store(op, f"%{kind}")]  # type: ignore[misc]
+            handlers[_LOAD_INPUT + at] = lambda op, kind=kind: [store(op, f"%{kind}")]  # type: ignore[misc]
         else:
-            handlers[_LOADS + at] = from_memory(f"%{kind}")
+            handlers[_LOAD_INPUT + at] = from_memory(f"%{kind}")
     handlers[_LOAD_CONSTANT] = from_memory("%k")
     handlers[_OUTPUT] = output
     handlers[_END] = lambda op: []

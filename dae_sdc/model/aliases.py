@@ -1,385 +1,37 @@
-"""Models without their trivial equations, and the way back to all unknowns."""
+"""Models without their trivial equations: unknowns that are constants, or multiples of other ones."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Final, get_args
 
-import numpy as np
-import numpy.typing as npt
-
-from dae_sdc.errors import InputError, require_number
+from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Leaf
-from dae_sdc.expressions.names import name_of
-from dae_sdc.expressions.symbols import Unknown, derivative
-from dae_sdc.model.elimination import (
-    Condition,
-    Constants,
-    LinearElimination,
-    Start,
-    agree,
-    linear_form,
-    sum_of,
-)
+from dae_sdc.expressions.symbols import Unknown
+from dae_sdc.model.constants import Constants
+from dae_sdc.model.elimination import LinearElimination, linear_form, sum_of
 from dae_sdc.model.model import Model
+from dae_sdc.model.simplified import Level, Removed, Simplified
+from dae_sdc.model.starts import Relation, Starts
 from dae_sdc.registry import unknown as unknown_name
 
-__all__ = ["KINDS", "LEVELS", "Level", "Removed", "Simplified", "simplify"]
+__all__ = ["LEVELS", "simplify"]
 
-KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
-"""What a removed unknown can be, see :attr:`Removed.kind`."""
-
-Level = Literal["trivial", "linear", "explicit"]
 LEVELS: Final[tuple[Level, ...]] = get_args(Level)
-"""How much :func:`simplify` removes."""
+"""How much :func:`simplify` can remove."""
 
 _NOWHERE: Final = -1
-
-
-class Relation(NamedTuple):
-    """An unknown as ``factor`` times derivative ``order`` of unknown ``of``, plus ``offset``.
-
-    Factor and offset are nodes; a factor of 0 is that of a constant, which is of no other unknown.
-    """
-
-    of: int
-    factor: int
-    order: int
-    offset: int
-
-
-@dataclass(frozen=True)
-class Removed:
-    """What an unknown is that a simplified model does not have any more.
-
-    Parameters
-    ----------
-    name : str
-        Its name.
-    expression : sympy.Expr
-        What it is, of unknowns that are kept, their derivatives, parameters, time and numbers.
-    kind : str
-        One of :data:`KINDS`.
-    """
-
-    name: str
-    expression: Any
-    kind: str
-
-    def __str__(self) -> str:
-        return f"{self.name} = {self.expression}"
-
-
-def _reader(values: Mapping[tuple[str, int], Any]) -> Callable[[str, int], Any]:
-    return lambda name, order: values[name, order]
-
-
-class _NoTimeError(Exception):
-    """An expression has time in it, and none was given."""
-
-
-class Simplified:
-    """A model without trivial equations, and what became of the unknowns that went with them.
-
-    Made by :func:`simplify`.
-
-    Attributes
-    ----------
-    original : Model
-        The model before.
-    model : Model
-        The model after; its unknowns and equations have the names that they had.
-    map : dict of str to Removed
-        What every removed unknown is, by its name.
-    removed_equations : tuple of str
-        Names of the equations that are used up, one for every removed unknown.
-    conditions : tuple of Condition
-        What parameters must fulfil.
-    level : str
-        How much was removed.
-    folded : bool
-        Whether the numbers of the parameters are in the equations.
-    numbers : dict of str to float or None
-        Values that the parameters had.
-    """
-
-    def __init__(
-        self,
-        original: Model,
-        model: Model,
-        removed: Mapping[str, Removed],
-        nodes: Mapping[str, int],
-        removed_equations: tuple[str, ...],
-        conditions: tuple[Condition, ...],
-        level: Level,
-        folded: bool,
-    ) -> None:
-        self.original = original
-        self.model = model
-        self.map = dict(removed)
-        self.removed_equations = removed_equations
-        self.conditions = conditions
-        self.level: Level = level
-        self.folded = folded
-        self.numbers = {name: parameter.value for name, parameter in original.parameters_by_name.items()}
-        self._nodes = dict(nodes)
-
-    def expression(self, unknown: Any) -> Any:
-        """An unknown of the original model, or a derivative of it, in terms of the unknowns that are kept.
-
-        Parameters
-        ----------
-        unknown : sympy.Symbol or str
-            ``x`` or ``der(x)``, or their names.
-
-        Returns
-        -------
-        sympy.Expr
-            Of unknowns of the simplified model, their derivatives, parameters, time and numbers.
-        """
-        name, order = self.original.unknown(unknown)
-        if name in self.map:
-            return derivative(self.map[name].expression, order)
-        return Unknown(name, order)
-
-    def _node(self, unknown: Any) -> int:
-        name, order = self.original.unknown(unknown)
-        return self.original.graph.total_derivative(self._nodes[name], order)
-
-    def needed(self, unknown: Any) -> set[tuple[str, int]]:
-        """Unknowns that are kept, and orders of their derivatives, that tell an unknown or a derivative."""
-        leaves = self.original.graph.leaves_of(self._node(unknown))
-        return {(self.original.names[leaf.index], leaf.order) for leaf in leaves if leaf.kind == "u"}
-
-    def evaluate(
-        self,
-        unknown: Any,
-        values: Callable[[str, int], npt.ArrayLike],
-        t: npt.ArrayLike | None = None,
-        parameters: Mapping[str, float] | None = None,
-    ) -> npt.NDArray[np.float64]:
-        """An unknown of the original model, or a derivative of it, from values of those that are kept.
-
-        Parameters
-        ----------
-        unknown : sympy.Symbol or str
-            ``x`` or ``der(x)``, or their names.
-        values : callable
-            Value of a derivative of an unknown of the simplified model, by name and order; or many of them.
-        t : array_like, optional
-            Time; needed where it is in an expression.
-        parameters : mapping of str to float, optional
-            Values of parameters that the run had in place of those of the model.
-
-        Returns
-        -------
-        ndarray
-            The values.
-        """
-        return self._evaluated(unknown, values, t, self._numbers(parameters))
-
-    def _numbers(self, given: Mapping[str, float] | None) -> dict[str, float | None]:
-        known = self.original.parameters_by_name
-        numbers = {name: parameter.value for name, parameter in known.items()}
-        for name, value in (given or {}).items():
-            if name not in numbers:
-                raise InputError(f"model {self.model.name} has no parameter {name}")
-            if self.folded and value != numbers[name]:
-                raise InputError(
-                    f"{name}={value:g} comes too late: the parameters of model {self.model.name} are in its "
-                    f"equations as numbers; set it before simplify, or leave fold out"
-                )
-            numbers[name] = require_number(name, value)
-        if given:
-            for condition in self.conditions:
-                if all(numbers[symbol.name] is not None for symbol in condition.expression.free_symbols):
-                    condition({name: value for name, value in numbers.items() if value is not None})
-        return numbers
-
-    def _evaluated(
-        self,
-        unknown: Any,
-        values: Callable[[str, int], npt.ArrayLike],
-        t: npt.ArrayLike | None,
-        numbers: Mapping[str, float | None],
-    ) -> npt.NDArray[np.float64]:
-        try:
-            return self._number(self._node(unknown), values, t, numbers)
-        except _NoTimeError:
-            name = self.original.name
-            raise InputError(f"{unknown} of model {name} depends on time; give t") from None
-
-    def _number(
-        self,
-        node: int,
-        values: Callable[[str, int], npt.ArrayLike],
-        t: npt.ArrayLike | None,
-        numbers: Mapping[str, float | None],
-    ) -> npt.NDArray[np.float64]:
-        original = self.original
-        names, parameters = original.names, original.parameter_names
-
-        def value(leaf: Leaf) -> npt.ArrayLike:
-            if leaf.kind == "u":
-                return values(names[leaf.index], leaf.order)
-            if leaf.kind == "t":
-                if t is None:
-                    raise _NoTimeError
-                return t
-            number = numbers[parameters[leaf.index]]
-            if number is None:
-                name = parameters[leaf.index]
-                raise InputError(f"parameter {name} of model {original.name} has no value; give it one")
-            return number
-
-        return np.asarray(original.graph.numeric([node], value)[0])
-
-    def kept_values(
-        self, values: Mapping[str, float], t: float, parameters: Mapping[str, float] | None = None
-    ) -> dict[str, float]:
-        """Values of the unknowns that are kept, and of derivatives, from values of the original ones.
-
-        Parameters
-        ----------
-        values : mapping of str to float
-            Values of unknowns of the original model and of derivatives, by name.
-        t : float
-            Time.
-        parameters : mapping of str to float, optional
-            Values of parameters in place of those of the model.
-
-        Returns
-        -------
-        dict of str to float
-            What follows, value by value: those of which no value tells anything alone are not among it.
-        """
-        graph, numbers = self.original.graph, self._numbers(parameters)
-        found: dict[tuple[str, int], float] = {}
-        left = {self._node(name): float(value) for name, value in values.items()}
-        changed = True
-        while changed:
-            changed = False
-            for node, value in list(left.items()):
-                leaves = [leaf for leaf in graph.leaves_of(node) if leaf.kind == "u"]
-                jets = [(self.original.names[leaf.index], leaf.order) for leaf in leaves]
-                missing = [at for at, jet in enumerate(jets) if jet not in found]
-                if len(missing) > 1:
-                    continue
-                changed = True
-                del left[node]
-                if not missing:
-                    continue
-                jet, leaf = jets[missing[0]], leaves[missing[0]]
-                slope = graph.gradient(node).get(graph.leaf(leaf), graph.zero)
-                if graph.mark[slope] & MOVING:
-                    continue
-                at_zero = {**found, jet: 0.0}
-                told = float(self._number(node, _reader(at_zero), t, numbers))
-                rise = float(self._number(slope, _reader(at_zero), t, numbers))
-                if rise and np.isfinite([told, rise]).all():
-                    found[jet] = (value - told) / rise
-        return {name_of(*jet): value for jet, value in found.items()}
-
-    def values(
-        self,
-        names: Sequence[str],
-        u: npt.ArrayLike,
-        du: npt.ArrayLike | None = None,
-        parameters: Mapping[str, float] | None = None,
-        t: npt.ArrayLike | None = None,
-    ) -> dict[str, npt.NDArray[np.float64]]:
-        """All unknowns of the original model from states of the simplified one.
-
-        Parameters
-        ----------
-        names : sequence of str
-            Names of the entries of a state, derivatives as "der(x)": those of the problem that was solved.
-        u : array_like, shape (..., n)
-            State, or one in every row.
-        du : array_like, shape (..., n), optional
-            Its derivative; needed where an unknown was a derivative that is not in the state.
-        parameters : mapping of str to float, optional
-            Values of parameters that the run had in place of those of the model.
-        t : array_like, shape (...), optional
-            Time; needed where an unknown depends on it.
-
-        Returns
-        -------
-        dict of str to ndarray, shape (...)
-            The values, in the order of the original unknowns. A :class:`~dae_sdc.run.solution.Solution` of a
-            model that was solved with ``simplify=True`` gives them, and derivatives that no state tells.
-
-        Raises
-        ------
-        InputError
-            If the names do not fit the state, or an unknown is not told by it.
-        """
-        found: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
-        for shift, given in ((1, du), (0, u)):
-            if given is None:
-                continue
-            state = np.asarray(given, dtype=np.float64)
-            if state.ndim == 0 or state.shape[-1] != len(names):
-                raise InputError(
-                    f"a state of model {self.model.name} has {len(names)} names; got an array of shape "
-                    f"{state.shape}"
-                )
-            for at, entry in enumerate(names):
-                name, order = self.model.unknown(entry)
-                found[name, order + shift] = state[..., at]
-        shape = np.shape(u)[:-1]
-        numbers = self._numbers(parameters)
-        values: dict[str, npt.NDArray[np.float64]] = {}
-        for name in self.original.names:
-            missing = sorted(self.needed(name) - found.keys())
-            if missing:
-                what = str(self.map.get(name, name))
-                raise InputError(
-                    f"the state does not tell {what}: {name_of(*missing[0])} is not in it; give du"
-                )
-            told = self._evaluated(name, _reader(found), t, numbers)
-            values[name] = np.broadcast_to(told, shape).copy()
-        return values
-
-    def counts(self) -> dict[str, int]:
-        """How many unknowns of every kind are removed."""
-        kinds = [removed.kind for removed in self.map.values()]
-        return {kind: kinds.count(kind) for kind in KINDS}
-
-    def report(self, more: Sequence[tuple[str, str, str]] = ()) -> str:
-        """A table of the model before and after, and of what was removed.
-
-        Parameters
-        ----------
-        more : sequence of (str, str, str)
-            Further rows: what, before, after.
-        """
-        before, after = self.original, self.model
-        rows = [("", "before", "after")]
-        rows.append(("unknowns", str(len(before.names)), str(len(after.names))))
-        rows.append(("equations", str(len(before.roots)), str(len(after.roots))))
-        rows += more
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = [f"model {before.name}"]
-        lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
-        parts = [f"{count} of {kind}" for kind, count in self.counts().items() if count]
-        lines.append(f"  removed: {', '.join(parts) or 'nothing'}")
-        return "\n".join(lines)
-
-    def __str__(self) -> str:
-        return "\n".join([self.report(), *(f"    {removed}" for removed in self.map.values())])
 
 
 def simplify(
     model: Model, *, level: Level = "linear", derivatives: bool = True, fold: bool = False
 ) -> Simplified:
-    r"""Remove trivial equations from a model, and the unknowns that they tell.
+    r"""Remove trivial equations from a model, and the unknowns that they determine.
 
     Trivial are equations :math:`a\, u + b\, v^{(k)} + c = 0` with constants a, b, c of numbers and
     parameters, a not 0: v = 0, u = const, u = v, u = -v, w = der(z). An equation that becomes trivial as
-    others are used is removed too. Of unknowns that tell each other one is kept: one that is differentiated
+    others are used is removed too. Of unknowns that determine each other one is kept: a differentiated one
     before one that is not, then one with a fixed start, with a start, with a shorter name, the first. Start
     values and bounds move to it; bounds of a derivative and of a constant are left behind.
 
@@ -391,8 +43,8 @@ def simplify(
     without values is not divided by. The parameters stay in the equations; values with which a coefficient
     becomes 0, or is 0 no longer, are refused.
 
-    No unknown goes by a derivative in which an equation would become nonlinear: its start value tells which
-    solution of that equation is meant, and that of a highest derivative would not.
+    No unknown is replaced by a derivative in which an equation would become nonlinear: the start value of an
+    unknown says which solution of that equation is meant, and that of a highest derivative would not.
 
     Degrees of freedom do not change. The index never rises. It can fall: where w = der(z) with a constrained
     z, the equation that asked for the derivative is gone, and with it the differentiation that it took.
@@ -406,7 +58,7 @@ def simplify(
         coefficient, whatever the other terms are.
     derivatives : bool
         Whether w = der(z) counts as trivial. If not, only trivial equations without derivatives are used; the
-        index never changes, and states tell all unknowns.
+        index never changes, and all unknowns follow from a state.
     fold : bool
         Whether the numbers of all parameters are put into the equations first; the result then has none.
 
@@ -434,17 +86,17 @@ def simplify(
     used_level: Level = level if derivatives else "trivial"
     barred: set[int] = set()
     while True:
-        found = _Elimination(model, used_level, derivatives, fold, barred)
+        found = _TrivialElimination(model, used_level, derivatives, fold, barred)
         more = found.branches_lost() - barred
         if not more:
             return found.result()
         barred |= more
 
 
-class _Elimination:
+class _TrivialElimination:
     """Union-find of unknowns, fed by equations as they turn out to be trivial.
 
-    Unknowns that are barred do not go by equations with derivatives.
+    Unknowns that are barred are not eliminated by equations with derivatives.
     """
 
     def __init__(
@@ -456,7 +108,7 @@ class _Elimination:
         self.constants = Constants(model)
         self.roots = self._folded() if fold else list(model.roots)
         self.live = [True] * len(self.roots)
-        # Every unknown is told by one further up; one that is told by itself is the top of its class.
+        # Each unknown is given by one further up in its class; the top of the class is given by itself.
         self.up = [Relation(j, graph.one, 0, graph.zero) for j in range(n)]
         self.known: dict[int, int] = {}  # tops that are constants
         self.members: list[list[int]] = [[] for _ in range(n)]  # equations in which a class occurs
@@ -511,10 +163,10 @@ class _Elimination:
                 self.queue.append(i)
 
     def _put(self, i: int, told: Callable[[int], Relation]) -> int:
-        """An equation with unknowns replaced by what tells them."""
+        """An equation with unknowns replaced by the relations that determine them."""
         graph, root = self.graph, self.roots[i]
         replaced: dict[int, int] = {}
-        for leaf in graph.leaves_of(root):
+        for leaf in sorted(graph.leaves_of(root)):
             if leaf.kind == "u":
                 top, factor, order, offset = told(leaf.index)
                 live = factor != graph.zero
@@ -632,7 +284,7 @@ class _Elimination:
         return sorted(found)
 
     def _between(self, unknowns: Sequence[int], equations: Sequence[int]) -> set[int]:
-        """Those of some removed equations by which unknowns tell each other or are constants."""
+        """Those of some removed equations that connect unknowns with each other or make them constants."""
         at: dict[int, list[int]] = {}
         for k in equations:
             for j in self._ends(k):
@@ -677,7 +329,7 @@ class _Elimination:
             return not self.orders[j], not v.fixed, not v.start, len(v.name), j
 
         for j, (top, factor, order, _) in enumerate(found):
-            # What tells the others must be divided by its factor.
+            # The others are found by division by the factor of the unknown that is kept.
             fits = self.constants.divides(factor) and not order
             if fits and (top not in best or rank(j) < rank(best[top])):
                 best[top] = j
@@ -695,7 +347,7 @@ class _Elimination:
     def _finish(self) -> None:
         """Put what was found into the equations, and go on with linear ones."""
         final = self._final()
-        self.moved = _Starts(self.model, final, self.constants)
+        self.moved = Starts(self.model, final, self.constants)
         self.rows = {i: self._put(i, final.__getitem__) for i, alive in enumerate(self.live) if alive}
         told: dict[int, int] = {}
         if self.level != "trivial":
@@ -705,10 +357,10 @@ class _Elimination:
         self.nodes = [self._node(relation, told) for relation in final]
 
     def branches_lost(self) -> set[int]:
-        """Unknowns that have gone by derivatives in which equations have become nonlinear.
+        """Unknowns that were replaced by derivatives in which equations have become nonlinear.
 
-        The start of the unknown told which of the solutions of the equation is meant. That of a highest
-        derivative is no part of the state, and does not.
+        The start value of the unknown said which of the solutions of the equation is meant. That of a highest
+        derivative is no part of the state and cannot say it.
         """
         graph = self.graph
         leaves = [leaf for leaf in graph.leaves_of(*self.rows.values()) if leaf.kind == "u"]
@@ -731,7 +383,7 @@ class _Elimination:
                 for one in lost:
                     if leaf.kind == "u" and leaf.index == one.index and leaf.order >= one.order:
                         causes[one].setdefault(leaf.order, []).append(j)
-        # Those of higher orders may go when these are there.
+        # Those of higher orders may be eliminated once these are kept.
         return {j for found in causes.values() if found for j in found[min(found)]}
 
     def result(self) -> Simplified:
@@ -796,79 +448,3 @@ class _Elimination:
         if plain and graph.numbers.get(factor) in (1, -1):
             return "u = v" if factor == graph.one else "u = -v"
         return "u = a v + b"
-
-
-class _Starts:
-    """Start values and bounds of unknowns, moved to the unknowns that are kept."""
-
-    def __init__(self, model: Model, final: Sequence[Relation], constants: Constants) -> None:
-        self.model, self.final, self.constants = model, final, constants
-        self.found: dict[int, dict[int, Start]] = {}
-        self.limits: dict[int, tuple[tuple[float, str] | None, tuple[float, str] | None]] = {}
-        for j, relation in enumerate(final):
-            self._move(j, relation)
-        for j, relation in enumerate(final):
-            if relation.factor != model.graph.zero and not relation.order:
-                self._bound(j, relation)
-
-    def bounds(self, j: int) -> tuple[float | None, float | None]:
-        """Lower and upper bound."""
-        low, high = self.limits.get(j, (None, None))
-        return (None if low is None else low[0]), (None if high is None else high[0])
-
-    def _move(self, j: int, relation: Relation) -> None:
-        variable = self._variable(j)
-        for order, value in variable.start.items():
-            fixed, name = order in variable.fixed, name_of(variable.name, order)
-            offset = 0.0 if order else self._constant(relation.offset, fixed)
-            scale = self._constant(relation.factor, fixed)
-            if offset is None or scale is None:
-                continue
-            if relation.factor == self.model.graph.zero:
-                if fixed and not agree(value, offset):
-                    raise InputError(
-                        f"model {self.model.name} fixes the start of {name} at {value:.10g}, but its "
-                        f"equations say {name} = {offset:.10g}; drop fixed or correct the start"
-                    )
-                continue
-            here = Start((value - offset) / scale, fixed, name)
-            self._enter(relation.of, order + relation.order, here, own=relation.of == j)
-
-    def _enter(self, kept: int, order: int, new: Start, own: bool) -> None:
-        column = self.found.setdefault(kept, {})
-        old = column.get(order)
-        if old is not None and old.fixed and new.fixed and not agree(old.value, new.value):
-            what = name_of(self.model.names[kept], order)
-            raise InputError(
-                f"model {self.model.name} fixes the starts of {old.name} and {new.name}, which contradict "
-                f"each other: {what} = {old.value:.10g} and {new.value:.10g}; drop fixed for one"
-            )
-        if old is None or (new.fixed, own) > (old.fixed, False):
-            column[order] = new
-
-    def _bound(self, j: int, relation: Relation) -> None:
-        variable = self._variable(j)
-        offset, scale = self._constant(relation.offset, False), self._constant(relation.factor, False)
-        if offset is None or scale is None:
-            return
-        ends = (variable.minimum, variable.maximum)
-        moved = [None if end is None else ((end - offset) / scale, variable.name) for end in ends]
-        if scale < 0:
-            moved.reverse()
-        low, high = self.limits.get(relation.of, (None, None))
-        lows = [end for end in (low, moved[0]) if end is not None]
-        highs = [end for end in (high, moved[1]) if end is not None]
-        low, high = max(lows, default=None), min(highs, default=None)
-        if low is not None and high is not None and low[0] > high[0]:
-            raise InputError(
-                f"model {self.model.name} has bounds of {low[1]} and {high[1]} that no value of "
-                f"{self.model.names[relation.of]} satisfies; correct one"
-            )
-        self.limits[relation.of] = low, high
-
-    def _variable(self, j: int) -> Any:
-        return self.model.variables_by_name[self.model.names[j]]
-
-    def _constant(self, node: int, needed: bool) -> float | None:
-        """The value of a constant; None if it has parameters without values, and is not needed."""
-        return self.constants.required(node) if needed else self.constants.value(node)

@@ -1,163 +1,29 @@
-"""Unknowns that linear equations tell, put into the other equations as long as these do not grow by it."""
+"""Elimination of unknowns by linear equations, as long as the other equations do not grow by it."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
-import sympy
 
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
-from dae_sdc.model.model import Model
+from dae_sdc.model.constants import Constants
+from dae_sdc.model.starts import Start, agree
 
-__all__ = ["Condition", "Constants", "LinearElimination", "Start", "agree", "linear_form", "sum_of"]
+__all__ = ["LinearElimination", "linear_form", "sum_of"]
 
-MOST_ORDER: Final = 3
-"""Order of derivative up to which an unknown is differentiated for the sake of another."""
+HIGHEST_REQUIRED_ORDER: Final = 3
+"""Order of derivative up to which an unknown is differentiated so that another one can be eliminated."""
 
-MOST_GAIN: Final = 100.0
-"""How much larger than the errors of derivatives that of an unknown that they tell may be."""
+LARGEST_ERROR_FACTOR: Final = 100.0
+"""How much larger than the errors of derivatives that of an unknown computed from them may be."""
 
-_SAME: Final = 1e-9
 _ROUGH: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
-
-
-@dataclass(frozen=True)
-class Condition:
-    """What parameters must fulfil for a simplified model to be the one that was simplified.
-
-    Parameters
-    ----------
-    model : str
-        Name of the model.
-    expression : sympy.Expr
-        Of parameters.
-    vanishes : bool
-        Whether it is 0; if not, it must not be 0, as it was divided by.
-    """
-
-    model: str
-    expression: Any
-    vanishes: bool
-
-    def __call__(self, values: Mapping[str, float]) -> None:
-        """Raise :class:`InputError` where values of parameters do not fulfil it."""
-        given = {symbol: float(values[symbol.name]) for symbol in self.expression.free_symbols}
-        # Exact, as when it was simplified: 0.3 - 0.1 - 0.2 is 0.
-        exact = {symbol: sympy.Rational(repr(value)) for symbol, value in given.items()}
-        is_zero = self.expression.subs(exact).is_zero
-        if is_zero is None:
-            is_zero = float(self.expression.subs(given)) == 0.0
-        if bool(is_zero) == self.vanishes:
-            return
-        shown = ", ".join(sorted(f"{symbol.name}={value:g}" for symbol, value in given.items()))
-        was = "taken for 0" if self.vanishes else "divided by"
-        now = "not 0" if self.vanishes else "0"
-        raise InputError(
-            f"{self.expression} was {was} when model {self.model} was simplified, and is {now} with {shown}; "
-            f"set parameters before simplifying"
-        )
-
-
-class Constants:
-    """Expressions of numbers and parameters: which of them are 0, and on which decisions rest.
-
-    Parameters
-    ----------
-    model : Model
-        The model.
-    """
-
-    def __init__(self, model: Model) -> None:
-        self.model, self.graph = model, model.graph
-        graph = self.graph
-        self._parameters = list(model.parameters_by_name.values())
-        self.exact = {
-            graph.parameter(i): graph.constant(float(parameter.value))
-            for i, parameter in enumerate(self._parameters)
-            if parameter.value is not None
-        }
-        self._zero: dict[int, bool | None] = {}
-        self._divisors: dict[int, None] = {}
-        self._zeros: dict[int, None] = {}
-
-    def is_zero(self, node: int) -> bool | None:
-        """Whether a constant is 0 with the present values of the parameters; None if that is not known."""
-        number = self.graph.numbers.get(node)
-        if number is not None:
-            return number == 0
-        if node not in self._zero:
-            self._zero[node] = self._found(node)
-        return self._zero[node]
-
-    def _found(self, node: int) -> bool | None:
-        graph = self.graph
-        try:
-            exact = graph.substitute([node], self.exact)[0]
-        except InputError:  # something is divided by 0
-            return None
-        if graph.is_zero(exact):
-            return True
-        value = self.value(exact)
-        return None if value is None or not np.isfinite(value) else value == 0.0
-
-    def value(self, node: int) -> float | None:
-        """The value of a constant; None where a parameter has none."""
-        leaves = self.graph.leaves_of(node)
-        if any(self._parameters[leaf.index].value is None for leaf in leaves):
-            return None
-        return self.required(node)
-
-    def required(self, node: int) -> float:
-        """The value of a constant; raises :class:`InputError` where a parameter has none."""
-        name = self.model.name
-        return float(self.graph.numeric([node], lambda leaf: self._parameters[leaf.index].required(name))[0])
-
-    def divides(self, node: int) -> bool:
-        """Whether a constant is known not to be 0."""
-        return self.is_zero(node) is False
-
-    def ratio(self, a: int, b: int) -> int:
-        """-a / b, where parameters must not make b 0 from now on."""
-        self.divide_by(b)
-        return self.graph.neg(self.graph.div(a, b))
-
-    def divide_by(self, node: int) -> None:
-        """Parameters must not make this 0 from now on."""
-        if node not in self.graph.numbers:
-            self._divisors[node] = None
-
-    def take_for_zero(self, nodes: Iterable[int]) -> None:
-        """Parameters must leave these 0 from now on."""
-        self._zeros.update(dict.fromkeys(nodes))
-
-    def conditions(self) -> tuple[Condition, ...]:
-        """What parameters must fulfil."""
-        asked = [*((node, False) for node in self._divisors), *((node, True) for node in self._zeros)]
-        texts = self.model.sympy([node for node, _ in asked])
-        return tuple(
-            Condition(self.model.name, -text if text.could_extract_minus_sign() else text, vanishes)
-            for text, (_, vanishes) in zip(texts, asked, strict=True)
-        )
-
-
-class Start(NamedTuple):
-    """A value at the start, whether it is fixed, and of which unknown of the user it was."""
-
-    value: float
-    fixed: bool
-    name: str
-
-
-def agree(a: float, b: float) -> bool:
-    """Whether two start values are the same but for rounding."""
-    return abs(a - b) <= _SAME * max(1.0, abs(a), abs(b))
 
 
 def sum_of(graph: Graph, terms: Iterable[tuple[int, int]], offset: int) -> int:
@@ -170,7 +36,7 @@ def linear_form(graph: Graph, root: int) -> tuple[dict[tuple[int, int], int], in
 
     None if an expression is not that simple.
     """
-    leaves = {graph.leaf(leaf): leaf for leaf in graph.leaves_of(root) if leaf.kind == "u"}
+    leaves = {graph.leaf(leaf): leaf for leaf in sorted(graph.leaves_of(root)) if leaf.kind == "u"}
     factors: dict[tuple[int, int], int] = {}
     slopes = graph.gradient(root)
     for node, leaf in leaves.items():
@@ -195,7 +61,7 @@ def _without(graph: Graph, root: int, leaves: Iterable[int]) -> int | None:
 
 
 class _Candidate(NamedTuple):
-    """An unknown that an equation tells."""
+    """An unknown that an equation determines, and what it is by that equation."""
 
     unknown: int
     equation: int
@@ -205,10 +71,10 @@ class _Candidate(NamedTuple):
 
 
 class LinearElimination:
-    r"""Removal of unknowns that an equation tells in terms of others.
+    r"""Elimination of unknowns that an equation determines in terms of others.
 
-    An unknown u goes by an equation :math:`a\, u + r = 0` with a constant a that is not 0, and without u and
-    its derivatives in r. The rules:
+    An unknown u is eliminated by an equation :math:`a\, u + r = 0`, with a constant a other than 0 and an r
+    without u and its derivatives. The rules:
 
     - The number of entries, of unknowns and derivatives in equations, does not grow: with m of them in r, and
       u in q further equations, :math:`q\, (m - 1) \le m + 1`.
@@ -216,7 +82,7 @@ class LinearElimination:
       alone, that is differentiated once more by it, and up to three times in all; or of an r of time alone.
       With :math:`\sum_l |b_l / a| \le 100`, so that errors of derivatives do not spoil u.
     - Where derivatives come with r, the highest ones of all unknowns have constant coefficients, before and
-      after: constant masses do not come to stand beside those that depend on where things are.
+      after: constant masses are not put into equations with masses that depend on the position.
     - What has corners or jumps, tables, choices, is neither differentiated nor put into several equations.
     - A fixed start of u must be one of another value from which it follows, all others of r being fixed.
 
@@ -231,7 +97,7 @@ class LinearElimination:
     explicit : bool
         Whether r may be any expression, and not only a linear one.
     barred : set of int
-        Unknowns that do not go where derivatives come with r.
+        Unknowns that are not eliminated where derivatives come with r.
 
     Attributes
     ----------
@@ -274,7 +140,7 @@ class LinearElimination:
                 later[i] = None
 
     def _leaves(self, node: int) -> list[Leaf]:
-        return [leaf for leaf in self.graph.leaves_of(node) if leaf.kind == "u"]
+        return [leaf for leaf in sorted(self.graph.leaves_of(node)) if leaf.kind == "u"]
 
     def _enter(self, i: int) -> None:
         """Note which unknowns are in an equation, and their highest orders."""
@@ -366,11 +232,14 @@ class LinearElimination:
             return False
         gradient = self.graph.gradient(one.expression)
         slopes = [self.constants.value(gradient[self.graph.leaf(leaf)]) for leaf in leaves]
-        if any(slope is None for slope in slopes) or sum(abs(slope or 0.0) for slope in slopes) > MOST_GAIN:
+        if (
+            any(slope is None for slope in slopes)
+            or sum(abs(slope or 0.0) for slope in slopes) > LARGEST_ERROR_FACTOR
+        ):
             return False
         highest = max(leaf.order for leaf in leaves) + order
         now = self._order(unknowns.pop(), self._places[leaves[0].index])
-        return highest <= max(now, min(now + 1, MOST_ORDER))
+        return highest <= max(now, min(now + 1, HIGHEST_REQUIRED_ORDER))
 
     def _plain(self, root: int) -> bool:
         """Whether the highest derivatives of unknowns have constant coefficients in an equation."""
@@ -383,7 +252,7 @@ class LinearElimination:
         return True
 
     def _moved(self, one: _Candidate) -> dict[tuple[int, int], Start] | None:
-        """Start values of the unknown as those of what it is told by; None where a fixed one has no place."""
+        """Start values of the unknown, moved to kept unknowns; None where a fixed one has no place."""
         found: dict[tuple[int, int], Start] = {}
         for order, start in sorted(self.starts.get(one.unknown, {}).items()):
             node = self.graph.total_derivative(one.expression, order)
@@ -455,7 +324,7 @@ class LinearElimination:
                 return None
             if any(leaf.order for leaf in self._leaves(one.expression)) and not self._plain(put[i]):
                 return None
-            # An equation without unknowns says the same as others, or contradicts them: the structure tells.
+            # An equation without unknowns repeats others or contradicts them; structural analysis reports it.
             if not self._leaves(put[i]):
                 return None
         return put

@@ -22,8 +22,11 @@ from dae_sdc.model.sympy_input import to_sympy
 
 __all__ = ["Equations", "Parameter", "Variable"]
 
-_TRIES = 8
-_MOST_STEPS = 50  # of Newton's method for auxiliary unknowns
+MOST_RANDOM_POINTS = 8
+"""Random points that are tried for one at which all entries of a Jacobian have values."""
+
+MOST_DEFINITION_STEPS = 50
+"""Steps of Newton's method for auxiliary unknowns."""
 
 
 @dataclass
@@ -84,7 +87,7 @@ class Definition:
         nodes = [*self.roots, *(node for *_, node in slopes)]
         place = {j: at for at, j in enumerate(self.unknowns)}
         found = np.full(n, guess)
-        for _ in range(_MOST_STEPS):
+        for _ in range(MOST_DEFINITION_STEPS):
             current = found
 
             def value(leaf: Leaf, current: npt.NDArray[np.float64] = current) -> float:
@@ -335,7 +338,7 @@ class Equations:
         """Values at a random point where all expressions have one."""
         leaves = sorted(self.graph.leaves_of(*nodes, veils=True))
         best = np.full(len(nodes), np.nan)
-        for attempt in range(_TRIES):
+        for attempt in range(MOST_RANDOM_POINTS):
             source = np.random.default_rng(attempt)
             # Positive at first, where roots and logarithms have values.
             values = source.uniform(0.2, 1.0, len(leaves)) * source.choice(

@@ -15,10 +15,10 @@ from dae_sdc.expressions.operations import Op
 __all__ = ["Jump", "jump_times", "jumps_of"]
 
 _COMPARISONS: Final = frozenset({Op.LT, Op.LE})
-_POINTS: Final = 64
+BORDER_POINTS: Final = 64
 """Points of a border at which the two branches are compared."""
 
-_EQUAL: Final = 1e-9
+BRANCH_TOLERANCE: Final = 1e-9
 """Difference of two branches, relative to their size, that is no jump."""
 
 
@@ -46,7 +46,8 @@ def jumps_of(
 ) -> list[Jump]:
     """The jumps of expressions as functions of time and of a state.
 
-    A choice whose two branches agree where its comparison changes is no jump: step sizes see to its kink.
+    A choice whose two branches agree where its comparison changes has a kink and no jump; the control of the
+    step size meets kinks, and needs no zero of the comparison.
 
     Parameters
     ----------
@@ -110,16 +111,18 @@ def _jump(graph: Graph, node: int) -> Jump:
 
 
 def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Callable[[int], float]) -> bool:
-    """Whether two branches have one value at points of the border between them, where that can be told."""
+    """Whether two branches are equal at points of the border between them; false where no point is found."""
     a, b = graph.args[condition]
     gap, rng = graph.sub(a, b), np.random.default_rng(0)
     values: dict[Leaf, Vector] = {}
 
     def value(leaf: Leaf) -> Any:
         if leaf.kind == "p" and np.isfinite(parameter(leaf.index)):
-            return np.full(_POINTS, parameter(leaf.index))
+            return np.full(BORDER_POINTS, parameter(leaf.index))
         if leaf not in values:
-            values[leaf] = rng.choice([-1.0, 1.0], _POINTS) * 10.0 ** rng.uniform(-3.0, 3.0, _POINTS)
+            values[leaf] = rng.choice([-1.0, 1.0], BORDER_POINTS) * 10.0 ** rng.uniform(
+                -3.0, 3.0, BORDER_POINTS
+            )
         return values[leaf]
 
     for leaf in sorted(graph.leaves_of(gap), key=lambda one: (one.kind, one.index, one.order)):
@@ -127,7 +130,7 @@ def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Cal
             continue
         at = []
         for place in (0.0, 1.0, 2.0):
-            values[leaf] = np.full(_POINTS, place)
+            values[leaf] = np.full(BORDER_POINTS, place)
             at.append(graph.numeric([gap], value)[0])
         slope = at[1] - at[0]
         with np.errstate(all="ignore"):
@@ -138,5 +141,5 @@ def _agree(graph: Graph, condition: int, first: int, second: int, parameter: Cal
         one, other = graph.numeric([first, second], value)
         size = np.abs(one) + np.abs(other)
         told = np.isfinite(size)
-        return bool(told.any() and (np.abs(one - other)[told] <= _EQUAL * size[told]).all())
+        return bool(told.any() and (np.abs(one - other)[told] <= BRANCH_TOLERANCE * size[told]).all())
     return False

@@ -19,8 +19,8 @@ from dae_sdc.sharing import one_at_a_time
 
 __all__ = ["Model", "Parameter", "Variable"]
 
-HIGHEST_ORDER = 100
-"""Highest order of a derivative that equations may hold."""
+HIGHEST_DERIVATIVE = 100
+"""Order of a derivative that equations may hold."""
 
 
 class Model(Equations):
@@ -203,7 +203,7 @@ class Model(Equations):
 
     def der(self, expression: Any, order: int = 1) -> Any:
         """The derivative of an unknown, or of any expression, with respect to time."""
-        require_count("the order of a derivative", order, HIGHEST_ORDER)
+        require_count("the order of a derivative", order, HIGHEST_DERIVATIVE)
         return derivative(sympified(expression), order)
 
     def equation(self, expression: Any, *, name: str = "") -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -20,10 +20,11 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program
-from dae_sdc.model.jumps import jumps_of
+from dae_sdc.model.jumps import Jump, jumps_of
 
 __all__ = ["Form", "ModelProblem", "SwitchingModelProblem", "first_order"]
 
@@ -137,29 +138,13 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     roots = list(model.roots)
     if jumps:
         graph = graph.copy()  # the sides are no parameters of the model
-        # Where no step has fixed the sides, comparisons are made.
-        free = graph.parameter(len(parameters))
-        sided = {
-            jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(len(parameters) + 1 + i))
-            for i, jump in enumerate(jumps)
-        }
-        roots = graph.substitute(roots, sided)
-    rows = [
-        graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined
-    ] + roots
-    c = graph.leaf(_C)
-    entries: dict[tuple[int, int], int] = {}
-    for i, (j, k) in enumerate(defined):
-        entries[place[j, k], i] = graph.one
-        entries[place[j, k + 1], i] = graph.neg(c)
+        roots = _sided(graph, roots, jumps, len(parameters))
+    rows = [graph.sub(graph.leaf(Leaf("d", place[j, k])), graph.variable(j, k + 1)) for j, k in defined]
+    rows += roots
+    entries = {(place[j, k], i): graph.one for i, (j, k) in enumerate(defined)}
+    entries |= {(place[j, k + 1], i): graph.neg(graph.leaf(_C)) for i, (j, k) in enumerate(defined)}
     for i, root in enumerate(roots, start=len(defined)):
-        for node, slope in graph.gradient(root).items():
-            source = given(graph.leaves[node])
-            if source is None or source.kind not in ("u", "du"):
-                continue
-            part = graph.mul(c, slope) if source.kind == "u" else slope
-            key = source.index, i
-            entries[key] = graph.add(entries[key], part) if key in entries else part
+        _enter_gradient(graph, root, i, given, entries)
     n = len(states)
     if n <= DENSE if dense is None else dense:
         pattern = None
@@ -183,6 +168,33 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
         np.array([(jump.negative, jump.positive) for jump in jumps]).reshape(-1, 2),
         tuple(_comparison(model.sympy([jump.node])[0]) for jump in jumps),
     )
+
+
+def _sided(graph: Graph, roots: list[int], jumps: Sequence[Jump], n_parameters: int) -> list[int]:
+    """Equations in which comparisons are made, or have given values, by parameters behind the model's own."""
+    free = graph.parameter(n_parameters)  # 1 where no step has fixed the sides
+    sided = {
+        jump.node: graph.call(Op.SELECT, free, jump.node, graph.parameter(n_parameters + 1 + i))
+        for i, jump in enumerate(jumps)
+    }
+    return graph.substitute(roots, sided)
+
+
+def _enter_gradient(
+    graph: Graph,
+    root: int,
+    row: int,
+    given: Callable[[Leaf], Input | None],
+    entries: dict[tuple[int, int], int],
+) -> None:
+    """Add an equation's row of dF/du' + c dF/du to the entries, by column and row."""
+    for node, slope in graph.gradient(root).items():
+        source = given(graph.leaves[node])
+        if source is None or source.kind not in ("u", "du"):
+            continue
+        part = graph.mul(graph.leaf(_C), slope) if source.kind == "u" else slope
+        key = source.index, row
+        entries[key] = graph.add(entries[key], part) if key in entries else part
 
 
 def _comparison(expression: Any) -> str:
@@ -297,7 +309,7 @@ class ModelProblem(ProblemDAE):
         self.__dict__.update(title=model.title, reference=model.reference)
 
     def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
-        """Take over what is known of the model's structure: :attr:`index` and :attr:`variable_index`.
+        """Set :attr:`index` and :attr:`variable_index` from the structure of the model.
 
         After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and the
         rate of derivative k of unknown j after d_j - k fewer. That number is its index: 1, 2, 3 for

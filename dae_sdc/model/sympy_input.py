@@ -24,7 +24,7 @@ _NO_NUMBERS: Final = (Infinity, NegativeInfinity, NaN, ImaginaryUnit, type(sympy
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
 HIGHEST_POWER: Final = 1_000_000
-"""Highest power in equations."""
+"""Size of a rational exponent that equations may hold."""
 
 Resolve = Callable[[Any], int | None]
 
@@ -233,32 +233,34 @@ def to_sympy(graph: Graph, nodes: Sequence[int], symbol: Callable[[Leaf], Any]) 
     """
     found: dict[int, Any] = {}
     for node in graph.below(nodes):
-        op, args = graph.op[node], graph.args[node]
-        number, leaf = graph.numbers.get(node), graph.leaves.get(node)
-        parts = [found[arg] for arg in graph.operands(node)]
-        if op is Op.SELECT:
-            parts = [_condition(parts[0]), *map(_as_number, parts[1:])]
-        else:
-            parts = [_as_number(part) for part in parts]
+        leaf, number = graph.leaves.get(node), graph.numbers.get(node)
         if leaf is not None:
             found[node] = symbol(leaf)
         elif isinstance(number, str):
             found[node] = getattr(sympy, number)
         elif number is not None:
             found[node] = sympy.Rational(number.numerator, number.denominator)
-        elif op is Op.NEG:
-            found[node] = -parts[0]
-        elif op is Op.DIV:
-            found[node] = parts[0] / parts[1]
-        elif op is Op.INTPOW:
-            found[node] = parts[0] ** args[1]
-        elif op is Op.SQRT:
-            found[node] = sympy.sqrt(parts[0])
-        elif op is Op.SELECT:
-            found[node] = sympy.Piecewise((parts[1], parts[0]), (parts[2], True))
         else:
-            found[node] = getattr(sympy, SYMPY[op])(*parts)
+            parts = [found[arg] for arg in graph.operands(node)]
+            found[node] = _written(graph.op[node], parts, graph.args[node])
     return [_as_number(found[node]) for node in nodes]
+
+
+def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:
+    """SymPy's form of an operation, from those of its operands; the exponent of INTPOW is in ``args``."""
+    if op is Op.SELECT:
+        condition, first, second = parts
+        return sympy.Piecewise((_as_number(first), _condition(condition)), (_as_number(second), True))
+    a, *others = (_as_number(part) for part in parts)
+    if op is Op.NEG:
+        return -a
+    if op is Op.DIV:
+        return a / others[0]
+    if op is Op.INTPOW:
+        return a ** args[1]
+    if op is Op.SQRT:
+        return sympy.sqrt(a)
+    return getattr(sympy, SYMPY[op])(a, *others)
 
 
 def _condition(value: Any) -> Any:

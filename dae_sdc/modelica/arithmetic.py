@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
@@ -10,8 +11,10 @@ import sympy
 from sympy.functions.elementary.piecewise import ExprCondPair
 
 from dae_sdc.errors import InputError
+from dae_sdc.model.sympy_input import HIGHEST_POWER
 
 __all__ = [
+    "CONSTANTS",
     "FUNCTIONS",
     "choice",
     "compared",
@@ -28,11 +31,17 @@ __all__ = [
     "times",
 ]
 
-_BITS: Final = 4096
-_HIGHEST_POWER: Final = 1_000_000
-_MOST_DIGITS: Final = 400
-_LARGEST_EXPONENT: Final = 308
-_LARGEST_BINARY: Final = 1020
+MOST_BITS: Final = 4096
+"""Bits of numerator and denominator of a number."""
+
+LONGEST_NUMBER: Final = 400
+"""Digits of a number in the text."""
+
+LARGEST_DECIMAL_EXPONENT: Final = 308
+"""Decimal exponent of a double, of which numbers and powers in the text have no larger one."""
+
+LARGEST_BINARY_EXPONENT: Final = 1020
+"""Binary exponent of a number that is computed here, with some room to that of a double."""
 
 _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 
@@ -44,28 +53,30 @@ _COMPARED: Final = {
     "==": sympy.Equality,
     "<>": sympy.Unequality,
 }
-_DECIDED: Final[dict[str, Callable[[Any, Any], Any]]] = {
-    "<": lambda a, b: a < b,
-    "<=": lambda a, b: a <= b,
-    ">": lambda a, b: a > b,
-    ">=": lambda a, b: a >= b,
-    "==": lambda a, b: a == b,
-    "<>": lambda a, b: a != b,
+_DECIDED: Final = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": operator.eq,
+    "<>": operator.ne,
 }
 
 
 def rational(text: str) -> Any:
     """The number that a text says, exactly."""
+    if text.startswith("-"):
+        return -rational(text[1:])
     mantissa, _, exponent = text.lower().partition("e")
     whole, _, part = mantissa.partition(".")
     digits = (whole + part).lstrip("0")
     if not digits:
         return _ZERO
     power = int(exponent or 0) if len(exponent) < 8 else 10**8 * (-1 if exponent[0] == "-" else 1)
-    if len(digits) > _MOST_DIGITS:
+    if len(digits) > LONGEST_NUMBER:
         raise InputError(f"a number of {len(digits)} digits is too long; write fewer")
     size = power - len(part) + len(digits)
-    if abs(size) > _LARGEST_EXPONENT:
+    if abs(size) > LARGEST_DECIMAL_EXPONENT:
         raise InputError(f"the number {text} is too {'large' if size > 0 else 'small'}; use other units")
     shift = power - len(part)
     if shift >= 0:
@@ -75,14 +86,14 @@ def rational(text: str) -> Any:
 
 def _checked(number: Any) -> Any:
     over, under = number.p.bit_length(), number.q.bit_length()
-    if over and (over + under > _BITS or abs(over - under) > _LARGEST_BINARY):
+    if over and (over + under > MOST_BITS or abs(over - under) > LARGEST_BINARY_EXPONENT):
         size = "large" if over > under else "small"
         raise InputError(f"a number that is computed here is too {size} or too long; use other units")
     return number
 
 
 def minus(value: Any) -> Any:
-    """The opposite of an expression."""
+    """An expression with the other sign."""
     if value.is_Rational:
         return -value
     if value.is_Add:
@@ -152,9 +163,9 @@ def power(base: Any, exponent: Any) -> Any:
         return base
     if exponent == 0:
         return _ONE
-    if abs(exponent) > _HIGHEST_POWER or exponent.q.bit_length() > 64:
+    if abs(exponent) > HIGHEST_POWER or exponent.q.bit_length() > 64:
         raise InputError(f"the exponent {float(exponent):.6g} is too large or too long; write another form")
-    if base.is_Pow and base.exp.is_Rational and abs(base.exp * exponent) > _HIGHEST_POWER:
+    if base.is_Pow and base.exp.is_Rational and abs(base.exp * exponent) > HIGHEST_POWER:
         raise InputError("a power of a power that is too large; write another form")
     if base.is_Rational:
         if base == 0:
@@ -165,10 +176,10 @@ def power(base: Any, exponent: Any) -> Any:
             return base
         bits = base.p.bit_length() + base.q.bit_length()
         if exponent.is_Integer:
-            if bits * abs(int(exponent)) <= _BITS:
+            if bits * abs(int(exponent)) <= MOST_BITS:
                 return _checked(base**exponent)
             size = float(exponent) * (math.log10(abs(base.p)) - math.log10(base.q))
-            if abs(size) > _LARGEST_EXPONENT:
+            if abs(size) > LARGEST_DECIMAL_EXPONENT:
                 raise InputError(f"a power is too {'large' if size > 0 else 'small'}; use other units")
         elif base < 0:
             raise InputError(f"{base}^({exponent}) is no real number; correct the base")
@@ -183,7 +194,7 @@ def compared(sign: str, left: Any, right: Any) -> Any:
 
 
 def joined(every: bool, conditions: Sequence[Any]) -> Any:
-    """Whether all of some conditions hold, or one of them; what can be told now is."""
+    """Whether all of some conditions hold, or one of them; true and false ones are evaluated."""
     stops = sympy.false if every else sympy.true
     if stops in conditions:
         return stops
@@ -201,7 +212,7 @@ def opposite(condition: Any) -> Any:
 
 
 def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
-    """The value of the first of some conditions that holds; what can be told now is."""
+    """The value of the first of some conditions that holds; true and false ones are evaluated."""
     kept: list[tuple[Any, Any]] = []
     for condition, value in branches:
         if condition == sympy.false:
@@ -216,12 +227,9 @@ def choice(branches: Sequence[tuple[Any, Any]], other: Any) -> Any:
     return sympy.Basic.__new__(sympy.Piecewise, *pairs)
 
 
-def _one(function: Any) -> Callable[..., Any]:
-    return lambda a: function(a, evaluate=False)
-
-
-def _sign_of(a: Any) -> Any:
-    return sympy.sign(a, evaluate=False)
+def _written(function: Any) -> Callable[..., Any]:
+    """A function of SymPy whose value stays as it is written."""
+    return lambda *operands: function(*operands, evaluate=False)
 
 
 def _floor(a: Any) -> Any:
@@ -237,7 +245,7 @@ def _div(a: Any, b: Any) -> Any:
     whole = divided(a, b)
     if whole.is_Rational:
         return sympy.Integer(int(whole))
-    return times([_sign_of(whole), _floor(sympy.Abs(whole, evaluate=False))])
+    return times([sympy.sign(whole, evaluate=False), _floor(sympy.Abs(whole, evaluate=False))])
 
 
 def _rem(a: Any, b: Any) -> Any:
@@ -260,9 +268,11 @@ def _shifted(by: Any) -> Callable[[Any], Any]:
     return lambda a: plus([a, by])
 
 
+_DEGREE, _DEGREES = divided(sympy.pi, sympy.Integer(180)), divided(sympy.Integer(180), sympy.pi)
+
 _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
-    "from_deg": _scaled(divided(sympy.pi, sympy.Integer(180))),
-    "to_deg": _scaled(divided(sympy.Integer(180), sympy.pi)),
+    "from_deg": _scaled(_DEGREE),
+    "to_deg": _scaled(_DEGREES),
     "from_rpm": _scaled(divided(sympy.pi, sympy.Integer(30))),
     "to_rpm": _scaled(divided(sympy.Integer(30), sympy.pi)),
     "from_degC": _shifted(sympy.Rational(27315, 100)),
@@ -271,21 +281,44 @@ _CONVERSIONS: Final[dict[str, Callable[[Any], Any]]] = {
     "to_bar": _scaled(sympy.Rational(1, 10**5)),
 }
 
+CONSTANTS: Final[dict[str, Any]] = {
+    "pi": sympy.pi,
+    "e": sympy.E,
+    "D2R": _DEGREE,
+    "R2D": _DEGREES,
+    "g_n": rational("9.80665"),
+    "eps": rational("2.220446049250313e-16"),
+    "small": rational("1e-60"),
+    "inf": rational("1e60"),
+    "T_zero": rational("-273.15"),
+    "c": rational("299792458"),
+    "G": rational("6.67430e-11"),
+    "h": rational("6.62607015e-34"),
+    "k": rational("1.380649e-23"),
+    "q": rational("1.602176634e-19"),
+    "F": rational("96485.33212331001"),
+    "R": rational("8.31446261815324"),
+    "N_A": rational("6.02214076e23"),
+    "sigma": rational("5.670374419e-8"),
+    "mu_0": rational("1.25663706212e-6"),
+    "epsilon_0": rational("8.8541878128e-12"),
+}
+"""Constants of ``Modelica.Constants``."""
+
 FUNCTIONS: Final[dict[str, tuple[int, Callable[..., Any]]]] = {
     **{
-        name: (1, _one(getattr(sympy, name)))
-        for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log".split()
+        name: (1, _written(getattr(sympy, name)))
+        for name in "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh exp log sign".split()
     },
-    "ln": (1, _one(sympy.log)),
-    "arcsin": (1, _one(sympy.asin)),
-    "arccos": (1, _one(sympy.acos)),
-    "arctan": (1, _one(sympy.atan)),
-    "atan2": (2, lambda y, x: sympy.atan2(y, x, evaluate=False)),
+    "ln": (1, _written(sympy.log)),
+    "signum": (1, _written(sympy.sign)),
+    "arcsin": (1, _written(sympy.asin)),
+    "arccos": (1, _written(sympy.acos)),
+    "arctan": (1, _written(sympy.atan)),
+    "atan2": (2, _written(sympy.atan2)),
     "log10": (1, _log10),
     "sqrt": (1, lambda a: power(a, sympy.Rational(1, 2))),
     "abs": (1, lambda a: abs(a) if a.is_Rational else sympy.Abs(a, evaluate=False)),
-    "sign": (1, _sign_of),
-    "signum": (1, _sign_of),
     "floor": (1, _floor),
     "integer": (1, _floor),
     "ceil": (1, lambda a: minus(_floor(minus(a)))),

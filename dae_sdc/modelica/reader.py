@@ -14,15 +14,18 @@ from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.model.model import Model
 from dae_sdc.modelica.flat import Flat, flatten
+from dae_sdc.modelica.library import Library
 from dae_sdc.modelica.parser import parse
-from dae_sdc.modelica.scope import Bound, Library, Scope, Variable
+from dae_sdc.modelica.scope import Bound, Scope, Variable
 from dae_sdc.modelica.syntax import ClassDefinition, Modification
 from dae_sdc.modelica.text import Source, similar
 from dae_sdc.modelica.values import Values
 
 __all__ = ["read_modelica", "read_modelica_text"]
 
-_LONGEST: Final = 20_000_000
+LARGEST_FILE: Final = 20_000_000
+"""Bytes of a file that is read."""
+
 _MODELS: Final = ("model", "class", "block")
 _EXPERIMENT: Final = ("StartTime", "StopTime", "Interval", "Tolerance", "NumberOfIntervals")
 
@@ -64,8 +67,8 @@ def read_modelica(
     if path.suffix != ".mo":
         raise InputError(f"{path} is no file of Modelica; its name must end in .mo")
     try:
-        if path.stat().st_size > _LONGEST:
-            raise InputError(f"{path} has more than {_LONGEST} bytes; give the model alone")
+        if path.stat().st_size > LARGEST_FILE:
+            raise InputError(f"{path} has more than {LARGEST_FILE} bytes; give the model alone")
         text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path} is no text in UTF-8; save it as UTF-8") from None
@@ -205,10 +208,10 @@ class _Builder:
             )
         own = isinstance(symbol, sympy.Symbol) and symbol.name == variable.name
         if own and variable.variability == "parameter":
-            model.parameter(variable.name, self.values.values[variable], unit=self.unit(variable))
+            model.parameter(variable.name, self.values.numbers[variable], unit=self.unit(variable))
 
     def check_range(self, variable: Variable) -> None:
-        value = self.values.values.get(variable)
+        value = self.values.numbers.get(variable)
         if value is None:
             return
         for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):

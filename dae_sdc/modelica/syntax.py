@@ -1,82 +1,52 @@
 """The parts of a Modelica text: what the parser makes and the reader turns into a model.
 
-Every part knows where it begins in its text, ``at``, so that messages can say the line.
+The classes of this module are used with the name of the module, ``syntax.Name``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-__all__ = [
-    "Array",
-    "Assignment",
-    "Call",
-    "ClassDefinition",
-    "Comparison",
-    "Component",
-    "Connect",
-    "Equal",
-    "Equation",
-    "Every",
-    "Expression",
-    "Extends",
-    "For",
-    "If",
-    "IfEquation",
-    "Import",
-    "Logic",
-    "Matrix",
-    "Modification",
-    "Name",
-    "Negation",
-    "Number",
-    "Power",
-    "Product",
-    "Range",
-    "Sum",
-    "Text",
-    "Truth",
-]
+
+@dataclass(slots=True, eq=False)
+class Part:
+    """A part of a text, which begins at the character ``at``."""
+
+    at: int
 
 
 @dataclass(slots=True, eq=False)
-class Number:
+class Number(Part):
     """A number, as it is written."""
 
-    at: int
     text: str
 
 
 @dataclass(slots=True, eq=False)
-class Text:
+class Text(Part):
     """A string."""
 
-    at: int
     value: str
 
 
 @dataclass(slots=True, eq=False)
-class Truth:
+class Truth(Part):
     """``true`` or ``false``."""
 
-    at: int
     value: bool
 
 
 @dataclass(slots=True, eq=False)
-class Every:
+class Every(Part):
     """A colon in the place of a subscript or of a size."""
-
-    at: int
 
 
 @dataclass(slots=True, eq=False)
-class Name:
+class Name(Part):
     """A name with dots; behind every part its subscripts."""
 
-    at: int
     parts: list[tuple[str, list[Expression]]]
 
     def __str__(self) -> str:
@@ -84,100 +54,89 @@ class Name:
 
 
 @dataclass(slots=True, eq=False)
-class Call:
+class Call(Part):
     """A function of something."""
 
-    at: int
     function: Name
     arguments: list[Expression]
     named: dict[str, Expression]
 
 
 @dataclass(slots=True, eq=False)
-class Sum:
+class Sum(Part):
     """Terms, each with its sign."""
 
-    at: int
     terms: list[tuple[int, Expression]]
 
 
 @dataclass(slots=True, eq=False)
-class Product:
+class Product(Part):
     """Factors, each with ``*`` or ``/`` before it."""
 
-    at: int
     factors: list[tuple[str, Expression]]
 
 
 @dataclass(slots=True, eq=False)
-class Power:
+class Power(Part):
     """A base and an exponent."""
 
-    at: int
     base: Expression
     exponent: Expression
 
 
 @dataclass(slots=True, eq=False)
-class Comparison:
+class Comparison(Part):
     """Two sides and what stands between them."""
 
-    at: int
     sign: str
     left: Expression
     right: Expression
 
 
 @dataclass(slots=True, eq=False)
-class Logic:
+class Logic(Part):
     """Conditions joined by ``and`` or by ``or``."""
 
-    at: int
     word: str
     parts: list[Expression]
 
 
 @dataclass(slots=True, eq=False)
-class Negation:
+class Negation(Part):
     """``not`` a condition."""
 
-    at: int
     part: Expression
 
 
 @dataclass(slots=True, eq=False)
-class If:
+class If(Part):
     """Conditions with values, and the value if none of them holds."""
 
-    at: int
     branches: list[tuple[Expression, Expression]]
     other: Expression
 
 
 @dataclass(slots=True, eq=False)
-class Range:
+class Range(Part):
     """``first : step : last``."""
 
-    at: int
     first: Expression
     step: Expression | None
     last: Expression
 
 
 @dataclass(slots=True, eq=False)
-class Array:
+class Array(Part):
     """``{a, b, ...}``, or with ``index`` the values of one expression for every value of an index."""
 
-    at: int
     items: list[Expression]
     indices: list[tuple[str, Expression]] = field(default_factory=list)
 
 
 @dataclass(slots=True, eq=False)
-class Matrix:
+class Matrix(Part):
     """``[a, b; c, d]``."""
 
-    at: int
     rows: list[list[Expression]]
 
 
@@ -202,10 +161,9 @@ Expression: TypeAlias = (
 
 
 @dataclass(slots=True, eq=False)
-class Modification:
+class Modification(Part):
     """What is said of a component behind its name: a value, and modifications of its parts."""
 
-    at: int
     value: Expression | None = None
     parts: dict[str, Modification] = field(default_factory=dict)
     final: bool = False
@@ -213,10 +171,9 @@ class Modification:
 
 
 @dataclass(slots=True, eq=False)
-class Component:
+class Component(Part):
     """A declared name."""
 
-    at: int
     name: str
     type: Name
     sizes: list[Expression]
@@ -228,10 +185,9 @@ class Component:
 
 
 @dataclass(slots=True, eq=False)
-class Extends:
+class Extends(Part):
     """``extends`` in a class, or the right-hand side of ``type A = B``."""
 
-    at: int
     base: Name
     modification: Modification | None
     causality: str = ""
@@ -240,47 +196,42 @@ class Extends:
 
 
 @dataclass(slots=True, eq=False)
-class Import:
+class Import(Part):
     """A class by another name; with an empty ``alias`` everything in it."""
 
-    at: int
     name: str
     alias: str
 
 
 @dataclass(slots=True, eq=False)
-class Equal:
+class Equal(Part):
     """Two sides that are equal."""
 
-    at: int
     left: Expression
     right: Expression
     note: str = ""
 
 
 @dataclass(slots=True, eq=False)
-class IfEquation:
+class IfEquation(Part):
     """Conditions with equations, and the equations if none of them holds."""
 
-    at: int
     branches: list[tuple[Expression, list[Equation]]]
     other: list[Equation] | None
 
 
 @dataclass(slots=True, eq=False)
-class For:
+class For(Part):
     """Equations for every value of an index."""
 
-    at: int
     indices: list[tuple[str, Expression | None]]
     body: list[Equation]
 
 
 @dataclass(slots=True, eq=False)
-class Connect:
+class Connect(Part):
     """Two connectors that are one."""
 
-    at: int
     left: Name
     right: Name
 
@@ -289,19 +240,17 @@ Equation: TypeAlias = Equal | IfEquation | For | Connect
 
 
 @dataclass(slots=True, eq=False)
-class Assignment:
+class Assignment(Part):
     """A statement of a function."""
 
-    at: int
     name: Name
     value: Expression
 
 
 @dataclass(slots=True, eq=False)
-class ClassDefinition:
+class ClassDefinition(Part):
     """A class: what is declared in it, and its equations."""
 
-    at: int
     kind: str
     name: str
     description: str = ""
@@ -318,10 +267,16 @@ class ClassDefinition:
     parent: ClassDefinition | None = None
     short: Extends | None = None
 
+    def outward(self) -> Iterator[ClassDefinition]:
+        """The class, and those around it from the inside to the outside."""
+        around: ClassDefinition | None = self
+        while around is not None:
+            yield around
+            around = around.parent
+
     def path(self) -> str:
         """Name with those of the classes around it."""
-        above = self.parent.path() if self.parent is not None else ""
-        return f"{above}.{self.name}" if above else self.name
+        return ".".join([one.name for one in self.outward() if one.name][::-1])
 
 
 def spelled(words: Sequence[tuple[str, list[Expression]]]) -> str:

@@ -20,8 +20,11 @@ KEYWORDS: Final = frozenset(
     "while within".split()
 )
 
-_MOST_COMPARED: Final = 5000
-_LONGEST: Final = 80
+MOST_COMPARED_NAMES: Final = 5000
+"""Names that are compared with one that is not known, for a suggestion."""
+
+LONGEST_SHOWN_WORD: Final = 80
+"""Characters of a word in a message."""
 
 _TOKEN: Final = re.compile(
     r"""
@@ -66,13 +69,16 @@ class Source:
 
     def error(self, at: int, message: str) -> InputError:
         """An error with the line of a place in the text."""
-        words = [word if len(word) <= _LONGEST else f"{word[:_LONGEST]}..." for word in message.split()]
+        words = [
+            word if len(word) <= LONGEST_SHOWN_WORD else f"{word[:LONGEST_SHOWN_WORD]}..."
+            for word in message.split()
+        ]
         return InputError(f"{self.file}:{self.line(at)}: {' '.join(words)}")
 
 
 def similar(name: str, known: Iterable[str]) -> str:
     """What was probably meant, as the end of a message."""
-    close = difflib.get_close_matches(name, list(known)[:_MOST_COMPARED], n=1)
+    close = difflib.get_close_matches(name, list(known)[:MOST_COMPARED_NAMES], n=1)
     return f"; did you mean {close[0]}?" if close else ""
 
 

@@ -22,8 +22,8 @@ from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
-    from dae_sdc.model.aliases import Simplified
     from dae_sdc.model.model import Model
+    from dae_sdc.model.simplified import Simplified
 
 HIGHEST_INDEX = 3
 """Index above which equations are reduced first: no method takes more."""
@@ -185,9 +185,9 @@ def _is_problem(problem: Any, as_model: bool) -> bool:
 
 def _simplified(problem: Any) -> Simplified | None:
     """What was given, where it is a model that is simplified already."""
-    aliases = sys.modules.get("dae_sdc.model.aliases")  # if it was never imported, it made nothing
+    results = sys.modules.get("dae_sdc.model.simplified")  # if it was never imported, it made nothing
     found: Simplified | None = None
-    if aliases is not None and isinstance(problem, aliases.Simplified):
+    if results is not None and isinstance(problem, results.Simplified):
         found = problem
     return found
 

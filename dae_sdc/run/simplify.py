@@ -21,8 +21,8 @@ from dae_sdc.run.models import ModelLike, make_model
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
-    from dae_sdc.model.aliases import Simplified
     from dae_sdc.model.model import Model
+    from dae_sdc.model.simplified import Simplified
     from dae_sdc.structure.analysis import Structure
 
 ALL = "all"

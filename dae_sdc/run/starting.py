@@ -17,8 +17,8 @@ from dae_sdc.expressions.names import name_and_order
 
 if TYPE_CHECKING:
     from dae_sdc.initial.consistent import Initial
-    from dae_sdc.model.aliases import Simplified
     from dae_sdc.model.model import Model
+    from dae_sdc.model.simplified import Simplified
 
 MOST_CHANGES = 6
 """Start values that a message names."""

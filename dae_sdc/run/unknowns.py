@@ -16,8 +16,8 @@ from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.expressions.dag import Leaf
-    from dae_sdc.model.aliases import Simplified
     from dae_sdc.model.model import Model
+    from dae_sdc.model.simplified import Simplified
 
 Jet = tuple[str, int]
 """Name of an unknown and order of a derivative."""

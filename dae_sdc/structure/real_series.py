@@ -17,7 +17,8 @@ from dae_sdc.expressions.operations import FUNCTIONS, NUMPY, Op
 from dae_sdc.structure.series import RULES, Arithmetic, NoValueError, Result, Series
 
 if TYPE_CHECKING:
-    from dae_sdc.expressions.dag import Expressions, Leaf
+    from dae_sdc.expressions.arithmetic import Expressions
+    from dae_sdc.expressions.dag import Leaf
 
 Floats = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.residues import PRIME, of_function, random_residue
 
 if TYPE_CHECKING:
-    from dae_sdc.expressions.dag import Expressions
+    from dae_sdc.expressions.arithmetic import Expressions
 
 Series: TypeAlias = list[int]
 """Coefficients of powers of h from 0 on; those at the end that vanish may be missing."""

@@ -1,0 +1,333 @@
+"""The result of a simplification: the model that is left, and the way back to all unknowns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.errors import InputError, require_number
+from dae_sdc.expressions.dag import MOVING, Leaf
+from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.symbols import Unknown, derivative
+from dae_sdc.model.constants import Condition
+from dae_sdc.model.model import Model
+
+__all__ = ["KINDS", "Level", "Removed", "Simplified"]
+
+KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
+"""What a removed unknown can be, see :attr:`Removed.kind`."""
+
+Level = Literal["trivial", "linear", "explicit"]
+"""How much is removed, see :func:`dae_sdc.model.aliases.simplify`."""
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What an unknown is that a simplified model does not have any more.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    expression : sympy.Expr
+        What it is, of unknowns that are kept, their derivatives, parameters, time and numbers.
+    kind : str
+        One of :data:`KINDS`.
+    """
+
+    name: str
+    expression: Any
+    kind: str
+
+    def __str__(self) -> str:
+        return f"{self.name} = {self.expression}"
+
+
+class Simplified:
+    """A model without trivial equations, and what became of the unknowns that went with them.
+
+    Made by :func:`simplify`.
+
+    Attributes
+    ----------
+    original : Model
+        The model before.
+    model : Model
+        The model after; its unknowns and equations have the names that they had.
+    map : dict of str to Removed
+        What every removed unknown is, by its name.
+    removed_equations : tuple of str
+        Names of the equations that are used up, one for every removed unknown.
+    conditions : tuple of Condition
+        What parameters must fulfil.
+    level : str
+        How much was removed.
+    folded : bool
+        Whether the numbers of the parameters are in the equations.
+    numbers : dict of str to float or None
+        Values that the parameters had.
+    """
+
+    def __init__(
+        self,
+        original: Model,
+        model: Model,
+        removed: Mapping[str, Removed],
+        nodes: Mapping[str, int],
+        removed_equations: tuple[str, ...],
+        conditions: tuple[Condition, ...],
+        level: Level,
+        folded: bool,
+    ) -> None:
+        self.original = original
+        self.model = model
+        self.map = dict(removed)
+        self.removed_equations = removed_equations
+        self.conditions = conditions
+        self.level: Level = level
+        self.folded = folded
+        self.numbers = {name: parameter.value for name, parameter in original.parameters_by_name.items()}
+        self._nodes = dict(nodes)
+
+    def expression(self, unknown: Any) -> Any:
+        """An unknown of the original model, or a derivative of it, in terms of the unknowns that are kept.
+
+        Parameters
+        ----------
+        unknown : sympy.Symbol or str
+            ``x`` or ``der(x)``, or their names.
+
+        Returns
+        -------
+        sympy.Expr
+            Of unknowns of the simplified model, their derivatives, parameters, time and numbers.
+        """
+        name, order = self.original.unknown(unknown)
+        if name in self.map:
+            return derivative(self.map[name].expression, order)
+        return Unknown(name, order)
+
+    def _node(self, unknown: Any) -> int:
+        name, order = self.original.unknown(unknown)
+        return self.original.graph.total_derivative(self._nodes[name], order)
+
+    def needed(self, unknown: Any) -> set[tuple[str, int]]:
+        """Kept unknowns, and orders of derivatives, from which an unknown or a derivative follows."""
+        leaves = self.original.graph.leaves_of(self._node(unknown))
+        return {(self.original.names[leaf.index], leaf.order) for leaf in leaves if leaf.kind == "u"}
+
+    def evaluate(
+        self,
+        unknown: Any,
+        values: Callable[[str, int], npt.ArrayLike],
+        t: npt.ArrayLike | None = None,
+        parameters: Mapping[str, float] | None = None,
+    ) -> npt.NDArray[np.float64]:
+        """An unknown of the original model, or a derivative of it, from values of those that are kept.
+
+        Parameters
+        ----------
+        unknown : sympy.Symbol or str
+            ``x`` or ``der(x)``, or their names.
+        values : callable
+            Value of a derivative of an unknown of the simplified model, by name and order; or many of them.
+        t : array_like, optional
+            Time; needed where it is in an expression.
+        parameters : mapping of str to float, optional
+            Values of parameters that the run had in place of those of the model.
+
+        Returns
+        -------
+        ndarray
+            The values.
+        """
+        return self._number(unknown, self._node(unknown), values, t, self._numbers(parameters))
+
+    def _numbers(self, given: Mapping[str, float] | None) -> dict[str, float | None]:
+        known = self.original.parameters_by_name
+        numbers = {name: parameter.value for name, parameter in known.items()}
+        for name, value in (given or {}).items():
+            if name not in numbers:
+                raise InputError(f"model {self.model.name} has no parameter {name}")
+            if self.folded and value != numbers[name]:
+                raise InputError(
+                    f"{name}={value:g} comes too late: the parameters of model {self.model.name} are in its "
+                    f"equations as numbers; set it before simplify, or leave fold out"
+                )
+            numbers[name] = require_number(name, value)
+        if given:
+            for condition in self.conditions:
+                if all(numbers[symbol.name] is not None for symbol in condition.expression.free_symbols):
+                    condition({name: value for name, value in numbers.items() if value is not None})
+        return numbers
+
+    def _number(
+        self,
+        unknown: Any,
+        node: int,
+        values: Callable[[str, int], npt.ArrayLike],
+        t: npt.ArrayLike | None,
+        numbers: Mapping[str, float | None],
+    ) -> npt.NDArray[np.float64]:
+        original = self.original
+        names, parameters = original.names, original.parameter_names
+
+        def value(leaf: Leaf) -> npt.ArrayLike:
+            if leaf.kind == "u":
+                return values(names[leaf.index], leaf.order)
+            if leaf.kind == "t":
+                if t is None:
+                    raise InputError(f"{unknown} of model {original.name} depends on time; give t")
+                return t
+            number = numbers[parameters[leaf.index]]
+            if number is None:
+                name = parameters[leaf.index]
+                raise InputError(f"parameter {name} of model {original.name} has no value; give it one")
+            return number
+
+        return np.asarray(original.graph.numeric([node], value)[0])
+
+    def kept_values(
+        self, values: Mapping[str, float], t: float, parameters: Mapping[str, float] | None = None
+    ) -> dict[str, float]:
+        """Values of the unknowns that are kept, and of derivatives, from values of the original ones.
+
+        Parameters
+        ----------
+        values : mapping of str to float
+            Values of unknowns of the original model and of derivatives, by name.
+        t : float
+            Time.
+        parameters : mapping of str to float, optional
+            Values of parameters in place of those of the model.
+
+        Returns
+        -------
+        dict of str to float
+            What follows from one value after the other; an unknown that follows only from several values
+            together is not in it.
+        """
+        graph, numbers = self.original.graph, self._numbers(parameters)
+        found: dict[tuple[str, int], float] = {}
+        left = {self._node(name): float(value) for name, value in values.items()}
+        changed = True
+        while changed:
+            changed = False
+            for node, value in list(left.items()):
+                leaves = [leaf for leaf in graph.leaves_of(node) if leaf.kind == "u"]
+                jets = [(self.original.names[leaf.index], leaf.order) for leaf in leaves]
+                missing = [at for at, jet in enumerate(jets) if jet not in found]
+                if len(missing) > 1:
+                    continue
+                changed = True
+                del left[node]
+                if not missing:
+                    continue
+                jet, leaf = jets[missing[0]], leaves[missing[0]]
+                slope = graph.gradient(node).get(graph.leaf(leaf), graph.zero)
+                if graph.mark[slope] & MOVING:
+                    continue
+                reader = _reader({**found, jet: 0.0})
+                at_zero, rise = (
+                    float(self._number(jet[0], one, reader, t, numbers)) for one in (node, slope)
+                )
+                if rise and np.isfinite([at_zero, rise]).all():
+                    found[jet] = (value - at_zero) / rise
+        return {name_of(*jet): value for jet, value in found.items()}
+
+    def values(
+        self,
+        names: Sequence[str],
+        u: npt.ArrayLike,
+        du: npt.ArrayLike | None = None,
+        parameters: Mapping[str, float] | None = None,
+        t: npt.ArrayLike | None = None,
+    ) -> dict[str, npt.NDArray[np.float64]]:
+        """All unknowns of the original model from states of the simplified one.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the entries of a state, derivatives as "der(x)": those of the problem that was solved.
+        u : array_like, shape (..., n)
+            State, or one in every row.
+        du : array_like, shape (..., n), optional
+            Its derivative; needed where an unknown was a derivative that is not in the state.
+        parameters : mapping of str to float, optional
+            Values of parameters that the run had in place of those of the model.
+        t : array_like, shape (...), optional
+            Time; needed where an unknown depends on it.
+
+        Returns
+        -------
+        dict of str to ndarray, shape (...)
+            The values, in the order of the original unknowns. A :class:`~dae_sdc.run.solution.Solution` of a
+            model that was solved with ``simplify=True`` gives them, and derivatives that no state tells.
+
+        Raises
+        ------
+        InputError
+            If the names do not fit the state, or an unknown does not follow from it.
+        """
+        found: dict[tuple[str, int], npt.NDArray[np.float64]] = {}
+        for shift, given in ((1, du), (0, u)):
+            if given is None:
+                continue
+            state = np.asarray(given, dtype=np.float64)
+            if state.ndim == 0 or state.shape[-1] != len(names):
+                raise InputError(
+                    f"a state of model {self.model.name} has {len(names)} names; got an array of shape "
+                    f"{state.shape}"
+                )
+            for at, entry in enumerate(names):
+                name, order = self.model.unknown(entry)
+                found[name, order + shift] = state[..., at]
+        shape = np.shape(u)[:-1]
+        numbers = self._numbers(parameters)
+        values: dict[str, npt.NDArray[np.float64]] = {}
+        for name in self.original.names:
+            missing = sorted(self.needed(name) - found.keys())
+            if missing:
+                what = str(self.map.get(name, name))
+                raise InputError(
+                    f"the state does not tell {what}: {name_of(*missing[0])} is not in it; give du"
+                )
+            value = self._number(name, self._node(name), _reader(found), t, numbers)
+            values[name] = np.broadcast_to(value, shape).copy()
+        return values
+
+    def counts(self) -> dict[str, int]:
+        """How many unknowns of every kind are removed."""
+        kinds = [removed.kind for removed in self.map.values()]
+        return {kind: kinds.count(kind) for kind in KINDS}
+
+    def report(self, more: Sequence[tuple[str, str, str]] = ()) -> str:
+        """A table of the model before and after, and of what was removed.
+
+        Parameters
+        ----------
+        more : sequence of (str, str, str)
+            Further rows: what, before, after.
+        """
+        before, after = self.original, self.model
+        rows = [("", "before", "after")]
+        rows.append(("unknowns", str(len(before.names)), str(len(after.names))))
+        rows.append(("equations", str(len(before.roots)), str(len(after.roots))))
+        rows += more
+        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+        lines = [f"model {before.name}"]
+        lines += [f"  {a:<{widths[0]}}  {b:>{widths[1]}}  {c:>{widths[2]}}" for a, b, c in rows]
+        parts = [f"{count} of {kind}" for kind, count in self.counts().items() if count]
+        lines.append(f"  removed: {', '.join(parts) or 'nothing'}")
+        return "\n".join(lines)
+
+    def __str__(self) -> str:
+        return "\n".join([self.report(), *(f"    {removed}" for removed in self.map.values())])
+
+
+def _reader(values: Mapping[tuple[str, int], Any]) -> Callable[[str, int], Any]:
+    return lambda name, order: values[name, order]

@@ -1,0 +1,165 @@
+"""The classes of a text: where a name finds a class or a constant, through imports and classes extended."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from dae_sdc.errors import InputError
+from dae_sdc.modelica.arithmetic import CONSTANTS
+from dae_sdc.modelica.basic import BASIC, TABLES, UNIT_PACKAGES, UNITS, Basic, basic
+from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Name
+from dae_sdc.modelica.text import Source, similar
+
+__all__ = ["Library"]
+
+MOST_BASES: Final = 100
+"""How many classes a class may extend, also by those that it extends."""
+
+
+class Library:
+    """The classes of a text, and those of the language.
+
+    Parameters
+    ----------
+    root : ClassDefinition
+        The classes of the text.
+    source : Source
+        The text.
+    """
+
+    def __init__(self, root: ClassDefinition, source: Source) -> None:
+        self.root = root
+        self.source = source
+        self._found: dict[tuple[str, ClassDefinition], ClassDefinition | Basic | None] = {}
+        self._bases: dict[ClassDefinition, list[ClassDefinition]] = {}
+
+    def find(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic | None:
+        """A class by the name that it has in another class; None if there is none."""
+        key = str(name), definition
+        if key not in self._found:
+            self._found[key] = self._sought([word for word, _ in name.parts], definition)
+        return self._found[key]
+
+    def _sought(self, words: list[str], definition: ClassDefinition) -> ClassDefinition | Basic | None:
+        for around in definition.outward():
+            found = self._inside(around, words)
+            if found is not None:
+                return found
+        for path in self.paths(words, definition):
+            known = self._inside(self.root, path) or basic(".".join(path))
+            if known is not None:
+                return known
+        return None
+
+    def _inside(self, definition: ClassDefinition, words: list[str]) -> ClassDefinition | None:
+        """A class by its path in another one; flat texts have classes whose names have dots."""
+        for count in range(len(words), 0, -1):
+            path = ".".join(words[:count])
+            found = next(
+                (one.classes[path] for one in self.with_bases(definition) if path in one.classes), None
+            )
+            if found is not None:
+                return self._inside(found, words[count:]) if count < len(words) else found
+        return None
+
+    def paths(self, words: list[str], definition: ClassDefinition) -> Iterator[list[str]]:
+        """A name with what the imports of a class and of those around it put in its place."""
+        imports = [item for around in definition.outward() for item in around.imports]
+        yield from ([*item.name.split("."), *words[1:]] for item in imports if item.alias == words[0])
+        yield words
+        yield from ([*item.name.split("."), *words] for item in imports if not item.alias)
+
+    def with_bases(self, definition: ClassDefinition) -> list[ClassDefinition]:
+        """A class and those that it extends."""
+        known = self._bases.get(definition)
+        if known is None:
+            known = self._bases[definition] = self._extended(definition)
+        return known
+
+    def _extended(self, definition: ClassDefinition) -> list[ClassDefinition]:
+        stack, seen, order = [definition], {definition}, list[ClassDefinition]()
+        while stack:
+            one = stack.pop()
+            order.append(one)
+            if len(seen) > MOST_BASES:
+                raise self.source.error(
+                    definition.at, f"{definition.name} extends more than {MOST_BASES} classes"
+                )
+            bases = [item.base for item in one.elements if isinstance(item, Extends)]
+            if one.short is not None:
+                bases.append(one.short.base)
+            for base in bases:
+                found = self._base(base, one)
+                if found is not None and found not in seen:
+                    seen.add(found)
+                    stack.append(found)
+        return order
+
+    def _base(self, name: Name, definition: ClassDefinition) -> ClassDefinition | None:
+        """A class that another one extends, looked for outside of it, so that this comes to an end."""
+        words = [word for word, _ in name.parts]
+        places = [(around, words) for around in definition.outward()]
+        for start, path in (*places, *((self.root, path) for path in self.paths(words, definition))):
+            found: ClassDefinition | None = start
+            for word in path:
+                found = found.classes.get(word) if found is not None else None
+            if found is not None and found is not definition:
+                return found
+        return None
+
+    def require(self, name: Name, definition: ClassDefinition) -> ClassDefinition | Basic:
+        """A class by name; raises InputError if there is none."""
+        found = self.find(name, definition)
+        if found is None:
+            raise self._unknown(name, definition)
+        return found
+
+    def _unknown(self, name: Name, definition: ClassDefinition) -> InputError:
+        """The error for a class that does not exist."""
+        text = str(name)
+        package, _, last = text.rpartition(".")
+        if package in UNIT_PACKAGES:
+            hint = similar(last, UNITS) or '; write Real with unit="..."'
+            return self.source.error(name.at, f"the unit type {text} is not known{hint}")
+        if text.startswith("Modelica."):
+            hint = similar(text, TABLES) or "; write the class into this file"
+            return self.source.error(name.at, f"the class {text} of the Modelica library is not known{hint}")
+        known: set[str] = set(BASIC)
+        known.update(word for around in definition.outward() for word in around.classes)
+        hint = similar(text, known) or "; declare it in this file"
+        return self.source.error(name.at, f"there is no class {text}{hint}")
+
+    def constant(
+        self, words: list[str], definition: ClassDefinition
+    ) -> tuple[Component, ClassDefinition] | None:
+        """A constant of a class around another one, or of a package by its path."""
+        if len(words) == 1:
+            for around in definition.outward():
+                found = _declared_in(self.with_bases(around), words[0])
+                if found is not None:
+                    return found
+        for path in self.paths(words, definition):
+            if len(path) > 1:
+                package = self.find(Name(0, [(word, []) for word in path[:-1]]), definition)
+                if isinstance(package, ClassDefinition):
+                    found = _declared_in(self.with_bases(package), path[-1])
+                    if found is not None:
+                        return found
+        return None
+
+    def standard(self, words: list[str], definition: ClassDefinition) -> str | None:
+        """Name of a constant of the language."""
+        for path in self.paths(words, definition):
+            if path[:-1] == ["Modelica", "Constants"] and path[-1] in CONSTANTS:
+                return path[-1]
+        return None
+
+
+def _declared_in(definitions: list[ClassDefinition], word: str) -> tuple[Component, ClassDefinition] | None:
+    """A constant of one of some classes, and its class."""
+    for one in definitions:
+        for item in one.elements:
+            if isinstance(item, Component) and item.name == word and item.variability == "constant":
+                return item, one
+    return None

@@ -1,0 +1,177 @@
+"""Reading a Modelica text word by word: what comes next, what must come next, and what is refused."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NoReturn, TypeVar
+
+from dae_sdc.modelica.text import Source, Token, tokens
+
+__all__ = ["DEEPEST_NESTING", "REFUSED_CALLS", "Words", "shown"]
+
+_Part = TypeVar("_Part")
+
+DEEPEST_NESTING: Final = 100
+"""How deep brackets, calls, choices and classes may be nested in a text."""
+
+_REFUSED: Final = {
+    "when": "when-equations are not understood; a model has no events: write the equation for all times",
+    "while": "while is not understood; write the values it computes",
+    "inner": "inner is not understood; give the component to those that use it by modifications",
+    "outer": "outer is not understood; give the component to those that use it by modifications",
+    "redeclare": "redeclare is not understood; write the class with the other component",
+    "replaceable": "replaceable is not understood; write the class without it",
+    "constrainedby": "constrainedby is not understood; write the class without it",
+    "stream": "stream connectors are not understood; write the balance as equations",
+    "external": "external functions are not understood; write the function in Modelica",
+    "discrete": "discrete variables are not understood; write the equation for all times",
+    "enumeration": "enumerations are not understood; use Integer parameters",
+    "operator": "operator classes are not understood; write a record and functions",
+    "expandable": "expandable connectors are not understood; write the variables that are connected",
+    "break": "break is not understood; write the class without it",
+    "return": "return is not understood; write one assignment for every result",
+}
+REFUSED_CALLS: Final = {
+    "assert": "assert is not understood here; remove it",
+    "terminate": "terminate is not understood; stop the run by its end time",
+    "reinit": "reinit is not understood; a model has no events",
+}
+"""Calls that are refused where an equation or an assignment is expected, with their messages."""
+
+_CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
+_ESCAPED: Final = {"n": "\n", "t": "\t", "r": "\r", "f": "\f", "v": "\v", "b": "\b", "a": "\a"}
+
+
+class Words:
+    """The words of a text with a place in it, from which a parser reads on.
+
+    Parameters
+    ----------
+    source : Source
+        The text.
+
+    Attributes
+    ----------
+    p : int
+        Index of the next word in ``tokens``.
+    depth : int
+        How deep what is being read is nested.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.tokens = tokens(source)
+        self.p = 0
+        self.depth = 0
+
+    @property
+    def now(self) -> Token:
+        """The next word."""
+        return self.tokens[self.p]
+
+    @property
+    def behind(self) -> Token:
+        """The word behind the next one."""
+        return self.tokens[min(self.p + 1, len(self.tokens) - 1)]
+
+    def take(self) -> Token:
+        """Read the next word; the end of the text stays where it is."""
+        token = self.tokens[self.p]
+        if token.kind != "end":
+            self.p += 1
+        return token
+
+    def takes(self, *texts: str) -> bool:
+        """Whether the next word is one of some; it is taken then."""
+        if self.tokens[self.p].text in texts and self.tokens[self.p].kind != "end":
+            self.p += 1
+            return True
+        return False
+
+    def need(self, text: str, where: str) -> Token:
+        """Take a word that must come next; ``where`` says in a message what it is missing for."""
+        token = self.tokens[self.p]
+        if token.text != text or token.kind == "end":
+            self.fail(f"{text} is missing {where}, before {shown(token)}")
+        self.p += 1
+        return token
+
+    def close(self, bracket: str, at: int) -> None:
+        """Take the bracket that ends what began at a place of the text."""
+        self.need(bracket, f"for the bracket of line {self.source.line(at)}")
+
+    def word(self, what: str) -> str:
+        """Take a name without dots; ``what`` says in a message which one is expected."""
+        token = self.now
+        if token.kind not in ("name", "quoted"):
+            self.refuse()
+            more = "; quote the name, it is a keyword" if token.kind == "word" else ""
+            self.fail(f"{what} is missing before {shown(token)}{more}")
+        self.p += 1
+        return token.text
+
+    def listed(self, part: Callable[[], _Part]) -> list[_Part]:
+        """Parts with commas between them, each read by a function."""
+        found = [part()]
+        while self.takes(","):
+            found.append(part())
+        return found
+
+    def note(self) -> str:
+        """A string that describes something, if there is one."""
+        if self.now.kind != "text":
+            return ""
+        text = self.string()
+        while self.takes("+"):
+            if self.now.kind != "text":
+                self.fail(f"a string is missing behind +, before {shown(self.now)}")
+            text += self.string()
+        return " ".join(text.split())
+
+    def string(self) -> str:
+        """Take a string, without its quotes and backslashes."""
+        plain = self.take().text[1:-1]
+        return re.sub(r"\\(.)", lambda match: _ESCAPED.get(match[1], match[1]), plain, flags=re.DOTALL)
+
+    def skip_annotation(self) -> range:
+        """Skip an annotation if there is one; the indices of its words."""
+        if not self.takes("annotation"):
+            return range(0)
+        first, begin, stack = self.p, self.now, [")"]
+        self.need("(", "behind annotation")
+        while stack:
+            token = self.take()
+            if token.kind == "end" or (token.text == ";" and stack[-1] != "]"):
+                self.fail("the brackets of an annotation that begin here are never closed", begin.at)
+            if token.text in _CLOSING:
+                stack.append(_CLOSING[token.text])
+            elif token.text in (")", "]", "}") and token.text != stack.pop():
+                self.fail(f"{token.text} closes another bracket", token.at)
+        return range(first, self.p)
+
+    def fail(self, message: str, at: int | None = None) -> NoReturn:
+        """Raise InputError with the line of a place of the text, that of the next word if not given."""
+        raise self.source.error(self.now.at if at is None else at, message)
+
+    def deeper(self) -> None:
+        """Count that something is nested in what is being read; who calls it counts back at the end."""
+        self.depth += 1
+        if self.depth > DEEPEST_NESTING:
+            self.fail(
+                f"this is nested more than {DEEPEST_NESTING} deep; "
+                "write parts of it as variables of their own"
+            )
+
+    def refuse(self) -> None:
+        """Raise where the next word begins something that is not understood."""
+        if self.now.text in _REFUSED:
+            self.fail(_REFUSED[self.now.text])
+
+
+def shown(token: Token) -> str:
+    """A word as messages show it."""
+    if token.kind == "end":
+        return token.text
+    text = token.text if len(token.text) <= 40 else f"{token.text[:36]} ..."
+    return text if token.kind in ("name", "word", "number", "text", "quoted") else f"'{text}'"
