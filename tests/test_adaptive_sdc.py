@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.sweepers_for import sweepers_for
 from launcher import Launcher
 from pySDC.core.hooks import Hooks
 from pySDC.helpers.stats_helper import get_sorted
-from sweepers_for import sweepers_for
 
 import dae_sdc as ds
 from dae_sdc.sweepers.direct import DirectMethod

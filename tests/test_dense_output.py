@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.sweepers_for import sweepers_for
 from launcher import Launcher
-from sweepers_for import sweepers_for
 
 import dae_sdc as ds
 from dae_sdc import cli

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from helpers.timing import within
 from hypothesis import assume, given, settings, strategies as st
-from timing import within
 
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS
