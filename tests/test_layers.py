@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -233,6 +234,17 @@ def test_the_table_of_rooms_says_what_the_rooms_say(rooms: str, sentence: str) -
 
 def test_the_table_of_imports_is_that_of_the_files() -> None:
     assert table_of_imports(PACKAGE) in PAGE.read_text(encoding="utf-8"), "run python tests/test_layers.py"
+
+
+NAMED = re.findall(r"`((?:\w+\.){2,}\w+)`", PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMED)))
+def test_what_the_page_names_exists(name: str) -> None:
+    room, module, *attributes = name.split(".")
+    found: object = importlib.import_module(f"dae_sdc.{room}.{module}")
+    for attribute in attributes:
+        found = getattr(found, attribute)
 
 
 def test_every_file_is_read() -> None:
