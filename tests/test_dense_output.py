@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from helpers.pairs import covering_pairs
 from helpers.sweepers_for import sweepers_for
 from launcher import Launcher
 
@@ -98,10 +99,9 @@ def by_group(problem: str, orders: dict[str, float]) -> Any:
 # --- Orders -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", [1, 2])
-@pytest.mark.parametrize("nodes", NODES)
-@pytest.mark.parametrize("quad", QUADRATURES)
-@pytest.mark.parametrize("sweeper", SDC)
+@pytest.mark.parametrize(
+    ("sweeper", "quad", "nodes", "index"), covering_pairs(product(SDC, QUADRATURES, NODES, (1, 2)))
+)
 def test_sdc_has_the_order_of_its_polynomial(sweeper: str, quad: str, nodes: int, index: int) -> None:
     problem = f"hessenberg-{index}"
     settings = {"quad": quad, "nodes": nodes}
@@ -115,9 +115,7 @@ def test_sdc_has_the_order_of_its_polynomial(sweeper: str, quad: str, nodes: int
     assert (derivative[known] >= least - 1.0).all(), derivative
 
 
-@pytest.mark.parametrize("nodes", NODES)
-@pytest.mark.parametrize("quad", QUADRATURES)
-@pytest.mark.parametrize("sweeper", SDC)
+@pytest.mark.parametrize(("sweeper", "quad", "nodes"), covering_pairs(product(SDC, QUADRATURES, NODES)))
 def test_at_index_1_the_polynomial_of_degree_m_gains_one_order(sweeper: str, quad: str, nodes: int) -> None:
     ends = describe("hessenberg-1", sweeper=sweeper, quad=quad, nodes=nodes).expected()["differential"]
     between, *_ = slopes("hessenberg-1", sweeper, 8, quad=quad, nodes=nodes, restol=1e-13)
