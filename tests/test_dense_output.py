@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from helpers.pairs import covering_pairs
 from helpers.sweepers_for import sweepers_for
-from launcher import Launcher
 
 import dae_sdc as ds
 from dae_sdc import cli
@@ -467,11 +466,8 @@ def test_an_empty_run_has_its_start_alone() -> None:
 # --- Ranks --------------------------------------------------------------------------------------------------
 
 
-def test_runs_on_ranks_have_the_dense_output_of_serial_ones(mpirun: Launcher, tmp_path: Path) -> None:
-    path = tmp_path / "dense.json"
-    done = mpirun(2, "dense.py", path, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    records = json.loads(path.read_text(encoding="utf-8"))
+def test_runs_on_ranks_have_the_dense_output_of_serial_ones(three_ranks: Path) -> None:
+    records = json.loads((three_ranks / "dense.json").read_text(encoding="utf-8"))
     assert len(records) == 18
     for record in records:
         assert record["same"], record

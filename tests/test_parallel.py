@@ -98,11 +98,8 @@ def test_runs_meet_all_choices_on_all_rank_counts_and_succeed(agreement: Records
     assert {record["rank"] for record in agreement} == {0, 1, 2, 3}
 
 
-def test_sweeps_send_one_message_each(mpirun: Launcher, tmp_path: Path) -> None:
-    path = tmp_path / "found.json"
-    done = mpirun(3, "messages.py", path)
-    assert (done.returncode, done.stderr) == (0, "")
-    for ran in chain(*json.loads(path.read_text(encoding="utf-8"))):
+def test_sweeps_send_one_message_each(three_ranks: Path) -> None:
+    for ran in chain(*json.loads((three_ranks / "messages.json").read_text(encoding="utf-8"))):
         starts = [i for i, (what, _) in enumerate(ran["log"]) if what == "step"]
         steps = [ran["log"][a:b] for a, b in pairwise([*starts, None])]
         # Nothing else, least of all what pickles; and nothing before the first step.
