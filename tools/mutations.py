@@ -206,6 +206,14 @@ MUTATIONS = [
         "sweepers/parallel.py",
         "self.comm.Bcast(message, root=self.size - 1)",
         "self.comm.Bcast(message, root=0)",
+        "test_adaptive_sdc.py::test_nodes_on_ranks_take_the_steps_of_one_process",
+    ),
+    Mutation(
+        "mpi-offset",
+        "a message begins at the wrong unknown of a node",
+        "sweepers/parallel.py",
+        "else ([n, 2], [k, 2 * n])",
+        "else ([n, 2], [0, 2 * n])",
         "test_parallel.py::test_node_parallel_sweeps_agree_with_serial_ones",
     ),
     Mutation(
