@@ -286,7 +286,7 @@ MUTATIONS = [
         "control/adaptivity.py",
         "factor = safety * error ** (-1.0 / outcome.order)",
         "factor = safety * error ** (-1.0 / (2 * outcome.order))",
-        "test_adaptive.py::test_the_default_needs_few_steps_at_index_2",
+        "test_adaptive.py",
     ),
     Mutation(
         "fitted-slope",
