@@ -63,7 +63,7 @@ installed-test: .venv-installed/stamp
 	@set -e; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
 	mkdir "$$work/source" "$$work/tests-only"; \
 	tar -cf - --exclude __pycache__ pyproject.toml README.md LICENSE dae_sdc | tar -xf - -C "$$work/source"; \
-	cp -R tests docs README.md LICENSE CITATION.cff CHANGELOG.md Makefile pyproject.toml "$$work/tests-only"; \
+	cp -R tests docs README.md CONTRIBUTING.md LICENSE CITATION.cff CHANGELOG.md Makefile pyproject.toml "$$work/tests-only"; \
 	python="$(CURDIR)/.venv-installed/bin/python"; \
 	"$$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$$work" "$$work/source"; \
 	wheel=$$(echo "$$work"/dae_sdc-*.whl); \

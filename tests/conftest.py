@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 sys.path += [str(Path(__file__).parent / "mpi"), str(Path(__file__).parent)]  # tests are no package
-from launcher import Launcher, missing
+from launcher import Launcher, locked, missing
 
 # Benchmarks are a package of the source tree, which is missing beside an installed one.
 if (Path(__file__).resolve().parents[1] / "benchmarks").is_dir():
@@ -63,6 +63,18 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A directory that all test processes of a run see, so that one of them computes for all."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
+@pytest.fixture(scope="session")
+def three_ranks(mpirun: Launcher, shared: Path) -> Path:
+    """Where the programs that share one launch have written what they found, see tests/mpi/together.py."""
+    place = shared / "together"
+    with locked(shared / "together.lock"):
+        if not (place / "done").exists():
+            place.mkdir(exist_ok=True)
+            done = mpirun(3, "together.py", place, timeout=480)
+            assert (done.returncode, done.stderr) == (0, "")
+    return place
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

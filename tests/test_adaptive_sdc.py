@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from launcher import Launcher
+from helpers.sweepers_for import sweepers_for
 from pySDC.core.hooks import Hooks
 from pySDC.helpers.stats_helper import get_sorted
-from sweepers_for import sweepers_for
 
 import dae_sdc as ds
 from dae_sdc.sweepers.direct import DirectMethod
@@ -265,11 +264,8 @@ def test_changing_coefficients_keep_the_tolerance() -> None:
     assert errors(solution, "hessenberg-2").max() < 3e-5
 
 
-def test_nodes_on_ranks_take_the_steps_of_one_process(mpirun: Launcher, tmp_path: Path) -> None:
-    path = tmp_path / "found.json"
-    done = mpirun(3, "adaptive.py", path)
-    assert (done.returncode, done.stderr) == (0, "")
-    records = json.loads(path.read_text(encoding="utf-8"))
+def test_nodes_on_ranks_take_the_steps_of_one_process(three_ranks: Path) -> None:
+    records = json.loads((three_ranks / "adaptive.json").read_text(encoding="utf-8"))
     assert {record["ranks"] for record in records} == {1, 2, 3}
     for record in records:
         assert record["same_everywhere"], record

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from helpers.timing import within
 from hypothesis import given, settings, strategies as st
-from timing import within
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError

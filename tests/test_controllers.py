@@ -8,6 +8,7 @@ from typing import Any
 import dill
 import numpy as np
 import pytest
+from helpers.sweepers_for import sweepers_for
 from numpy.typing import NDArray
 from pySDC.core.check_convergence import CheckConvergence
 from pySDC.core.convergence_controller import ConvergenceController
@@ -51,7 +52,6 @@ from pySDC.implementations.hooks.log_restarts import LogRestarts
 from pySDC.implementations.hooks.log_solution import LogSolution, LogSolutionAfterIteration
 from pySDC.implementations.hooks.log_step_size import LogStepSize
 from pySDC.implementations.hooks.log_work import LogSDCIterations, LogWork
-from sweepers_for import sweepers_for
 
 import dae_sdc as ds
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from launcher import Launcher
-from sweepers_for import sweepers_for
+from helpers.pairs import covering_pairs
+from helpers.sweepers_for import sweepers_for
 
 import dae_sdc as ds
 from dae_sdc import cli
@@ -98,10 +98,9 @@ def by_group(problem: str, orders: dict[str, float]) -> Any:
 # --- Orders -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("index", [1, 2])
-@pytest.mark.parametrize("nodes", NODES)
-@pytest.mark.parametrize("quad", QUADRATURES)
-@pytest.mark.parametrize("sweeper", SDC)
+@pytest.mark.parametrize(
+    ("sweeper", "quad", "nodes", "index"), covering_pairs(product(SDC, QUADRATURES, NODES, (1, 2)))
+)
 def test_sdc_has_the_order_of_its_polynomial(sweeper: str, quad: str, nodes: int, index: int) -> None:
     problem = f"hessenberg-{index}"
     settings = {"quad": quad, "nodes": nodes}
@@ -115,9 +114,7 @@ def test_sdc_has_the_order_of_its_polynomial(sweeper: str, quad: str, nodes: int
     assert (derivative[known] >= least - 1.0).all(), derivative
 
 
-@pytest.mark.parametrize("nodes", NODES)
-@pytest.mark.parametrize("quad", QUADRATURES)
-@pytest.mark.parametrize("sweeper", SDC)
+@pytest.mark.parametrize(("sweeper", "quad", "nodes"), covering_pairs(product(SDC, QUADRATURES, NODES)))
 def test_at_index_1_the_polynomial_of_degree_m_gains_one_order(sweeper: str, quad: str, nodes: int) -> None:
     ends = describe("hessenberg-1", sweeper=sweeper, quad=quad, nodes=nodes).expected()["differential"]
     between, *_ = slopes("hessenberg-1", sweeper, 8, quad=quad, nodes=nodes, restol=1e-13)
@@ -469,11 +466,8 @@ def test_an_empty_run_has_its_start_alone() -> None:
 # --- Ranks --------------------------------------------------------------------------------------------------
 
 
-def test_runs_on_ranks_have_the_dense_output_of_serial_ones(mpirun: Launcher, tmp_path: Path) -> None:
-    path = tmp_path / "dense.json"
-    done = mpirun(2, "dense.py", path, timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    records = json.loads(path.read_text(encoding="utf-8"))
+def test_runs_on_ranks_have_the_dense_output_of_serial_ones(three_ranks: Path) -> None:
+    records = json.loads((three_ranks / "dense.json").read_text(encoding="utf-8"))
     assert len(records) == 18
     for record in records:
         assert record["same"], record

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pytest
-from timing import within
+from helpers.timing import within
 
 import dae_sdc as ds
 from dae_sdc import problems

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from launcher import Launcher
 from pySDC.core.hooks import Hooks
 from scipy.special import ellipk
 
@@ -477,10 +476,8 @@ def test_names_of_switches_are_counted() -> None:
 # --- ranks --------------------------------------------------------------------------------------------------
 
 
-def test_ranks_that_share_nodes_find_the_same_events(mpirun: Launcher, tmp_path: Path) -> None:
-    done = mpirun(2, "events.py", tmp_path / "events.json", timeout=120)
-    assert (done.returncode, done.stderr) == (0, "")
-    for record in json.loads((tmp_path / "events.json").read_text(encoding="utf-8")):
+def test_ranks_that_share_nodes_find_the_same_events(three_ranks: Path) -> None:
+    for record in json.loads((three_ranks / "events.json").read_text(encoding="utf-8")):
         assert record["same"], record
         assert record["success"], record
         assert record["switch"] == pytest.approx([T_SWITCH], abs=1e-9)

@@ -20,7 +20,6 @@ from dae_sdc.cli import main
 from dae_sdc.initial import every
 from dae_sdc.initial.consistent import Initial
 from dae_sdc.problems._models import MODELS
-from tests.mpi.launcher import Launcher
 
 GRAVITY = 9.81
 X, Y, Z = sp.symbols("x y z", real=True)
@@ -275,10 +274,8 @@ def test_paths_in_parallel_lead_to_the_same_starts(monkeypatch: pytest.MonkeyPat
     assert [dict(start) for start in one.solutions] == [dict(start) for start in two.solutions]
 
 
-def test_ranks_do_not_change_the_starts(mpirun: Launcher, tmp_path: Path) -> None:
-    done = mpirun(3, "starts.py", tmp_path)
-    assert done.returncode == 0, done.stderr
-    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
+def test_ranks_do_not_change_the_starts(three_ranks: Path) -> None:
+    ranks = [json.loads((three_ranks / f"starts-{rank}.json").read_text()) for rank in range(3)]
     for rank in ranks:
         assert rank["same"]
         assert rank["solutions"] > 1

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
-from launcher import Launcher
 
 from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.polynomials.homotopy import Roots, solve_polynomials
@@ -269,10 +268,8 @@ def test_workers_do_not_change_the_solutions(monkeypatch: pytest.MonkeyPatch) ->
     assert alone.steps == shared.steps
 
 
-def test_ranks_do_not_change_the_solutions(mpirun: Launcher, tmp_path: Path) -> None:
-    done = mpirun(3, "paths.py", tmp_path)
-    assert done.returncode == 0, done.stderr
-    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(3)]
+def test_ranks_do_not_change_the_solutions(three_ranks: Path) -> None:
+    ranks = [json.loads((three_ranks / f"paths-{rank}.json").read_text()) for rank in range(3)]
     assert ranks[0]["error"] == "number 3 is odd"
     assert {rank["error"] for rank in ranks[1:]} == {"rank 0 of 3: number 3 is odd"}
     for rank in ranks:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.sweepers_for import sweepers_for
 from numpy.typing import NDArray
 from pySDC.core.check_convergence import CheckConvergence
 from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from scipy.interpolate import BarycentricInterpolator
-from sweepers_for import sweepers_for
 
 from dae_sdc.control.hooks import (
     CheckInitialValue,

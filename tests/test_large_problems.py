@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.timing import within
 from scipy import sparse
-from timing import within
 
 from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.consistency import check_consistent, violation

@@ -1,10 +1,15 @@
-"""The floors of the package: who may import whom, proved from the syntax trees of all files."""
+"""The floors of the package: who may import whom, proved from the syntax trees of all files.
+
+``python tests/test_layers.py`` renews the table of imports between rooms in docs/architecture.md.
+"""
 
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +48,9 @@ def module_name(path: Path, package: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
+@cache
 def read_package(package: Path) -> dict[str, ast.Module]:
+    """Syntax trees of all modules of a package; a package is read once."""
     return {
         module_name(path, package): ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
         for path in sorted(package.rglob("*.py"))
@@ -69,8 +76,21 @@ def walk(node: ast.AST, at_import: bool = True) -> Iterator[tuple[ast.AST, bool]
             yield from walk(child, at_import)
 
 
+@cache
+def nodes(tree: ast.Module) -> list[tuple[ast.AST, bool]]:
+    """What ``walk`` finds that any check asks about."""
+    asked = ast.Import | ast.ImportFrom | ast.Call
+    return [(node, at_import) for node, at_import in walk(tree) if isinstance(node, asked)]
+
+
+def called(call: ast.Call) -> str:
+    """The last name of what is called."""
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
+
+
 def imports(name: str, tree: ast.Module, is_package: bool) -> Iterator[Import]:
-    for node, at_import in walk(tree):
+    for node, at_import in nodes(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 yield Import(node.lineno, alias.name, None, at_import)
@@ -84,8 +104,7 @@ def imports(name: str, tree: ast.Module, is_package: bool) -> Iterator[Import]:
             for alias in node.names:
                 yield Import(node.lineno, target, alias.name, at_import)
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            function = ast.unparse(node.func).rpartition(".")[2]
-            if function in ("import_module", "__import__") and isinstance(node.args[0].value, str):
+            if called(node) in ("import_module", "__import__") and isinstance(node.args[0].value, str):
                 yield Import(node.lineno, node.args[0].value, None, at_import)
 
 
@@ -118,6 +137,22 @@ def wrong_floors(package: Path) -> list[str]:
             continue
         wrong.append(f"{name}:{found.line} imports {target}, from floor {FLOORS[source]} to {FLOORS[goal]}")
     return wrong
+
+
+def table_of_imports(package: Path) -> str:
+    """A table of the rooms, the upper floors first, and the rooms that each imports from."""
+    found: dict[str, set[str]] = {name: set() for name in FLOORS}
+    for name, target, _ in edges(read_package(package), package):
+        source, goal = room(name, package.name), room(target, package.name)
+        if source != goal and FLOORS[goal]:
+            found[source].add(goal)
+    order = sorted(FLOORS, key=lambda name: (-FLOORS[name], name))
+    rows = [
+        f"| `{name}` | {FLOORS[name]} | {', '.join(f'`{goal}`' for goal in order if goal in found[name])} |"
+        for name in order
+        if FLOORS[name] and name != "__init__"
+    ]
+    return "\n".join(["| room | floor | imports from |", "|---|---|---|", *rows])
 
 
 def eager_front_door(package: Path) -> list[str]:
@@ -172,8 +207,8 @@ def acts_at_import(package: Path) -> list[str]:
     return [
         f"{name}:{node.lineno} calls {ast.unparse(node.func)} when it is imported"
         for name, tree in read_package(package).items()
-        for node, at_import in walk(tree)
-        if at_import and isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in ACTS
+        for node, at_import in nodes(tree)
+        if at_import and isinstance(node, ast.Call) and called(node) in ACTS
     ]
 
 
@@ -195,6 +230,21 @@ def test_the_table_of_rooms_says_what_the_rooms_say(rooms: str, sentence: str) -
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert docstring is not None
     assert docstring.splitlines()[0] == sentence
+
+
+def test_the_table_of_imports_is_that_of_the_files() -> None:
+    assert table_of_imports(PACKAGE) in PAGE.read_text(encoding="utf-8"), "run python tests/test_layers.py"
+
+
+NAMED = re.findall(r"`((?:\w+\.){2,}\w+)`", PAGE.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("name", sorted(set(NAMED)))
+def test_what_the_page_names_exists(name: str) -> None:
+    room, module, *attributes = name.split(".")
+    found: object = importlib.import_module(f"dae_sdc.{room}.{module}")
+    for attribute in attributes:
+        found = getattr(found, attribute)
 
 
 def test_every_file_is_read() -> None:
@@ -269,3 +319,10 @@ def test_what_is_allowed_is_not_reported(tmp_path: Path) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
     assert [found for check in CHECKS for found in check(package)] == []
+
+
+if __name__ == "__main__":
+    text = PAGE.read_text(encoding="utf-8")
+    old = re.search(r"\| room \| floor \| imports from \|\n(\|.*\n)+", text)
+    assert old is not None, f"there is no table of imports in {PAGE}"
+    PAGE.write_text(text.replace(old[0], table_of_imports(PACKAGE) + "\n"), encoding="utf-8")

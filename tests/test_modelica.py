@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy as sp
-from timing import within
+from helpers.timing import within
 
 import dae_sdc
 import dae_sdc as ds

@@ -10,10 +10,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.sweepers_for import sweepers_for
 from numpy.typing import NDArray
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from scipy import sparse
-from sweepers_for import sweepers_for
 
 import dae_sdc as ds
 from dae_sdc import cli

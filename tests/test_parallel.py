@@ -49,12 +49,18 @@ def agreement(mpirun: Launcher, shared: Path) -> Records:
 def test_node_parallel_sweeps_agree_with_serial_ones(sweeper: str, index: str, agreement: Records) -> None:
     for nodes in (2, 3, 4):
         for ranks in range(1, nodes + 1):
-            for guess in INITIAL_GUESSES:
-                for kind in RESIDUAL_TYPES:
-                    values = {"nodes": nodes, "ranks": ranks, "guess": guess, "residual": kind}
-                    for record in chosen(agreement, how="sweeps", sweeper=sweeper, problem=index, **values):
+            values = {"how": "sweeps", "sweeper": sweeper, "problem": index, "nodes": nodes, "ranks": ranks}
+            for name, choices in (("guess", INITIAL_GUESSES), ("residual", RESIDUAL_TYPES)):
+                for choice in choices:
+                    for record in chosen(agreement, **values, **{name: choice}):
                         assert record["same"], record
                         assert record["worst"] <= 1e-13, record
+
+
+def test_every_guess_meets_every_residual_type(agreement: Records) -> None:
+    for guess in INITIAL_GUESSES:
+        for kind in RESIDUAL_TYPES:
+            chosen(agreement, how="sweeps", guess=guess, residual=kind)
 
 
 @pytest.mark.parametrize("how", ["fixed", "tolerance"])
@@ -92,11 +98,8 @@ def test_runs_meet_all_choices_on_all_rank_counts_and_succeed(agreement: Records
     assert {record["rank"] for record in agreement} == {0, 1, 2, 3}
 
 
-def test_sweeps_send_one_message_each(mpirun: Launcher, tmp_path: Path) -> None:
-    path = tmp_path / "found.json"
-    done = mpirun(3, "messages.py", path)
-    assert (done.returncode, done.stderr) == (0, "")
-    for ran in chain(*json.loads(path.read_text(encoding="utf-8"))):
+def test_sweeps_send_one_message_each(three_ranks: Path) -> None:
+    for ran in chain(*json.loads((three_ranks / "messages.json").read_text(encoding="utf-8"))):
         starts = [i for i, (what, _) in enumerate(ran["log"]) if what == "step"]
         steps = [ran["log"][a:b] for a, b in pairwise([*starts, None])]
         # Nothing else, least of all what pickles; and nothing before the first step.
@@ -311,8 +314,8 @@ ORDERS = {
 
 @pytest.mark.parametrize(
     ("ranks", "sweepers"),
-    [(2, SDC), (3, ("semi-implicit",)), (4, ("semi-implicit",))],
-    ids=["2", "3", "4"],
+    [(2, SDC), (4, ("semi-implicit",))],  # on 3 ranks it is one of COMMANDS
+    ids=["2", "4"],
 )
 def test_the_order_check_passes_on_ranks(
     ranks: int, sweepers: tuple[str, ...], mpirun: Launcher, tmp_path: Path

@@ -8,12 +8,14 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import matplotlib
 import numpy as np
 import pytest
+from helpers.pairs import covering_pairs
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -391,21 +393,22 @@ def drawn(tmp_path: Path, kind: str, result: Result) -> Figure:
     return figures[0]
 
 
-@pytest.mark.parametrize("row", [slice(None), 0])
-@pytest.mark.parametrize("value", [HUGE, 1e300, 5e-324, -HUGE, np.nan])
-@pytest.mark.parametrize(
-    ("kind", "make", "column"),
-    [
-        ("linear", pendulum, "u"),
-        ("loglog", orders, "error"),
-        ("loglog", orders, "slope"),
-        ("loglog", orders, "expected"),
-        ("semilogy", sweeps, "residual"),
-    ],
-)
+DRAWN_COLUMNS = [
+    ("linear", pendulum, "u"),
+    ("loglog", orders, "error"),
+    ("loglog", orders, "slope"),
+    ("loglog", orders, "expected"),
+    ("semilogy", sweeps, "residual"),
+]
+SIZES = (HUGE, 1e300, 5e-324, -HUGE, np.nan)
+ROWS = {"all": slice(None), "one": 0}
+
+
+@pytest.mark.parametrize(("drawing", "value", "rows"), covering_pairs(product(DRAWN_COLUMNS, SIZES, ROWS)))
 def test_values_of_any_size_are_drawn(
-    tmp_path: Path, kind: str, make: Any, column: str, value: float, row: Any
+    tmp_path: Path, drawing: tuple[str, Any, str], value: float, rows: str
 ) -> None:
+    (kind, make, column), row = drawing, ROWS[rows]
     figure = drawn(tmp_path, kind, changed(make(), column, value, row))
     lines = [line for axes in figure.axes for line in curves(axes)]
     assert lines

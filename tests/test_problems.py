@@ -27,7 +27,7 @@ OWN = [name for name in NAMES if PROBLEMS[name].__module__.startswith("dae_sdc."
 STORED = [name for name in NAMES if hasattr(PROBLEMS[name], "stored")]
 # Problems whose equations are defined for positive unknowns only.
 POSITIVE = {"chemical-akzo-nobel"}
-# Equations that bend within the differences taken here; test_testset_c.py takes shorter ones.
+# Equations that bend within the differences taken here; test_wheelset_water_fekete.py takes shorter ones.
 BENT = {"wheelset"}
 # Problems with one branch for a step; the water tubes have one for each pipe.
 SWITCHED = [name for name in NAMES if hasattr(PROBLEMS[name], "event") and name != "water-tube"]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from helpers.sweepers_for import sweepers_for
 from numpy.typing import NDArray
 from pySDC.core.check_convergence import CheckConvergence
 from pySDC.core.convergence_controller import ConvergenceController
@@ -15,7 +16,6 @@ from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from pySDC.implementations.convergence_controller_classes.adaptivity import AdaptivityRK
 from scipy.optimize import root
-from sweepers_for import sweepers_for
 
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 import sympy
+from helpers.timing import within
 from hypothesis import assume, given, settings, strategies as st
 from scipy.optimize import linprog
 from scipy.sparse import csr_matrix
-from timing import within
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError

@@ -17,7 +17,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.sweepers.tableaux import COMPONENTS, METHODS, Tableau, gauss, lobatto_iiic, radau_iia
 
 sys.path.append(str(Path(__file__).parent))  # tests are no package
-import order_conditions as trees
+import helpers.order_conditions as trees
 
 ALL = list(METHODS)
 EMBEDDED = [name for name, tableau in METHODS.items() if tableau.embedded]

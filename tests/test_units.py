@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from other_units import InOtherUnits
+from helpers.other_units import InOtherUnits
 
 import dae_sdc as ds
 from dae_sdc.dae.consistency import check_consistent

@@ -1,4 +1,4 @@
-"""Runs to a tolerance with shared nodes: mpirun -n 3 python adaptive.py result.json.
+"""Runs to a tolerance with shared nodes: mpirun -n 3 python adaptive.py DIRECTORY.
 
 Every rank count from 1 to 3 is tried in communicators of that size. Rank 0 writes a list of records.
 """
@@ -24,7 +24,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def main() -> None:
+def main(directory: str) -> None:
     """Solve all cases on all numbers of ranks."""
     records = []
     for ranks in (1, 2, 3):
@@ -46,8 +46,8 @@ def main() -> None:
             )
         WORLD.Barrier()
     if WORLD.rank == 0:
-        Path(sys.argv[1]).write_text(json.dumps(records), encoding="utf-8")
+        (Path(directory) / "adaptive.json").write_text(json.dumps(records), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

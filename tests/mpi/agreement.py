@@ -17,6 +17,9 @@ from mpi4py import MPI
 from pySDC.core.step import Step
 from qmat.qdelta.diag import MIN_SR_S
 
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from helpers.pairs import covering_pairs
+
 import dae_sdc as ds
 from dae_sdc.control.hooks import LogSolutionAtNodes
 from dae_sdc.errors import DAEError
@@ -51,31 +54,27 @@ class Frozen(dict[str, Any]):
 
 
 def cases() -> list[Frozen]:
-    """The full product of sweeper, index, M, guess and residual type; and the other choices in turn."""
+    """All of sweeper, problem and M, where the other choices and all pairs of these occur with each."""
     found: list[dict[str, Any]] = []
     for sweeper, (problem, dt), nodes in itertools.product(SDC, HESSENBERG.items(), (2, 3, 4)):
         base = {"sweeper": sweeper, "problem": problem, "dt": dt, "nodes": nodes}
         found.append({"how": "sweeps", **base, "quad": "RADAU-RIGHT", "qdelta": "MIN-SR-S"})
+    rules = [("RADAU-RIGHT", "MIN-SR-S"), ("RADAU-RIGHT", "MIN-SR-FLEX")]
+    rules += [("LOBATTO", "MIN-SR-S"), ("GAUSS", "MIN-SR-FLEX")]
+    ends = [("fixed", -1.0, 4), ("tolerance", 1e-10, 60)]
+    bases = list(itertools.product(SDC, (2, 3, 4)))
+    every = itertools.product(bases, HESSENBERG.items(), rules, INITIAL_GUESSES, RESIDUAL_TYPES, ends)
+    for (sweeper, nodes), (problem, dt), rule, guess, kind, end in covering_pairs(every):
+        base = {"sweeper": sweeper, "problem": problem, "dt": dt, "nodes": nodes}
+        more = {**dict(zip(("quad", "qdelta"), rule, strict=True)), "guess": guess, "residual": kind}
+        found.append({**base, **more, **dict(zip(("how", "restol", "maxiter"), end, strict=True))})
     turns = ((INITIAL_GUESSES[i % 4], RESIDUAL_TYPES[(i + i // 5) % 4]) for i in itertools.count())
-    for sweeper, (problem, dt), nodes in itertools.product(SDC, HESSENBERG.items(), (2, 3, 4)):
-        base = {"sweeper": sweeper, "problem": problem, "dt": dt, "nodes": nodes}
-        for quad, qdelta in (
-            ("RADAU-RIGHT", "MIN-SR-S"),
-            ("RADAU-RIGHT", "MIN-SR-FLEX"),
-            ("LOBATTO", "MIN-SR-S"),
-            ("GAUSS", "MIN-SR-FLEX"),
-        ):
+    for i, (sweeper, (problem, dt)) in enumerate(itertools.product(SDC, {**SPARSE, **LINEAR}.items())):
+        for nodes in (4, 2 + i % 2):
             guess, kind = next(turns)
-            more = {"quad": quad, "qdelta": qdelta, "guess": guess, "residual": kind}
-            ends = [("fixed", -1.0, 4), ("tolerance", 1e-10, 60)]
-            for how, restol, maxiter in ends if qdelta == "MIN-SR-S" else ends[nodes % 2 :][:1]:
-                found.append({"how": how, **base, **more, "restol": restol, "maxiter": maxiter})
-        next(turns)  # one more than these, so that the next four begin elsewhere
-    for sweeper, (problem, dt), nodes in itertools.product(SDC, {**SPARSE, **LINEAR}.items(), (2, 3, 4)):
-        guess, kind = next(turns)
-        more = {"quad": "RADAU-RIGHT", "qdelta": "MIN-SR-S", "guess": guess, "residual": kind}
-        base = {"sweeper": sweeper, "problem": problem, "dt": dt, "nodes": nodes}
-        found.append({"how": "fixed", **base, **more, "restol": -1.0, "maxiter": 4})
+            more = {"quad": "RADAU-RIGHT", "qdelta": "MIN-SR-S", "guess": guess, "residual": kind}
+            base = {"sweeper": sweeper, "problem": problem, "dt": dt, "nodes": nodes}
+            found.append({"how": "fixed", **base, **more, "restol": -1.0, "maxiter": 4})
     # A step whose extrapolated guess leads nowhere and that begins again without it.
     base = {"sweeper": "semi-implicit", "problem": "hessenberg-3", "dt": 0.05, "nodes": 4}
     more = {"quad": "RADAU-RIGHT", "qdelta": "MIN-SR-FLEX", "guess": "extrapolate", "residual": "last_rel"}
@@ -83,8 +82,14 @@ def cases() -> list[Frozen]:
     return [Frozen(case) for case in found]
 
 
+def guesses_and_residuals(case: Frozen) -> list[tuple[str, str]]:
+    """Every initial guess and every residual type once; over all cases every pair of them."""
+    shift = case["nodes"] + SDC.index(case["sweeper"])
+    return [(guess, RESIDUAL_TYPES[(i + shift) % 4]) for i, guess in enumerate(INITIAL_GUESSES)]
+
+
 def by_sweeps(case: Frozen, comm: Any) -> list[tuple[dict[str, Any], list[Any]]]:
-    """Three steps with every initial guess and residual type, as a controller would do them."""
+    """Three steps with each of :func:`guesses_and_residuals`, as a controller would do them."""
     parallel = None if comm is None else "nodes"
     settings = {name: case[name] for name in ("sweeper", "nodes", "quad", "qdelta")}
     setup = describe(case["problem"], **settings, parallel=parallel, seed=7)
@@ -92,7 +97,7 @@ def by_sweeps(case: Frozen, comm: Any) -> list[tuple[dict[str, Any], list[Any]]]
     sweeper_params = {**setup.description["sweeper_params"], **shared}
     found: list[tuple[dict[str, Any], list[Any]]] = []
     L: Any = None
-    for guess, kind in itertools.product(INITIAL_GUESSES, RESIDUAL_TYPES):
+    for guess, kind in guesses_and_residuals(case):
         if L is None:
             step = Step(setup.with_step(case["dt"]) | {"sweeper_params": sweeper_params})
             L = step.levels[0]

@@ -1,4 +1,4 @@
-"""Events on ranks that share the nodes of a step: mpirun -n 2 python events.py result.json."""
+"""Events on ranks that share the nodes of a step: mpirun -n 2 python events.py DIRECTORY."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def fingerprint(solution: Any) -> list[Any]:
     return [solution.success, solution.message, solution.t.tolist(), solution.u.tolist(), found]
 
 
-def main(path: str) -> None:
-    comm, records = MPI.COMM_WORLD, []
+def main(directory: str, comm: MPI.Comm = MPI.COMM_WORLD) -> None:
+    records = []
     ten = ds.Event(lambda u, t: u[0] - 10.0)
     end = ds.Event(lambda u, t: u[0] - 20.0, terminal=True)
     fixed = {"sweeper": "semi-implicit", "dt": 0.25, "nodes": 6}
@@ -28,7 +28,7 @@ def main(path: str) -> None:
         fixed,
         *({"sweeper": name, "rtol": 1e-11} for name in ("fully-implicit", "semi-implicit")),
     ):
-        common = {"parallel": "nodes", **settings}
+        common = {"parallel": "nodes", "comm": comm, **settings}
         whole = ds.solve("discontinuous", events=[ten], **common)
         short = ds.solve("discontinuous", events=[ten, end], **common)
         prints = comm.allgather(fingerprint(whole) + fingerprint(short))
@@ -42,7 +42,7 @@ def main(path: str) -> None:
             }
         )
     if comm.rank == 0:
-        Path(path).write_text(json.dumps(records), encoding="utf-8")
+        (Path(directory) / "events.json").write_text(json.dumps(records), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Counts what the sweeps send: mpirun -n 3 python messages.py result.json."""
+"""Counts what the sweeps send: mpirun -n 3 python messages.py DIRECTORY."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def carry_out(comm: Any, sweeper: str, **settings: Any) -> list[Any]:
     return list(log)
 
 
-def main(path: str) -> None:
+def main(directory: str) -> None:
     comm = Listening(MPI.COMM_WORLD.Dup())
     found = []
     for sweeper in ("fully-implicit", "semi-implicit", "constrained"):
@@ -70,7 +70,7 @@ def main(path: str) -> None:
             found.append({"sweeper": sweeper, "restol": restol, "maxiter": maxiter, "log": ran})
     everyone = MPI.COMM_WORLD.gather(found)
     if everyone is not None:
-        Path(path).write_text(json.dumps(everyone), encoding="utf-8")
+        (Path(directory) / "messages.json").write_text(json.dumps(everyone), encoding="utf-8")
 
 
 if __name__ == "__main__":

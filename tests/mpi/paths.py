@@ -6,6 +6,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import sympy as sp
@@ -23,10 +24,9 @@ def halve(number: int) -> int:
     return number // 2
 
 
-def main() -> None:
+def main(directory: str) -> None:
     comm = MPI.COMM_WORLD
     tracking = importlib.import_module("dae_sdc.polynomials.tracking")
-    tracking.PATHS_PER_JOB = 10
     u = sp.symbols("u0:5")
     system = PolynomialSystem.from_sympy([u[i] ** 2 - u[(i + 1) % 5] - 1 for i in range(5)], u)
     follow, own = tracking._follow, []
@@ -36,10 +36,10 @@ def main() -> None:
         own.append(found.steps)
         return found
 
-    tracking._follow = counted
-    shared = solve_polynomials(system, comm=comm)
-    steps = sum(own)
-    alone = solve_polynomials(system)
+    with patch.multiple(tracking, PATHS_PER_JOB=10, _follow=counted):
+        shared = solve_polynomials(system, comm=comm)
+        steps = sum(own)
+        alone = solve_polynomials(system)
     error = ""
     try:
         run_jobs(halve, [3, 2, 4], comm=comm)
@@ -52,8 +52,8 @@ def main() -> None:
         "all_steps": shared.steps,
         "error": error,
     }
-    (Path(sys.argv[1]) / f"{comm.rank}.json").write_text(json.dumps(found))
+    (Path(directory) / f"paths-{comm.rank}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

@@ -6,16 +6,16 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from unittest.mock import patch
 
 from mpi4py import MPI
 
 import dae_sdc as ds
 
 
-def main() -> None:
+def main(directory: str) -> None:
     comm = MPI.COMM_WORLD
     tracking = importlib.import_module("dae_sdc.polynomials.tracking")
-    tracking.PATHS_PER_JOB = 5  # paths of a batch: those of a block are shared by all ranks
     follow, own = tracking._follow, []
 
     def counted(batch):  # type: ignore[no-untyped-def]
@@ -23,10 +23,11 @@ def main() -> None:
         own.append(found.steps)
         return found
 
-    tracking._follow = counted
-    shared = ds.initial("double-wishbone", all_solutions=True, comm=comm)
-    steps = sum(own)
-    alone = ds.initial("double-wishbone", all_solutions=True)
+    # Paths of a batch: those of a block are shared by all ranks.
+    with patch.multiple(tracking, PATHS_PER_JOB=5, _follow=counted):
+        shared = ds.initial("double-wishbone", all_solutions=True, comm=comm)
+        steps = sum(own)
+        alone = ds.initial("double-wishbone", all_solutions=True)
     error = ""
     try:
         ds.initial("pendulum", all_solutions=True, fixed={"x": 2.0}, comm=comm)
@@ -39,8 +40,8 @@ def main() -> None:
         "all_steps": sum(own) - steps,
         "error": error,
     }
-    (Path(sys.argv[1]) / f"{comm.rank}.json").write_text(json.dumps(found))
+    (Path(directory) / f"starts-{comm.rank}.json").write_text(json.dumps(found))
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])

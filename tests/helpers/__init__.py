@@ -1,0 +1,1 @@
+"""What several test files use: nothing here is a test."""
