@@ -81,9 +81,11 @@ def run_command(command: str, where: str) -> None:
     if words[0] == "make":
         targets = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
         assert set(targets) <= makefile_targets(), f"{where}: no such Makefile target: {command}"
-    elif words[0] == "dae-sdc":
+    elif words[0] == "dae-sdc" or words[:3] == ["python", "-m", "benchmarks"]:
+        paths = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
         done = subprocess.run(
             command,
+            env={**os.environ, "PYTHONPATH": paths},
             shell=True,
             capture_output=True,
             text=True,

@@ -14,9 +14,10 @@ from typing import Any
 from dae_sdc.arguments import checked
 from dae_sdc.errors import require_count
 from dae_sdc.run import options
-from dae_sdc.run.convergence import COLUMNS, Study, convergence, print_table
+from dae_sdc.run.convergence import COLUMNS, convergence, print_table
 from dae_sdc.run.processes import everyone, world
 from dae_sdc.run.results import Result, combinations_of
+from dae_sdc.run.study import Study
 from dae_sdc.sweepers.collocation import MOST_NODES, expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL
 
@@ -89,7 +90,7 @@ def accuracy(
     size = (world() if comm is None else comm).Get_size()
     number = max(size, 2) if nodes is None else nodes
     require_count("nodes", number, MOST_NODES)
-    study = Study("convergence", COLUMNS, "s", out, everyone(parallel, comm))
+    study = Study("convergence", COLUMNS, {"dt": "s", "error": "1"}, out, everyone(parallel, comm))
     with study:
         for index, problem in enumerate(PROBLEMS, start=1):
             best = max(order for order in expected_orders("RADAU-RIGHT", number, index) if order)

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from dae_sdc.arguments import checked
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
@@ -30,10 +29,10 @@ from dae_sdc.run.description import (
     number_of_steps,
     problem_name,
 )
-from dae_sdc.run.repeated import Table
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
 from dae_sdc.run.sundials import SOLVERS, installed
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -153,7 +152,7 @@ def drift(
     end = LONG.get(name, float(own.interval[1])) if t_end is None else require_number("t_end", t_end)
     check_interval(start, end)
     chosen, left_out = _cases(cases, problem, params, rtol, dt, start, end)
-    rows = Table("drift", COLUMNS, "", out, units={"t": own.time_unit, "dt": own.time_unit})
+    rows = Study("drift", COLUMNS, {"t": own.time_unit, "dt": own.time_unit}, out)
     rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": rtol, "points": points}
     rows.parameters |= {
         "problem_params": params,
@@ -162,7 +161,7 @@ def drift(
         "time_unit": own.time_unit,
     }
     edges = np.linspace(start, end, points + 1)
-    with rows, tqdm(total=len(chosen), unit="run", disable=None if progress else True, leave=False) as bar:
+    with rows.running(len(chosen), "run", progress) as bar:
         for case in chosen:
             mine = case.params(params)
             given = {**case.settings, "t_end": end, "dense": False, "problem_params": mine}
@@ -179,7 +178,7 @@ def drift(
             rows.note(case.label, solution)
             run = {"case": case.label, "time": took, "success": solution.success, **solution.stats}
             rows.parameters["runs"].append(run)
-            rows.add(_rows(case, solution, _quasilinear(problem, mine), edges), last=True)
+            rows.add(_rows(case, solution, _quasilinear(problem, mine), edges))
             bar.update(1)
     return rows.result()
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tqdm import tqdm
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.run import options
-from dae_sdc.run.convergence import NEWTON_TOL, Study, combinations, errors, is_direct, several
+from dae_sdc.run.convergence import NEWTON_TOL, combinations, errors, is_direct, several
 from dae_sdc.run.description import ProblemLike, SweeperLike, describe
 from dae_sdc.run.processes import everyone
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
 
 COLUMNS = [
     ("problem", "U32"),
@@ -106,11 +106,12 @@ def iterations(
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
-    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, out, comm_of_all)
+    units = {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"}
+    study = Study("iterations", COLUMNS, units, out, comm_of_all)
     team: dict[str, Any] = {"parallel": parallel, "steps": steps, "comm": comm}
     study.parameters.update(maxiter=maxiter, initial_guess=initial_guess)
     total = maxiter * len(runs)
-    with study, tqdm(total=total, unit="run", disable=None if progress else True, leave=False) as bar:
+    with study.running(total, "run", progress) as bar:
         for (problem, sweeper, own), setup in zip(runs, setups, strict=True):
             size = setup.problem.dt if dt is None else dt
             for sweep in range(1, maxiter + 1):
