@@ -18,8 +18,9 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 unexport PYTHONDONTWRITEBYTECODE
 
 # Tests of what may differ where the package lies elsewhere: its files, data and command, processes and caches.
-INSTALLED := package cli problem problems peers model kernels codegen from_file results results_kept studies \
-	plotting pendulum_study checkpoint surroundings scaling registry runge_kutta device_models
+INSTALLED := $(patsubst %,tests/test_%.py,package cli problem problems model kernels codegen from_file results \
+	results_kept studies plotting pendulum_study checkpoint surroundings registry runge_kutta) \
+	$(patsubst %,benchmarks/tests/test_%.py,peers scaling device_models)
 
 .PHONY: demo test installed-test check clean
 .DELETE_ON_ERROR:
@@ -63,15 +64,15 @@ installed-test: .venv-installed/stamp
 	@set -e; work=$$(mktemp -d); trap 'rm -rf "$$work"' EXIT; \
 	mkdir "$$work/source" "$$work/tests-only"; \
 	tar -cf - --exclude __pycache__ pyproject.toml README.md LICENSE dae_sdc | tar -xf - -C "$$work/source"; \
-	cp -R tests docs README.md CONTRIBUTING.md LICENSE CITATION.cff CHANGELOG.md Makefile pyproject.toml "$$work/tests-only"; \
+	cp -R conftest.py tests benchmarks docs README.md CONTRIBUTING.md LICENSE CITATION.cff CHANGELOG.md Makefile pyproject.toml "$$work/tests-only"; \
 	python="$(CURDIR)/.venv-installed/bin/python"; \
 	"$$python" -m pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir "$$work" "$$work/source"; \
 	wheel=$$(echo "$$work"/dae_sdc-*.whl); \
 	"$$python" -m pip uninstall --quiet --yes dae_sdc; \
 	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test,bench,klu,certify]"; \
 	cd "$$work/tests-only"; \
-	DAE_SDC_INSTALLED=1 "$$python" -m pytest --numprocesses "$(WORKERS)" $(INSTALLED:%=tests/test_%.py)
+	DAE_SDC_INSTALLED=1 "$$python" -m pytest --numprocesses "$(WORKERS)" $(INSTALLED)
 
 clean:
 	rm -rf .venv .venv-installed build dist dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
-	find dae_sdc tests -name __pycache__ -type d -prune -exec rm -rf {} +
+	find dae_sdc benchmarks tests -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,1 +1,1 @@
-"""Measurements: against peers, ourselves and exact solutions; ``python -m benchmarks NAME``."""
+"""Measurements: against peers, ourselves and known solutions; ``python -m benchmarks NAME``."""

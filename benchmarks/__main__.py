@@ -1,39 +1,74 @@
-"""Run a benchmark by its name.
+"""Run a study by its name: measurements against peers, ourselves and known solutions.
 
 Example: python -m benchmarks truth --quick
 """
 
 from __future__ import annotations
 
-import importlib
+import argparse
 import os
 import sys
 from collections.abc import Sequence
 
-STUDIES = {
-    "faults": "benchmarks.faults.study",
-    "polynomials": "benchmarks.polynomials",
-    "size": "benchmarks.size",
-    "start": "benchmarks.start",
-    "truth": "benchmarks.truth.study",
-    "upstream": "benchmarks.upstream",
-    "work": "benchmarks.work",
-}
-"""Module of each study, with a function ``main`` that takes the other arguments."""
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command; arguments, errors and exit codes are as those of ``dae-sdc``.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Name of a study, or "plot", and its options; the arguments of the process if None.
+
+    Returns
+    -------
+    int
+        Exit code; 1 also for a study that has found what must not be.
+    """
+    # The threads of libraries are chosen below, before these load NumPy.
+    from benchmarks.study import PROGRAM
+    from dae_sdc.cli import carry_out
+
+    return carry_out(PROGRAM, _dispatch, argv)
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the study that the first argument names, with the others."""
-    from dae_sdc.registry import unknown
+def _dispatch(arguments: list[str]) -> int:
+    """Run the study that the first argument without a hyphen names, or draw a result."""
+    from benchmarks.study import PROGRAM, STUDIES
+    from dae_sdc.cli import Parser, add_debug
+    from dae_sdc.plotting.plot import add_arguments, main as draw
+    from dae_sdc.run.launch import launched
 
-    if not arguments or arguments[0] in ("-h", "--help"):
-        print(f"usage: python -m benchmarks NAME, with NAME one of {', '.join(STUDIES)}")
-        return 0 if arguments else 2
-    name, *rest = arguments
-    if name not in STUDIES:
-        print(unknown("benchmark", name, STUDIES), file=sys.stderr)
-        return 2
-    return int(importlib.import_module(STUDIES[name]).main(rest))
+    def parser(prog: str, **texts: str) -> Parser:
+        formatter = argparse.RawDescriptionHelpFormatter
+        return Parser(program=PROGRAM, prog=prog, formatter_class=formatter, **texts)
+
+    lines = ["studies, each with a short run:"]
+    for name, study in STUDIES.items():
+        lines.append(f"  {name:<12} {study.about.splitlines()[0]}")
+        lines.append(f"  {'':<12} {PROGRAM} {name} {study.example}")
+    lines += ["", f"'{PROGRAM} NAME --help' explains one, '{PROGRAM} plot NAME FILE.npy' draws its result."]
+    about = "Measurements against peers, ourselves and known solutions."
+    whole = parser(PROGRAM, usage=f"{PROGRAM} NAME [options]", description=about, epilog="\n".join(lines))
+    add_debug(whole)
+    at = next((i for i, text in enumerate(arguments) if not text.startswith("-")), len(arguments))
+    whole.parse_args(arguments[:at])
+    if at == len(arguments):
+        whole.error("no study named")
+    name = arguments[at]
+    if name == "plot":
+        about, add, run = "Draw the result of a study.", add_arguments, draw
+    else:
+        about, add, run = STUDIES[name].about, STUDIES[name].add_arguments, STUDIES[name].main
+    own = parser(f"{PROGRAM} {name}", description=about)
+    add(own)
+    add_debug(own)
+    args = own.parse_args(arguments[at + 1 :])
+    if launched() > 1:
+        from dae_sdc.run.processes import world
+
+        if world().Get_rank() > 0:
+            return 0
+    return run(args)
 
 
 if __name__ == "__main__":

@@ -102,7 +102,6 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
     from dae_sdc.reduction.reduction import Reduction as Reduction
     from dae_sdc.run import (
         accuracy as accuracy,
-        bench as bench,
         convergence as convergence,
         drift as drift,
         info as info,
@@ -205,7 +204,6 @@ _HOME = {
     "SolveError": "dae_sdc.errors",
     "plot": "dae_sdc.plotting",
     "accuracy": "dae_sdc.run",
-    "bench": "dae_sdc.run",
     "convergence": "dae_sdc.run",
     "drift": "dae_sdc.run",
     "info": "dae_sdc.run",

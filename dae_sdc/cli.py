@@ -63,9 +63,18 @@ class Verb(NamedTuple):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors are one line that ends in a hint."""
+    """A parser whose errors are one line that ends in a hint.
 
-    def __init__(self, **options: Any) -> None:
+    Parameters
+    ----------
+    program : str
+        The command that the parser belongs to; ``prog`` begins with it.
+    **options
+        Those of the base class.
+    """
+
+    def __init__(self, *, program: str = PROGRAM, **options: Any) -> None:
+        self.program = program
         # Options have one spelling everywhere, so no abbreviations.
         super().__init__(**{"allow_abbrev": False, **options})
 
@@ -87,9 +96,9 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print one line on standard error and exit with code 2."""
-        verb = self.prog.removeprefix(PROGRAM).strip()
+        verb = self.prog.removeprefix(self.program).strip()
         where = f"{verb}: " if verb else ""
-        _say(f"{where}{message.rstrip('.')}; see '{self.prog} --help'")
+        _say(self.program, f"{where}{message.rstrip('.')}; see '{self.prog} --help'")
         raise SystemExit(EXIT_USAGE)
 
 
@@ -128,30 +137,50 @@ def main(argv: Sequence[str] | None = None) -> int:
     SystemExit
         After ``--help`` and ``--version``, and with code 2 after arguments that cannot be parsed.
     """
+    return carry_out(PROGRAM, _dispatch, argv)
+
+
+def carry_out(program: str, dispatch: Callable[[list[str]], int], argv: Sequence[str] | None) -> int:
+    """Run a command so that errors, signals and standard streams that fail end it in one line.
+
+    Parameters
+    ----------
+    program : str
+        The command, as its messages begin.
+    dispatch : callable
+        Takes the arguments and returns the exit code.
+    argv : sequence of str, optional
+        The arguments; those of the process if None.
+
+    Returns
+    -------
+    int
+        Exit code, as of :func:`main`.
+    """
     arguments = list(sys.argv[1:] if argv is None else argv)
     debug = "--debug" in arguments or os.environ.get("DAE_SDC_DEBUG", "0") not in ("", "0")
     with _streams(), _one_of_many(), _ending_on_signals():
         try:
             with warnings.catch_warnings():
-                _show_own_warnings_in_one_line()
+                _show_own_warnings_in_one_line(program)
                 try:
-                    return _dispatch(arguments)
+                    return dispatch(arguments)
                 finally:
                     sys.stdout.flush()  # what cannot be written shows here and not when the interpreter ends
         except KeyboardInterrupt:
-            return _fail("interrupted; files of finished results are kept", EXIT_INTERRUPTED)
+            return _fail(program, "interrupted; files of finished results are kept", EXIT_INTERRUPTED)
         except Terminated as end:
-            return _fail(f"{end}; files of finished results are kept", end.code)
+            return _fail(program, f"{end}; files of finished results are kept", end.code)
         except OutputError as error:
             _give_up_output()
             if isinstance(error.__cause__, BrokenPipeError):
                 return EXIT_BROKEN_PIPE  # what reads the output has enough
-            return _fail(str(error), EXIT_FAILED)
+            return _fail(program, str(error), EXIT_FAILED)
         except Exception as error:
             if debug:
                 traceback.print_exc()
             code, message = _explain(error)
-            return _fail(message, code)
+            return _fail(program, message, code)
 
 
 class OutputError(Exception):
@@ -271,14 +300,14 @@ def _one_of_many() -> Iterator[None]:
         yield
 
 
-def _fail(message: str, code: int) -> int:
+def _fail(program: str, message: str, code: int) -> int:
     """Say why the command failed, under mpirun once for all ranks, and return the exit code."""
     if launched() > 1:
         from dae_sdc.run import processes
 
-        processes.fail_together(message, code, lambda text: _say(text, sys.__stderr__))
+        processes.fail_together(message, code, lambda text: _say(program, text, sys.__stderr__))
     else:
-        _say(message)
+        _say(program, message)
     return code
 
 
@@ -310,11 +339,12 @@ def _main_parser(verbs: Mapping[str, Verb]) -> Parser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="print the version and exit")
-    _add_debug(parser)
+    add_debug(parser)
     return parser
 
 
-def _add_debug(parser: argparse.ArgumentParser) -> None:
+def add_debug(parser: argparse.ArgumentParser) -> None:
+    """Give ``parser`` the option that :func:`carry_out` looks for."""
     parser.add_argument("--debug", action="store_true", help="show the trace of an error")
 
 
@@ -331,7 +361,7 @@ def _run_verb(name: str, verbs: Mapping[str, Verb], arguments: list[str]) -> int
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     module.add_arguments(parser)
-    _add_debug(parser)
+    add_debug(parser)
     args = parser.parse_args(arguments)
     if launched() > 1:
         from dae_sdc.run.processes import world
@@ -366,13 +396,13 @@ def _explain(error: Exception) -> tuple[int, str]:
     )
 
 
-def _show_own_warnings_in_one_line() -> None:
+def _show_own_warnings_in_one_line(program: str) -> None:
     """Until the filters are restored, show a :class:`DAEWarning` as one line and any other as always."""
     show_any = warnings.showwarning
 
     def show(message: Any, category: type[Warning], *place: Any, **more: Any) -> None:
         if issubclass(category, DAEWarning):
-            _say(f"warning: {message}")
+            _say(program, f"warning: {message}")
         else:
             show_any(message, category, *place, **more)
 
@@ -381,9 +411,9 @@ def _show_own_warnings_in_one_line() -> None:
         warnings.simplefilter("once", DAEWarning)
 
 
-def _say(message: str, stream: TextIO | None = None) -> None:
+def _say(program: str, message: str, stream: TextIO | None = None) -> None:
     with suppress(OSError):  # nobody can be told
-        print(f"{PROGRAM}: {' '.join(message.split())}", file=stream or sys.stderr, flush=True)
+        print(f"{program}: {' '.join(message.split())}", file=stream or sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -58,7 +58,7 @@ def test_values_of_another_type_are_refused_in_one_line(function: Any, name: str
         assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", sorted(set(PUBLIC) - {"bench"}))
+@pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_an_unknown_name_is_refused_and_the_nearest_is_named(name: str) -> None:
     function = PUBLIC[name]
     longest = max(names_of(inspect.unwrap(function)), key=len)

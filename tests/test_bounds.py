@@ -66,7 +66,6 @@ COUNTS: dict[str, Callable[[int], Any]] = {
     "power in an equation": power,
     "power in a polynomial": lambda n: ds.PolynomialSystem.from_sympy([(X + Y) ** n - 1, X - Y], [X, Y]),
     "command line points": lambda n: main_raises("solve", "pendulum", "--t-end", "0.1", "--points", str(n)),
-    "command line repetitions": lambda n: main_raises("bench", "--repetitions", str(n)),
 }
 
 

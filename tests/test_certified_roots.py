@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from benchmarks.studies.polynomials import chandrasekhar, cyclic, katsura, noon, product_of, reimer
 from dae_sdc.polynomials.homotopy import Roots, solve_polynomials
 from dae_sdc.polynomials.polynomials import PolynomialSystem
-from dae_sdc.run.polynomial_bench import chandrasekhar, cyclic, katsura, noon, product_of, reimer
 
 certificates = importlib.import_module("dae_sdc.polynomials.certificates")
 with_flint = pytest.mark.skipif(importlib.util.find_spec("flint") is None, reason="needs python-flint")

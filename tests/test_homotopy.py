@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 import sympy as sp
 
+from benchmarks.studies.polynomials import cyclic, katsura
 from dae_sdc.errors import InputError, RemoteError
 from dae_sdc.polynomials.homotopy import Roots, solve_polynomials
 from dae_sdc.polynomials.polynomials import PolynomialSystem
 from dae_sdc.polynomials.pool import run_jobs
-from dae_sdc.run.polynomial_bench import cyclic, katsura
 
 tracking = importlib.import_module("dae_sdc.polynomials.tracking")
 

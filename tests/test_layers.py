@@ -212,7 +212,17 @@ def acts_at_import(package: Path) -> list[str]:
     ]
 
 
-CHECKS = [wrong_floors, eager_front_door, circles, heavy_imports, acts_at_import]
+def imports_of_benchmarks(package: Path) -> list[str]:
+    """Imports of what stands beside the house and looks in, which no wheel has."""
+    return [
+        f"{name}:{found.line} imports {found.target}"
+        for name, tree in read_package(package).items()
+        for found in imports(name, tree, False)
+        if found.target.partition(".")[0] == "benchmarks"
+    ]
+
+
+CHECKS = [wrong_floors, eager_front_door, circles, heavy_imports, acts_at_import, imports_of_benchmarks]
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
@@ -283,6 +293,11 @@ BAD = [
     ),
     (heavy_imports, {"plotting/a.py": "import matplotlib.pyplot as plt\n"}, "pyplot"),
     (heavy_imports, {"run/a.py": "from matplotlib.figure import Figure\n"}, "matplotlib.figure"),
+    (
+        imports_of_benchmarks,
+        {"run/a.py": "def f():\n    from benchmarks.study import STUDIES\n"},
+        "run.a:2 imports benchmarks.study",
+    ),
     (acts_at_import, {"run/a.py": "class A:\n    print(1)\n"}, "print"),
     (acts_at_import, {"run/a.py": "def f(x=open('x')):\n    pass\n"}, "open"),
 ]

@@ -33,7 +33,7 @@ def make(rows: int = 5, **changes: Any) -> Result:
         "data": data,
         "units": {"dt": "s"},
         "parameters": {"names": ["x", "λ"], "nodes": 3, "tol": 1e-10},
-        "command": "dae-sdc bench 'a b'",
+        "command": "dae-sdc solve 'a b'",
     }
     return Result(**{**given, **changes})
 

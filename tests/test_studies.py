@@ -13,7 +13,6 @@ import pytest
 
 import dae_sdc as ds
 from dae_sdc.cli import main
-from dae_sdc.run.bench import UPSTREAM
 from dae_sdc.run.convergence import fit_order
 from dae_sdc.run.playground import PLAYGROUNDS
 
@@ -131,24 +130,6 @@ def test_playgrounds_run_and_are_right(name):
     assert np.abs(solution.u - exact)[:, : problem.n_diff].max() < 100 * PLAYGROUNDS[name]["restol"]
 
 
-def test_bench_compares_equal_work_and_both_sides_agree():
-    row = ds.bench(problems=["discontinuous"], repetitions=1).data[0]
-    assert row["n"] == 2
-    assert row["error"] < 1e-9
-    assert row["error_upstream"] < 1e-9
-    assert row["difference"] < 1e-9
-    assert row["rhs_upstream"] > row["rhs"] > row["sweeps"]
-
-
-def test_bench_has_every_problem_of_upstream():
-    import pkgutil
-
-    import pySDC.projects.DAE.problems as upstream
-
-    modules = {module.name for module in pkgutil.iter_modules(upstream.__path__)}
-    assert {case.module for case in UPSTREAM} == modules
-
-
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
@@ -166,7 +147,6 @@ def test_bench_has_every_problem_of_upstream():
         (["list", "everything"], 2, "unknown kind"),
         (["info", "edirk4"], 0, "orders at index 2: 4, 2"),
         (["info", "simple"], 0, "alpha = 10.0"),
-        (["bench", "downstream"], 2, "unknown bench study"),
     ],
 )
 def test_verbs_answer_with_their_exit_code(arguments, code, says, capsys):

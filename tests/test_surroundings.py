@@ -187,12 +187,8 @@ def test_once_calls_a_function_once_for_all_threads() -> None:
 STARTS = {
     "pool": "from dae_sdc.polynomials.pool import run_jobs; from math import sqrt\n"
     "print(run_jobs(sqrt, [4.0, 9.0], workers=2))",
-    "cold": "from dae_sdc.run.cold import in_a_new_process\n"
-    "print(in_a_new_process(dict(problem='simple', params={}, t_end=0.1, dt=0.1))['sweeps'] > 0)",
-    "start": "from dae_sdc.run.start_up import in_a_fresh_process\n"
-    "print(len(in_a_fresh_process(['simple'], None)))",
 }
-ANSWERS = {"pool": "[2.0, 3.0]", "cold": "True", "start": "1"}
+ANSWERS = {"pool": "[2.0, 3.0]"}
 
 
 @pytest.mark.parametrize("start", STARTS)

@@ -9,6 +9,7 @@ import argparse
 import os
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -16,26 +17,56 @@ from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.registry import Registry
 from dae_sdc.sharing import filtering
 
 if TYPE_CHECKING:
     from dae_sdc.run.results import Result
 
-STUDIES = ("scaling", "size", "work", "profile", "peers")
-"""Studies of ``bench`` that have a picture, of the same name."""
 
-KINDS = {
-    **{"linear": "solution", "loglog": "convergence", "semilogy": "iterations"},
-    **dict.fromkeys(STUDIES, "bench"),
-    **{"pendulum": "pendulum", "drift": "drift"},
-}
-"""Kinds of picture, and the kind of result each one draws."""
+@dataclass(frozen=True)
+class Picture:
+    """A kind of picture of a result file.
 
-_DRAWN_BY = {
-    **{"loglog": ("convergence", "loglog"), "semilogy": ("iterations", "semilogy")},
-    **{"scaling": ("ranks", "scaling"), "size": ("growth", "size"), "drift": ("histories", "drift")},
-    **{"work": ("steps", "work"), "profile": ("steps", "profile")},
-}
+    Parameters
+    ----------
+    draws : str
+        The kind of result that it draws; of kind "bench", of the study of the name of the picture.
+    home : str
+        "module:function" that takes the result and returns the figure.
+    shows : str
+        What is to be seen.
+    each : str
+        "module:function" that takes the result and gives a name for each of several figures, which the
+        function at ``home`` then takes, too; empty if there is one figure.
+    takes_unknowns : bool
+        Whether the function at ``home`` takes names of unknowns, or None.
+    """
+
+    draws: str
+    home: str
+    shows: str
+    each: str = ""
+    takes_unknowns: bool = False
+
+
+PICTURES: Registry[Picture] = Registry("kind of plot")
+"""Kinds of picture by name, with where they are drawn as text: listing them loads no matplotlib."""
+
+_HERE = "dae_sdc.plotting"
+for _name, _picture in {
+    "linear": Picture("solution", f"{_HERE}.solution:linear", "solution over time", takes_unknowns=True),
+    "loglog": Picture("convergence", f"{_HERE}.convergence:loglog", "error against dt"),
+    "semilogy": Picture("iterations", f"{_HERE}.iterations:semilogy", "error against sweeps"),
+    "pendulum": Picture(
+        "pendulum",
+        f"{_HERE}.trajectories:pendulum",
+        "trajectories by method",
+        each=f"{_HERE}.trajectories:methods",
+    ),
+    "drift": Picture("drift", f"{_HERE}.histories:drift", "errors of constraints and energy over time"),
+}.items():
+    PICTURES.add(_name, _picture)
 
 # Without these dates, the same result gives the same file.
 _DATES: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -54,14 +85,13 @@ def plot(
     ----------
     kind : str
         "linear" for a solution over time, "loglog" for errors against the time step, "semilogy" for
-        errors and residuals against sweeps, "scaling", "size", "work", "profile" and "peers" for the studies
-        of these names of ``bench``, "pendulum" for a study of the elastic pendulum, "drift" for errors of
-        constraints and energy; "peers" draws a picture for each problem, "pendulum" for each method.
+        errors and residuals against sweeps, "pendulum" for a study of the elastic pendulum, with a picture
+        for each method, "drift" for errors of constraints and energy; all are in :data:`PICTURES`.
     path : path-like
         The ``.npy`` file of the result.
     out : path-like, optional
         Picture to write, ending in ``.png``, ``.svg`` or ``.pdf``; ``path`` with ``.png`` if not given. Of
-        several pictures, each has the name of its problem or method added.
+        several pictures, each has the name of its method added.
     unknowns : sequence of str, optional
         Names of the unknowns to draw (only for "linear"); all of a small problem, and up to eight of
         each unit of a large one, if not given.
@@ -89,8 +119,7 @@ def plot_all(
     unknowns: Sequence[str] | None = None,
 ) -> list[Path]:
     """Draw a result file, see :func:`plot`; returns all pictures."""
-    if kind not in KINDS:
-        raise InputError(f"unknown kind of plot '{kind}'; available: {', '.join(KINDS)}")
+    picture = PICTURES[kind]
     source = Path(path)
     beside = Path(f"{source.with_suffix('') if source.suffix == '.npy' else source}.png")
     target = beside if out is None else Path(out)
@@ -101,7 +130,7 @@ def plot_all(
         )
     if isinstance(unknowns, str):
         raise InputError(f"unknowns must be a list of names; got the text '{unknowns}'")
-    if unknowns is not None and kind != "linear":
+    if unknowns is not None and not picture.takes_unknowns:
         raise InputError(
             f"unknowns have no effect on '{kind}'; leave --unknowns away, or plot a solution with 'linear'"
         )
@@ -110,11 +139,12 @@ def plot_all(
     from dae_sdc.run.results import load
 
     result = load(path)
-    fitting = [name for name, drawn in KINDS.items() if drawn == result.kind]
-    if result.kind == "bench":
-        fitting = [name for name in fitting if name == result.parameters.get("study")]
-    if kind not in fitting:
-        advice = f"use `dae-sdc plot {fitting[0]} {path}`" if fitting else "read it with numpy.load"
+    if not _draws(kind, result):
+        fitting = next((name for name in PICTURES if _draws(name, result)), None)
+        advice = "read it with numpy.load" if fitting is None else f"use `dae-sdc plot {fitting} {path}`"
+        if result.kind == "bench":
+            study = result.parameters.get("study", "NAME")
+            advice = f"use `python -m benchmarks plot {study} {path}`, or read it with numpy.load"
         raise InputError(f"{path} holds '{result.kind}' data, which '{kind}' does not draw; {advice}")
     if not len(result.data):
         raise ResultFileError(f"{path} has no rows to draw; run the study again")
@@ -124,7 +154,7 @@ def plot_all(
 
     with styled():
         try:
-            figures = _drawn(kind, result, target, unknowns)
+            figures = _drawn(picture, result, target, unknowns)
         except InputError:
             raise
         except (LookupError, TypeError, ValueError, AttributeError) as error:
@@ -133,29 +163,32 @@ def plot_all(
                 f"{path} or its sidecar lacks what '{kind}' draws ({type(error).__name__}: {error}); restore "
                 f"them or run the study again"
             ) from error
-        for place, picture in figures.items():
+        for place, figure in figures.items():
             # A letter that the font lacks is drawn as a box, which says so.
             with replacing(place) as (file,), filtering("ignore", UserWarning):
-                picture.savefig(file, format=form, metadata=_DATES[form])
+                figure.savefig(file, format=form, metadata=_DATES[form])
     return list(figures)
 
 
-def _drawn(kind: str, result: Result, target: Path, unknowns: Sequence[str] | None) -> dict[Path, Any]:
-    """The pictures of a result, by the files that they are for."""
-    if kind == "peers":
-        from dae_sdc.plotting import work_precision
+def _draws(kind: str, result: Result) -> bool:
+    """Whether a kind of picture draws what a result holds."""
+    fits = PICTURES[kind].draws == result.kind
+    return fits and (result.kind != "bench" or result.parameters.get("study") == kind)
 
-        return _each(target, work_precision.problems(result), partial(work_precision.peers, result))
-    if kind == "pendulum":
-        from dae_sdc.plotting import trajectories
 
-        return _each(target, trajectories.methods(result), partial(trajectories.pendulum, result))
-    if kind == "linear":
-        from dae_sdc.plotting.solution import linear
+def function_at(home: str) -> Callable[..., Any]:
+    """The function at "module:function"."""
+    module, _, name = home.partition(":")
+    function: Callable[..., Any] = getattr(import_module(module), name)
+    return function
 
-        return {target: linear(result, unknowns)}
-    module, name = _DRAWN_BY[kind]
-    return {target: getattr(import_module(f"dae_sdc.plotting.{module}"), name)(result)}
+
+def _drawn(picture: Picture, result: Result, target: Path, unknowns: Sequence[str] | None) -> dict[Path, Any]:
+    """The figures of a result, by the files that they are for."""
+    draw = function_at(picture.home)
+    if picture.each:
+        return _each(target, function_at(picture.each)(result), partial(draw, result))
+    return {target: draw(result, unknowns) if picture.takes_unknowns else draw(result)}
 
 
 def _each(target: Path, names: Sequence[str], draw: Callable[[str], Any]) -> dict[Path, Any]:
@@ -175,11 +208,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """
     parser.add_argument(
         "kind",
-        choices=list(KINDS),
-        help="linear: solution over time, loglog: error against dt, semilogy: error against sweeps, "
-        "scaling: times and speed-up against ranks, size: time and memory against unknowns, "
-        "work: time of a step by problem, profile: its parts, peers: time against error by solver, "
-        "pendulum: trajectories by method, drift: errors of constraints and energy over time",
+        choices=list(PICTURES),
+        help="; ".join(f"{name}: {picture.shows}" for name, picture in PICTURES.items()),
     )
     parser.add_argument("file", metavar="FILE.npy", help="result of solve or of a study")
     parser.add_argument(

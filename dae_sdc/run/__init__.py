@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dae_sdc.run.accuracy import accuracy as accuracy
-    from dae_sdc.run.bench import bench as bench
     from dae_sdc.run.convergence import convergence as convergence
     from dae_sdc.run.drift import drift as drift
     from dae_sdc.run.info import info as info

@@ -23,9 +23,10 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.run.convergence import COLUMNS, Study, convergence, print_table
+from dae_sdc.run.convergence import COLUMNS, convergence, print_table
 from dae_sdc.run.processes import everyone, world
 from dae_sdc.run.results import Result, combinations_of
+from dae_sdc.run.study import Study
 from dae_sdc.sweepers.collocation import MOST_NODES, expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL
 
@@ -84,7 +85,8 @@ def accuracy(given: AccuracyOptions) -> Result:
     size = (world() if given.comm is None else given.comm).Get_size()
     number = max(size, 2) if given.nodes is None else given.nodes
     require_count("nodes", number, MOST_NODES)
-    study = Study("convergence", COLUMNS, "s", given.out, everyone(given.parallel, given.comm))
+    units = {"dt": "s", "error": "1"}
+    study = Study("convergence", COLUMNS, units, given.out, everyone(given.parallel, given.comm))
     with study:
         for index, problem in enumerate(PROBLEMS, start=1):
             best = max(order for order in expected_orders("RADAU-RIGHT", number, index) if order)

@@ -6,20 +6,17 @@ Example: dae-sdc convergence simple --sweeper fully-implicit --nodes 3 --qdelta 
 from __future__ import annotations
 
 import argparse
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.errors import DAEWarning, InputError
+from dae_sdc.errors import InputError
 from dae_sdc.options import (
     End,
     Methods,
@@ -37,10 +34,11 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
-from dae_sdc.run.processes import everyone, is_root, on_root
-from dae_sdc.run.results import Result, check_target, combinations_of, command_line, put_down
+from dae_sdc.run.processes import everyone
+from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -136,12 +134,13 @@ def convergence(given: ConvergenceOptions) -> Result:
     parallel, t_end = given.parallel, given.t_end
     setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
     sizes_of = [step_sizes(setup.problem, given.dt, t_end) for setup in setups]
-    study = Study("convergence", COLUMNS, setups[0].problem.time_unit, given.out, comm_of_all)
+    units = {"dt": setups[0].problem.time_unit, "error": "1"}
+    study = Study("convergence", COLUMNS, units, given.out, comm_of_all)
     team = given.of(Parallel)
     study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})
     total = sum(map(len, sizes_of))
-    with study, tqdm(total=total, unit="run", disable=None if given.progress else True, leave=False) as bar:
+    with study.running(total, "run", given.progress) as bar:
         for (problem, sweeper, own), setup, sizes in zip(runs, setups, sizes_of, strict=True):
             solutions: list[Solution] = []
             found: list[dict[str, float]] = []
@@ -158,72 +157,6 @@ def convergence(given: ConvergenceOptions) -> Result:
                 study.parameters["at_round_off"] = known + left_out
                 study.add(rows, last=done == len(sizes))
     return study.result()
-
-
-@dataclass
-class Study:
-    """The rows of a study while it runs, saved when it ends; beside the result if it does not end.
-
-    Parameters
-    ----------
-    kind : str
-        Kind of the result.
-    columns : list
-        Names and types of its columns.
-    time_unit : str
-        Unit of dt.
-    out : str, Path or None
-        File to save the result to.
-    comm : mpi4py.MPI.Intracomm or None
-        All ranks of a parallel study, of which rank 0 saves.
-    """
-
-    kind: str
-    columns: list[tuple[str, str]]
-    time_unit: str
-    out: str | Path | None
-    comm: Any = None
-    rows: list[tuple[Any, ...]] = field(default_factory=list)
-    begun: list[tuple[Any, ...]] = field(default_factory=list)
-    parameters: dict[str, Any] = field(default_factory=lambda: {"failures": [], "complete": False})
-
-    def note(self, what: str, solution: Solution) -> None:
-        """Remember why a run failed, and warn of it; its errors are NaN in the table."""
-        if not solution.success:
-            failure = f"{what}: {solution.message}"
-            self.parameters["failures"].append(failure)
-            # Behind the study and the check of its arguments stands the caller.
-            warnings.warn(failure, DAEWarning, stacklevel=4)
-
-    def add(self, rows: list[tuple[Any, ...]], last: bool) -> None:
-        """Take the rows of a combination as far as they are known, and save: a killed study leaves them.
-
-        ``last`` says that no more will come; until then the next rows take the place of these.
-        """
-        self.begun = rows
-        if last:
-            self.rows += rows
-            self.begun = []
-        if self.out is not None and is_root(self.comm):
-            put_down(self.result(), self.out, False)
-
-    def result(self) -> Result:
-        """The table as it stands."""
-        data = np.array([*self.rows, *self.begun], dtype=self.columns)
-        units = {"dt": self.time_unit, "error": "1", "residual": "1"}
-        units = {name: unit for name, unit in units.items() if name in (data.dtype.names or ())}
-        return Result(self.kind, data, units, self.parameters, command_line())
-
-    def __enter__(self) -> Study:
-        out = self.out
-        if out is not None:
-            on_root(self.comm, lambda: check_target(out))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
-        self.parameters["complete"] = kind is None
-        if self.out is not None and is_root(self.comm) and (kind is None or self.rows or self.begun):
-            put_down(self.result(), self.out, kind is None)
 
 
 def several(given: Any) -> list[Any]:

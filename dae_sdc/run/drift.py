@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.errors import InputError, require_count, require_number
@@ -39,10 +38,10 @@ from dae_sdc.run.description import (
     number_of_steps,
     problem_name,
 )
-from dae_sdc.run.repeated import Table
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
 from dae_sdc.run.sundials import SOLVERS, installed
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
@@ -154,7 +153,7 @@ def drift(given: DriftOptions) -> Result:
     end = usual if given.t_end is None else require_number("t_end", given.t_end)
     check_interval(start, end)
     chosen, left_out = _cases(given, params, start, end)
-    rows = Table("drift", COLUMNS, "", given.out, units={"t": own.time_unit, "dt": own.time_unit})
+    rows = Study("drift", COLUMNS, {"t": own.time_unit, "dt": own.time_unit}, given.out)
     rows.parameters |= {"problem": name, "t0": start, "t_end": end, "rtol": given.rtol, "points": points}
     rows.parameters |= {
         "params": params,
@@ -163,10 +162,7 @@ def drift(given: DriftOptions) -> Result:
         "time_unit": own.time_unit,
     }
     edges = np.linspace(start, end, points + 1)
-    with (
-        rows,
-        tqdm(total=len(chosen), unit="run", disable=None if given.progress else True, leave=False) as bar,
-    ):
+    with rows.running(len(chosen), "run", given.progress) as bar:
         for case in chosen:
             mine = case.params(params)
             settings = {**case.settings, "t_end": end, "dense": False, "params": mine}
@@ -183,7 +179,7 @@ def drift(given: DriftOptions) -> Result:
             rows.note(case.label, solution)
             run = {"case": case.label, "time": took, "success": solution.success, **solution.stats}
             rows.parameters["runs"].append(run)
-            rows.add(_rows(case, solution, _quasilinear(problem, mine), edges), last=True)
+            rows.add(_rows(case, solution, _quasilinear(problem, mine), edges))
             bar.update(1)
     return rows.result()
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from tqdm import tqdm
 
 from dae_sdc.errors import InputError
 from dae_sdc.options import (
@@ -24,11 +23,12 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.run.convergence import NEWTON_TOL, Study, StudyOptions, errors, is_direct, several
+from dae_sdc.run.convergence import NEWTON_TOL, StudyOptions, errors, is_direct, several
 from dae_sdc.run.description import describe
 from dae_sdc.run.processes import everyone
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
 
 COLUMNS = [
     ("problem", "U32"),
@@ -91,11 +91,12 @@ def iterations(given: IterationsOptions) -> Result:
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
     setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
-    study = Study("iterations", COLUMNS, setups[0].problem.time_unit, given.out, comm_of_all)
+    units = {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"}
+    study = Study("iterations", COLUMNS, units, given.out, comm_of_all)
     team = given.of(Parallel)
     study.parameters.update(maxiter=maxiter, initial_guess=given.initial_guess)
     total = maxiter * len(runs)
-    with study, tqdm(total=total, unit="run", disable=None if given.progress else True, leave=False) as bar:
+    with study.running(total, "run", given.progress) as bar:
         for (problem, sweeper, own), setup in zip(runs, setups, strict=True):
             size = setup.problem.dt if given.dt is None else given.dt
             for sweep in range(1, maxiter + 1):

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
@@ -33,10 +32,10 @@ from dae_sdc.options import (
 from dae_sdc.registry import unknown
 from dae_sdc.run.convergence import several
 from dae_sdc.run.description import describe, number_of_steps
-from dae_sdc.run.repeated import Table
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
 from dae_sdc.run.sundials import SOLVERS, installed
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -179,18 +178,18 @@ def pendulum_study(given: PendulumOptions) -> Result:
         *(("steps", "i8"), ("rejected", "i8"), ("rhs", "i8"), ("newton", "i8"), ("jacobian", "i8")),
         *(("y1", "f8", (steps + 1,)), ("y2", "f8", (steps + 1,))),
     ]
-    rows = Table("pendulum", columns, "", given.out, units=UNITS)
+    rows = Study("pendulum", columns, UNITS, given.out)
     rows.parameters |= {"k": ks, "dt": dt, "start": start, "interval": [first, last]}
     rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST}
     total = len(methods) * len(ks)
-    with rows, tqdm(total=total, unit="run", disable=None if given.progress else True, leave=False) as bar:
+    with rows.running(total, "run", given.progress) as bar:
         for method, k in product(methods, ks):
             settings = method.settings(dt, start, times)
             tic = perf_counter()
             solution = solve(PROBLEM, params={"k": k}, **settings)
             took = perf_counter() - tic
             rows.note(f"{method.label}, k={k:g}", solution)
-            rows.add([_row(method, k, solution, settings, times, took)], last=True)
+            rows.add([_row(method, k, solution, settings, times, took)])
             bar.update(1)
     return rows.result()
 

@@ -83,10 +83,13 @@ def command_line() -> str:
         Name of the program without its directory, and its arguments, quoted for a shell.
     """
     program = Path(sys.argv[0]) if sys.argv else Path()
-    name = program.name
+    name = program.name if program.name not in ("", "-c", "-") else "python"
+    words = [name]
     if program.parent.name == "dae_sdc" and name in ("__main__.py", "cli.py"):
-        name = "dae-sdc"
-    return shlex.join([name if name not in ("", "-c", "-") else "python", *sys.argv[1:]])
+        words = ["dae-sdc"]
+    elif name == "__main__.py":
+        words = ["python", "-m", program.parent.name]
+    return shlex.join([*words, *sys.argv[1:]])
 
 
 @dataclass(frozen=True, eq=False)

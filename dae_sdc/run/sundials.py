@@ -32,8 +32,8 @@ from dae_sdc.errors import EvaluationError, InputError, SolveError, require_numb
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import first_step, stops_of
+from dae_sdc.run.callbacks import MOST_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at, weighted
 from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
-from dae_sdc.run.peer_solvers import MOST_STEPS, SPARSE_FROM, Equations, Ida, slope_at, weighted
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
 from dae_sdc.sharing import Lock, filtering
@@ -471,7 +471,7 @@ class _IdaDriver(_Driver):
             options |= {"linsolver": "sparse", "sparsity": equations.pattern}
         if problem.n_alg:
             options["algebraic_idx"] = np.arange(problem.n_diff, problem.n)
-        fill = Ida.jacobian(equations, self.sparse)
+        fill = ida_jacobian(equations, self.sparse)
         # IDA evaluates the Jacobian whenever it sets up a linear system, and factorises it then.
         counters = [problem.work_counters[name] for name in ("jacobian", "factorization")]
 

@@ -1,0 +1,106 @@
+"""A solve in a process of its own: the time it takes from a cold start, and the memory of the process.
+
+The study "size" starts this module as ``python -m benchmarks.measuring.cold`` with the run as JSON on
+standard input; it prints one line of JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measuring.processes import PATIENCE, ask, environment
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.errors import DAEError, InputError, RemoteError
+from dae_sdc.run.description import make_problem
+from dae_sdc.run.solve import solve
+
+
+def peak_memory() -> float:
+    """Largest memory of this process so far, in bytes.
+
+    Linux says it in /proc. ``getrusage`` there begins with the memory of the process that started this one,
+    and is asked elsewhere only.
+    """
+    with suppress(OSError), open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        for line in file:
+            if line.startswith("VmHWM:"):
+                return 1024.0 * float(line.split()[1])
+    try:
+        import resource
+    except ImportError:
+        return float("nan")
+    largest = float(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+    return largest if sys.platform == "darwin" else 1024.0 * largest
+
+
+def carry_out(problem: str, params: Mapping[str, Any], t_end: float, **settings: Any) -> dict[str, Any]:
+    """Solve once and say what it took.
+
+    Parameters
+    ----------
+    problem, params : str, mapping
+        Name and parameters of the problem.
+    t_end : float
+        End time.
+    **settings
+        See :func:`dae_sdc.run.solve.solve`.
+
+    Returns
+    -------
+    dict
+        ``time`` (s), ``memory`` and ``memory_before`` (bytes, largest so far), ``error`` at the end against
+        the exact solution, ``sweeps`` and work counters of the whole run.
+    """
+    before = peak_memory()
+    tic = perf_counter()
+    solution = solve(problem, params=params, t_end=t_end, **settings)
+    time = perf_counter() - tic
+    memory = peak_memory()
+    if not solution.success:
+        return {"failed": solution.message}
+    exact = np.asarray(make_problem(problem, params).u_exact(t_end))
+    counts = {name: solution.stats[name] for name in ("sweeps", *COUNTERS)}
+    error = float(np.abs(solution.u[-1] - exact).max())
+    return {"time": time, "memory": memory, "memory_before": before, "error": error, **counts}
+
+
+def in_a_new_process(asked: Mapping[str, Any], patience: float = PATIENCE) -> dict[str, Any]:
+    """What :func:`carry_out` finds in a new process.
+
+    Raises
+    ------
+    InputError
+        If something asked for cannot be used.
+    RemoteError
+        If the process fails, or takes too long.
+    """
+    module = ("-m", "benchmarks.measuring.cold")
+    found: dict[str, Any] = ask(module, asked, "a solve in a process of its own", patience, environment())
+    if "error_text" in found:
+        kind: type[DAEError] = InputError if found["kind"] == "input" else RemoteError
+        raise kind(found["error_text"])
+    if "failed" in found:
+        raise RemoteError(found["failed"])
+    return found
+
+
+def main() -> int:
+    """Carry out what standard input asks for."""
+    try:
+        found = carry_out(**json.load(sys.stdin))
+    except DAEError as error:
+        kind = "input" if isinstance(error, InputError) else "failure"
+        found = {"error_text": str(error), "kind": kind}
+    print(json.dumps(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

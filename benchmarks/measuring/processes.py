@@ -1,0 +1,64 @@
+"""Processes of their own that answer in JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from dae_sdc.errors import RemoteError
+from dae_sdc.sharing import python, surroundings
+
+ROOT = Path(__file__).resolve().parents[2]
+"""The directory that ``benchmarks`` lies in."""
+
+PATIENCE = 900.0
+"""Seconds after which a process is ended."""
+
+
+def environment() -> dict[str, str]:
+    """The environment of another Python, which finds what this one finds, and ``benchmarks``."""
+    found = surroundings()
+    return {**found, "PYTHONPATH": os.pathsep.join([found["PYTHONPATH"], str(ROOT)])}
+
+
+def ask(arguments: tuple[str, ...], asked: Any, who: str, patience: float, given: Mapping[str, str]) -> Any:
+    """Start another Python, hand it something, and return what it answers, both as JSON.
+
+    Parameters
+    ----------
+    arguments : tuple of str
+        Of the interpreter.
+    asked : object
+        What it finds on standard input.
+    who : str
+        What the process is called in messages.
+    patience : float
+        Seconds after which it is ended.
+    given : mapping of str to str
+        Its environment.
+
+    Returns
+    -------
+    object
+        What it printed.
+
+    Raises
+    ------
+    RemoteError
+        If the process fails, or takes too long.
+    """
+    how: dict[str, Any] = {"capture_output": True, "text": True, "check": False, "env": dict(given)}
+    try:
+        done = subprocess.run(python(*arguments), input=json.dumps(asked), timeout=patience, **how)
+    except subprocess.TimeoutExpired:
+        raise RemoteError(f"{who} took more than {patience:g} s") from None
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        said = done.stderr.strip().splitlines()
+        last = said[-1] if said else "no result"
+        raise RemoteError(f"{who} ended with code {done.returncode}: {last}") from None

@@ -1,0 +1,460 @@
+"""Times of the same sweeps on one process and on several, taken in turn inside one job of MPI.
+
+The study "scaling" starts it as ``mpirun -n P python -m benchmarks.measuring.timing`` with the work as
+JSON on standard input; rank 0 prints a line of JSON for every measurement.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import pairwise
+from statistics import median
+from time import perf_counter, process_time, sleep
+from typing import Any
+
+import numpy as np
+from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+
+from dae_sdc.control.hooks import RequireConvergence
+from dae_sdc.errors import DAEError, InputError
+from dae_sdc.run.description import describe
+from dae_sdc.run.processes import world
+from dae_sdc.run.solve import CONTROLLER, sweep_at_once
+
+VALUES, NOTES, OTHERS = "values", "notes", "others"
+"""What a message carries: the solution at nodes, two numbers a node, or anything else."""
+
+BEST_SERIAL = "LU"
+"""Q_Delta of the serial sweeps that parallel ones compete with: it needs the fewest."""
+
+PAUSE = 1e-3
+"""Seconds between two looks of a rank that waits without taking time from the others."""
+
+
+EXCHANGES = 20
+"""Messages in a burst, when they are timed by themselves."""
+
+BURSTS, BURST_PAUSE = 10, 0.02
+"""Number of bursts, and the pause before each in seconds."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """One problem of one size, and the time steps to be measured.
+
+    Parameters
+    ----------
+    problem : str
+        Name of the problem.
+    params : dict
+        Its parameters.
+    sweeper : str
+        Name of the serial sweeper.
+    dt, restol : float
+        Step size and residual tolerance.
+    warm, steps : int
+        Number of steps that are not counted, and of those after them that are.
+    """
+
+    problem: str
+    params: dict[str, Any]
+    sweeper: str
+    dt: float
+    restol: float
+    warm: int
+    steps: int
+
+
+@dataclass
+class Call:
+    """One call of MPI: what it carries, bytes this rank sends, seconds, and process time in seconds."""
+
+    carries: str
+    sent: int
+    wall: float
+    cpu: float
+
+
+@dataclass
+class TimedComm:
+    """A communicator that notes what its messages cost.
+
+    Parameters
+    ----------
+    comm : mpi4py.MPI.Intracomm
+        Does the work.
+    calls : list of Call
+        Every call so far.
+    """
+
+    comm: Any
+    calls: list[Call] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.comm, name)
+
+    def _timed(self, carries: str, sent: int, name: str, *args: Any, **options: Any) -> Any:
+        tic, cpu = perf_counter(), process_time()
+        result = getattr(self.comm, name)(*args, **options)
+        spent = process_time() - cpu
+        self.calls.append(Call(carries, sent, perf_counter() - tic, spent))
+        return result
+
+    def Allgatherv(self, send: Any, receive: Any) -> None:
+        """As in MPI."""
+        _, counts, _, kind = receive
+        size = kind.Get_size()
+        carries = NOTES if size == 16 else VALUES
+        self._timed(carries, size * counts[self.comm.Get_rank()], "Allgatherv", send, receive)
+
+    def Bcast(self, message: Any, root: int = 0) -> None:
+        """As in MPI."""
+        self._timed(OTHERS, message.nbytes if self.comm.Get_rank() == root else 0, "Bcast", message, root)
+
+    def allgather(self, value: Any) -> Any:
+        """As in mpi4py."""
+        return self._timed(OTHERS, 0, "allgather", value)
+
+    def bcast(self, value: Any, root: int = 0) -> Any:
+        """As in mpi4py."""
+        return self._timed(OTHERS, 0, "bcast", value, root)
+
+
+class Run:
+    """Time steps that can be repeated from the same state with everything warm.
+
+    Parameters
+    ----------
+    work : Work
+        What to do.
+    nodes : int
+        M.
+    qdelta : str
+        Q_Delta.
+    comm : TimedComm, optional
+        Its ranks share the nodes; a serial run if not given.
+    settings : mapping, optional
+        Further arguments of :func:`dae_sdc.run.description.describe`.
+    hooks : sequence of type
+        pySDC hooks besides its own.
+    by_node : bool
+        Whether to measure what the solves at each node of a serial run take.
+    at_once : bool
+        Whether the sweeps of a step belong to its prediction, as those of ``solve`` do.
+    """
+
+    def __init__(
+        self,
+        work: Work,
+        nodes: int,
+        qdelta: str,
+        comm: TimedComm | None = None,
+        *,
+        settings: Mapping[str, Any] | None = None,
+        hooks: Sequence[type[Any]] = (RequireConvergence,),
+        by_node: bool = True,
+        at_once: bool = False,
+    ) -> None:
+        self.work, self.comm = work, comm
+        setup = describe(
+            work.problem,
+            sweeper=work.sweeper,
+            nodes=nodes,
+            qdelta=qdelta,
+            restol=work.restol,
+            parallel=None if comm is None else "nodes",
+            params=work.params,
+            **(settings or {}),
+        )
+        if at_once:
+            sweep_at_once(setup)
+        description = setup.with_step(work.dt)
+        if comm is not None:
+            description["sweeper_params"]["comm"] = comm
+        params = {**CONTROLLER, "hook_class": list(hooks)}
+        self.controller = controller_nonMPI(1, params, description)
+        self.problem = setup.problem
+        t0 = setup.problem.interval[0]
+        self.t0 = t0 + work.warm * work.dt
+        first = setup.problem.state(setup.problem.u_exact(t0))
+        # The first sweeps factorise, and the first step has no polynomial to continue.
+        self.u0, _ = self.controller.run(u0=first, t0=t0, Tend=t0 + (work.warm - 0.5) * work.dt)
+        self.at_node = [0.0] * nodes
+        self()
+        if by_node and comm is None:
+            # By steps of its own: those here must have the same past as those of several ranks.
+            other = Run(work, nodes, qdelta, settings=settings, hooks=hooks, by_node=False)
+            other._look_at_nodes()
+            self.at_node = other.at_node
+
+    def _look_at_nodes(self) -> None:
+        """Do the steps once more, node by node, to see what each takes."""
+        sweep = self.controller.MS[0].levels[0].sweep
+        iterate, solve = sweep.iterate, sweep.solver.solve
+
+        def timed(low: int, high: int) -> None:
+            for m in range(low, high):
+                cpu = process_time()
+                solve(m, m + 1)
+                self.at_node[m] += process_time() - cpu
+
+        # Several sweeps in one call would not come by here.
+        iterate.stands_alone, sweep.solver.solve = lambda: False, timed
+        try:
+            self()
+        finally:
+            del iterate.stands_alone, sweep.solver.solve
+
+    def __call__(self) -> Timing:
+        """The measured steps once more, from the same state."""
+        calls = [] if self.comm is None else self.comm.calls
+        calls.clear()
+        before = self.controller.MS[0].levels[0].sweep.iterate.sweeps
+        end = self.t0 + (self.work.steps - 0.5) * self.work.dt
+        # As timeit does: a collection set off by what was done before must not be paid here.
+        gc.collect()
+        gc.disable()
+        try:
+            tic, cpu = perf_counter(), process_time()
+            value, stats = self.controller.run(u0=self.u0, t0=self.t0, Tend=end)
+            spent = process_time() - cpu
+            wall = perf_counter() - tic
+        finally:
+            gc.enable()
+        entries = sorted((key.time, count) for key, count in stats.items() if key.type == "niter")
+        sweeps = [before, *(int(count) for _, count in entries)]
+        return Timing(wall, spent, list(calls), sweeps, list(self.at_node), value.view(np.ndarray).copy())
+
+    def exchanges(self) -> tuple[float, float]:
+        """Typical seconds of an exchange of values and of notes, one after another with nothing between.
+
+        On shared cores a rank is often interrupted in the middle of a message. The median of a burst of them
+        does not see it, unless the ranks do not run at the same time during all of it: the least of several
+        bursts counts.
+        """
+        assert self.comm is not None
+        sweep = self.controller.MS[0].levels[0].sweep
+        stages = sweep.iterate.new_stages()
+        stages.rows[:] = 0.0
+        least = []
+        for exchange in (sweep.nodes.exchange, sweep.nodes.exchange_notes):
+            medians = []
+            for _ in range(BURSTS):
+                sleep(BURST_PAUSE)
+                self.comm.calls.clear()
+                for _ in range(EXCHANGES):
+                    exchange(stages)
+                walls = np.array(self.comm.comm.allgather([call.wall for call in self.comm.calls]))
+                medians.append(float(np.median(walls.min(axis=0))))
+            least.append(min(medians))
+        return least[0], least[1]
+
+
+@dataclass
+class Timing:
+    """What one run took on one rank.
+
+    Parameters
+    ----------
+    wall, cpu : float
+        Seconds, and seconds of process time.
+    calls : list of Call
+        Calls of MPI.
+    sweeps : list of int
+        Sweeps of the step before the run and of its steps.
+    at_node : list of float
+        Process time of the solves at each node, seen in a run of its own.
+    end : ndarray, shape (n,)
+        Value at the end.
+    """
+
+    wall: float
+    cpu: float
+    calls: list[Call]
+    sweeps: list[int]
+    at_node: list[float]
+    end: Any
+
+    @property
+    def computing(self) -> float:
+        """Process time outside MPI."""
+        return self.cpu - sum(call.cpu for call in self.calls)
+
+
+def expected_calls(sweeps: Sequence[int]) -> tuple[int, int]:
+    """How many exchanges of values and of notes alone a run on several ranks has.
+
+    A step measures its residual before its first sweep and after each. Until it has had as many sweeps as
+    the step before, the next sweep is computed at once and takes the residual along; after that, residuals
+    travel alone and the sweeps by themselves.
+
+    Parameters
+    ----------
+    sweeps : sequence of int
+        Sweeps of the step before the run and of every step of it.
+    """
+    values = notes = 0
+    for before, now in pairwise(sweeps):
+        ahead = min(before, now + 1)
+        values += ahead + max(now - ahead, 0)
+        notes += now + 1 - ahead
+    return values, notes
+
+
+def measure(
+    work: Work, nodes: int, qdelta: str, repetitions: int, cores: Sequence[int | None], comm: Any
+) -> Iterator[dict[str, Any]]:
+    """Medians of all times of one problem and size, on one process and on all.
+
+    Parameters
+    ----------
+    work : Work
+        Problem and steps.
+    nodes, qdelta : int, str
+        M and a diagonal Q_Delta.
+    repetitions : int
+        Runs of each kind, in turn.
+    cores : sequence of int or None
+        Core to which all ranks are tied, None where they run free; one measurement each.
+    comm : mpi4py.MPI.Intracomm
+        The ranks.
+
+    Yields
+    ------
+    dict
+        On rank 0 alone: the values of a row, for every core and kind of run.
+    """
+    root, size = comm.Get_rank() == 0, comm.Get_size()
+    # Made in turn: a rank that waits inside MPI takes the time of the others.
+    kinds = [qdelta, *([BEST_SERIAL] if qdelta != BEST_SERIAL else [])]
+    alone = [Run(work, nodes, kind) for kind in kinds] if root else []
+    _rest(comm)
+    together = Run(work, nodes, qdelta, TimedComm(comm))
+    n = together.problem.n
+    exchange, exchange_notes = together.exchanges()
+    everywhere = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
+    for core in cores:
+        serial: list[Timing] = []
+        best: list[Timing] = []
+        parallel: list[list[Timing]] = []
+        if core is not None:
+            os.sched_setaffinity(0, {core})
+        try:
+            for _ in range(repetitions):
+                # One place is enough for what only ends up as a number of sweeps and their time.
+                for run, found in zip(alone, (serial, best)[: 1 + (core is None)], strict=False):
+                    found.append(run())
+                _rest(comm)
+                gathered = comm.gather(together(), root=0)
+                if root:
+                    parallel.append(gathered)
+                _rest(comm)
+        finally:
+            if core is not None:
+                os.sched_setaffinity(0, everywhere)
+        if not root:
+            continue
+        common = {"problem": work.problem, "n": n, "nodes": nodes, "steps": work.steps, "dt": work.dt}
+        common |= {"pinned": core is not None, "sweeper": work.sweeper, "restol": work.restol}
+        yield {**common, "qdelta": qdelta, "ranks": 1, **_summary([[one] for one in serial], serial)}
+        if best:
+            yield {**common, "qdelta": BEST_SERIAL, "ranks": 1, **_summary([[one] for one in best], serial)}
+        alone_in_turn = {"exchange": exchange, "exchange_notes": exchange_notes}
+        found_parallel = {**_summary(parallel, serial), **alone_in_turn}
+        yield {**common, "qdelta": qdelta, "ranks": size, **found_parallel}
+
+
+def _rest(comm: Any) -> None:
+    """A barrier in which waiting ranks sleep; those of MPI keep a core busy."""
+    request = comm.Ibarrier()
+    while not request.Test():
+        sleep(PAUSE)
+
+
+def _summary(runs: list[list[Timing]], serial: list[Timing]) -> dict[str, Any]:
+    """Medians over repeated runs, each on all its ranks, beside the serial runs they took turns with."""
+    first = runs[0]
+    sweeps = sum(first[0].sweeps[1:])
+    shared = [_shared(ranks) for ranks in runs]
+    pairs = list(zip(runs, serial, strict=True))
+    # Other processes make process time longer too, by the caches and memory they share, never shorter.
+    least = min(max(r.computing for r in ranks) for ranks in runs)
+    calls = [call for call in first[0].calls if call.carries != OTHERS]
+    return {
+        "sweeps": sweeps,
+        "dropped": sum(now < before for before, now in pairwise(first[0].sweeps)) if len(first) > 1 else 0,
+        "wall": median(max(r.wall for r in ranks) for ranks in runs),
+        "cpu": median(max(r.cpu for r in ranks) for ranks in runs),
+        "computing": median(max(r.computing for r in ranks) for ranks in runs),
+        "computing_least": median(min(r.computing for r in ranks) for ranks in runs),
+        "at_node": [median(ranks[0].at_node[m] for ranks in runs) for m in range(len(first[0].at_node))],
+        "communication": median(sum(c.min for c in part) for part in shared),
+        "waiting": median(
+            max(sum(c.walls[r] for c in part) for r in range(len(first))) - sum(c.min for c in part)
+            for part in shared
+        ),
+        "exchange": 0.0,
+        "exchange_notes": 0.0,
+        "ratio_wall": median(max(r.wall for r in ranks) / one.wall for ranks, one in pairs),
+        "ratio_computing": median(max(r.computing for r in ranks) / one.computing for ranks, one in pairs),
+        "ratio_least": least / min(one.computing for one in serial),
+        "undisturbed": least,
+        "messages": sum(call.carries == VALUES for call in calls),
+        "messages_notes": sum(call.carries == NOTES for call in calls),
+        "messages_others": len(first[0].calls) - len(calls),
+        "bytes": sum(call.sent for rank in first for call in rank.calls),
+        "expected": expected_calls(first[0].sweeps) if len(first) > 1 else (0, 0),
+        "equal": all(
+            np.array_equal(r.end, one.end) and r.sweeps == one.sweeps for ranks, one in pairs for r in ranks
+        ),
+    }
+
+
+@dataclass
+class _Shared:
+    """One call on all ranks: the rank that comes last waits for nobody."""
+
+    carries: str
+    walls: list[float]
+
+    @property
+    def min(self) -> float:
+        return min(self.walls)
+
+
+def _shared(ranks: list[Timing]) -> list[_Shared]:
+    everywhere = zip(*(rank.calls for rank in ranks), strict=True)
+    return [_Shared(calls[0].carries, [call.wall for call in calls]) for calls in everywhere]
+
+
+def main() -> int:
+    """Measure what standard input asks for."""
+    rank = 0
+    try:
+        comm = world()
+        rank = comm.Get_rank()
+        asked = comm.bcast(json.load(sys.stdin) if rank == 0 else None, root=0)
+        for work in asked.pop("works"):
+            for row in measure(Work(**work), comm=comm, **asked):
+                print(json.dumps(row), flush=True)
+    except Exception as error:
+        text = str(error) if isinstance(error, DAEError) else f"{type(error).__name__}: {error}"
+        kind = "input" if isinstance(error, InputError) else "failure"
+        print(json.dumps({"error": text, "kind": kind, "rank": rank}), flush=True)
+        sys.stdout.flush()
+        os._exit(1)  # without a farewell to MPI, so that its launcher ends the others
+    return 0
+
+
+def request(works: Sequence[Work], **options: Any) -> str:
+    """What standard input has to hold; the options are those of :func:`measure`."""
+    return json.dumps({"works": [asdict(work) for work in works], **options})
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Pictures of what studies have found."""

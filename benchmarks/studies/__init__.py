@@ -1,0 +1,1 @@
+"""The studies, a file or a directory each; one that registers itself is found."""

@@ -1,0 +1,237 @@
+"""Cases, the registry of their kinds, and what came of one."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import redirect_stderr, redirect_stdout, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import dae_sdc
+from benchmarks.measuring.outcomes import RAW as RAW_TEXT, Finding
+from dae_sdc.errors import DAEError, InputError
+from dae_sdc.registry import Registry
+from dae_sdc.run.solution import Solution
+
+DONE, TOLD = "done", "told"
+RAW, LINES, HANG, NONSENSE, TORN, LOST = "RAW", "LINES", "HANG", "NONSENSE", "TORN", "LOST"
+BAD = (RAW, LINES, HANG, NONSENSE, TORN, LOST)
+OUTCOMES = (DONE, TOLD, *BAD)
+
+PROCESS_LIMIT = 60.0
+"""Seconds that a process of a case may take."""
+
+PACKAGE = Path(dae_sdc.__file__).resolve().parents[1]
+
+Random = np.random.Generator
+
+
+@dataclass(frozen=True)
+class Case:
+    """Something to be done that has a fault in it.
+
+    Parameters
+    ----------
+    text : str
+        What is done, in a line.
+    run : callable
+        Does it in the current directory, which is new and empty, and says what came of it.
+    """
+
+    text: str
+    run: Callable[[], Finding]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of faults.
+
+    Parameters
+    ----------
+    make : callable
+        Makes a case from random numbers.
+    share : float
+        Share of the cases of a study, in units of the sum of all.
+    most : int
+        Largest number of cases in a study.
+    """
+
+    make: Callable[[Random], Case]
+    share: float
+    most: int = 10**9
+
+
+KINDS: Registry[Kind] = Registry("kind of faults", "benchmarks.studies.faults.kinds")
+"""Every kind by the name with which its lines begin."""
+
+
+def kind(name: str, share: float, most: int = 10**9) -> Callable[[Callable[[Random], Case]], Any]:
+    """Decorator that enters a function that makes cases as a kind of faults."""
+
+    def enter(make: Callable[[Random], Case]) -> Callable[[Random], Case]:
+        KINDS.add(name, Kind(make, share, most))
+        return make
+
+    return enter
+
+
+def choice(rng: Random, entries: Sequence[Any] | Mapping[str, Any]) -> Any:
+    """One of several, of a mapping one of the keys."""
+    listed = list(entries)
+    return listed[int(rng.integers(len(listed)))]
+
+
+def case_of(line: str) -> Case:
+    """The case of a line; raises :class:`InputError` if there is none."""
+    name, _, number = line.partition(":")
+    if not (number.isascii() and number.isdigit()):
+        raise InputError(f"a case is KIND:NUMBER, with KIND one of {', '.join(KINDS)}; got '{line}'")
+    return KINDS[name].make(np.random.default_rng([int(number), *name.encode()]))
+
+
+def repeat(line: str) -> Finding:
+    """Do the case of a line in a new directory, and say what came of it."""
+    case, before = case_of(line), os.getcwd()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as place:
+        os.chdir(place)
+        try:
+            found = case.run()
+        except Exception as error:  # one of the study itself, which must be seen
+            found = Finding(RAW, f"in the study: {type(error).__name__}: {error}")
+        finally:
+            os.chdir(before)
+    text = case.text.encode("unicode_escape").decode()[:300]
+    return Finding(found.outcome, f"{text} -> {found.message}" if found.message else text)
+
+
+def called(
+    call: Callable[[], Any], *, nonsense: str = "", own: tuple[type[BaseException], ...] = ()
+) -> Finding:
+    """What came of a call in this process.
+
+    Parameters
+    ----------
+    call : callable
+        What is done.
+    nonsense : str
+        Why it cannot be meant; empty if it can.
+    own : tuple of type
+        Exceptions that end the process when a user's function raises them, and are to come through.
+    """
+    with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            answer = call()
+        except DAEError as error:
+            # The text of a user's exception is the user's; any other comes from the package.
+            return told(str(error), of_the_user=error.__cause__ is not None)
+        except own as error:
+            return Finding(TOLD, type(error).__name__)
+        except BaseException as error:
+            return raw(error)
+    if isinstance(answer, Solution):
+        if not answer.success:
+            return told(answer.message, of_the_user=True)
+        if not np.isfinite(answer.u).all():
+            return Finding(NONSENSE, "success with values that are not finite")
+    return Finding(NONSENSE, f"accepted: {nonsense}") if nonsense else Finding(DONE)
+
+
+def raw(error: BaseException) -> Finding:
+    """An exception that is none of the package, with its place; those of users' functions come through."""
+    inside = f"{PACKAGE / 'dae_sdc'}{os.sep}"
+    every = traceback.extract_tb(error.__traceback__)
+    if every and Path(every[-1].filename).is_relative_to(Path(__file__).parent):
+        return Finding(TOLD, f"the user's own: {type(error).__name__}")
+    frames = [f for f in every if f.filename.startswith(inside)]
+    if not frames:
+        return Finding(TOLD, f"not by dae_sdc: {type(error).__name__}")
+    place = f"{frames[-1].filename.removeprefix(inside)}:{frames[-1].lineno}"
+    return Finding(RAW, f"{type(error).__name__} at {place}: {str(error)[:200]}")
+
+
+def told(text: str, of_the_user: bool = False) -> Finding:
+    """A message of the package, which must be one line in its own words."""
+    if not text.strip() or "\n" in text.strip():
+        return Finding(LINES, f"message {text[:300]!r}")
+    if not of_the_user and RAW_TEXT.search(
+        re.sub("that numba compiles|available: compiled, numpy", "", text)
+    ):
+        return Finding(RAW, f"raw text: {text[:300]}")
+    return Finding(TOLD, text[:300])
+
+
+def command_ended(code: int, said: str, nonsense: str = "") -> Finding:
+    """What came of a command with an exit code and what it wrote to standard error."""
+    if code < 0:
+        return Finding(RAW, f"died of signal {-code}: {said[-200:]}")
+    lines = [line for line in said.splitlines() if line.strip()]
+    if "Traceback (most recent call last)" in said or "this is a defect" in said:
+        return Finding(RAW, lines[-1][:300])
+    if code == 0:
+        return Finding(NONSENSE, f"accepted: {nonsense}") if nonsense else Finding(DONE)
+    messages = [line for line in lines if not line.startswith("dae-sdc: warning:")]
+    if len(messages) == 1:
+        return told(messages[0], of_the_user=True)
+    if not messages and (lines or code == 141):
+        return Finding(TOLD, lines[-1][:300] if lines else "nobody reads on")
+    return Finding(LINES, f"exit code {code} with {len(messages)} lines: {said[:300]!r}")
+
+
+def environment(**changes: str | None) -> dict[str, str]:
+    """Variables for processes that use this package; None leaves one out."""
+    given = {"MPLBACKEND": "Agg", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(PACKAGE), **changes}
+    joined = {name: value for name, value in {**os.environ, **given}.items() if value is not None}
+    return joined
+
+
+def words(*arguments: str) -> list[str]:
+    """The command line in a new process, which imports nothing from the current directory."""
+    return [sys.executable, "-P", "-m", "dae_sdc", *arguments]
+
+
+def start(command: Sequence[str], **options: Any) -> subprocess.Popen[str]:
+    """A process in a session of its own, of which standard error is kept.
+
+    Parameters
+    ----------
+    command : sequence of str
+        The words.
+    **options
+        Of :class:`subprocess.Popen`.
+    """
+    given = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "env": environment(), **options}
+    return subprocess.Popen(
+        command, stderr=subprocess.PIPE, start_new_session=True, text=True, errors="replace", **given
+    )
+
+
+def process(command: Sequence[str], limit: float | None = None, **options: Any) -> tuple[int, str] | None:
+    """Exit code and standard error of a process, None if it does not end within ``limit`` seconds."""
+    with start(command, **options) as child:
+        return finish(child, limit)
+
+
+def finish(child: subprocess.Popen[str], limit: float | None = None) -> tuple[int, str] | None:
+    """The same of one that was started; it and all that it has started are ended."""
+    try:
+        _, said = child.communicate(timeout=PROCESS_LIMIT if limit is None else limit)
+    except subprocess.TimeoutExpired:
+        return None
+    finally:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+    return child.returncode, said

@@ -1,0 +1,170 @@
+"""Command lines with words that nobody means, and standard streams that take nothing."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import io
+import os
+import subprocess
+from contextlib import redirect_stderr, redirect_stdout
+from functools import lru_cache
+from pathlib import Path
+
+from benchmarks.measuring.outcomes import Finding
+from benchmarks.studies.faults.cases import (
+    HANG,
+    Case,
+    Random,
+    choice,
+    command_ended,
+    finish,
+    kind,
+    raw,
+    start,
+    words,
+)
+from benchmarks.studies.faults.values import NO_NUMBER_TEXTS, NUMBER_TEXTS, TEXTS
+from dae_sdc import cli
+
+BASES = (
+    "solve simple --dt 0.1 --t-end 0.2",
+    "solve simple --dt 0.1 --t-end 0.2 --out run.npy",
+    "solve simple --rtol 1e-3 --t-end 0.2 --time-limit 20 --points 3",
+    "solve pendulum --dt 0.1 --t-end 0.2 --sweeper semi-implicit --nodes 2",
+    "solve own.py:Own --rtol 1e-3 --time-limit 20",
+    "solve model.mo --rtol 1e-3 --t-end 0.1 --time-limit 20 --params k=2",
+    "convergence hessenberg-1 --nodes 2 --dt 0.2,0.1 --t-end 0.2",
+    "iterations simple --nodes 2 --dt 0.1 --t-end 0.2 --maxiter 3",
+    "structure pendulum",
+    "structure model.mo",
+    "reduce pendulum",
+    "simplify rlc-circuit",
+    "initial pendulum --fixed x=0.6 --guesses y=0.5",
+    "initial model.mo",
+    "info pendulum",
+    "list problems",
+    "plot linear run.npy -o a.png",
+    "drift rigid-pendulum --case radau-iia-9/ggl --t-end 0.05 --points 2",
+    "playground synchronous-machine --t-end 0.02",
+    "bench none",
+    "accuracy --sweeper none",
+    "pendulum-study --sweeper none",
+    "nonsense",
+    "--version",
+    "--help",
+)
+
+MODEL = "model M parameter Real k=1; Real x(start=1), y; equation der(x)=-k*x; y=2*x; end M;\n"
+
+OWN = """import dae_sdc as ds
+
+class Own(ds.ProblemDAE):
+    index = 1
+    dt = 0.1
+
+    def __init__(self, **settings):
+        super().__init__(1, 1, **settings)
+
+    def eval_f(self, u, du, t):
+        return [du[0] + u[0], u[1] - u[0]]
+"""
+
+LONG = ("bench", "accuracy", "pendulum-study")
+"""Verbs that take minutes without the words that stand above."""
+
+STREAMS = ("read", "closed", "full", "early", "both closed")
+
+
+def write_sources() -> None:
+    """The files that command lines name, in the current directory."""
+    Path("model.mo").write_text(MODEL, encoding="utf-8")
+    Path("own.py").write_text(OWN, encoding="utf-8")
+
+
+@lru_cache
+def options(verb: str) -> tuple[argparse.Action, ...]:
+    """The options of a verb."""
+    found = cli.find_verbs().get(verb)
+    if found is None:
+        return ()
+    parser = cli.Parser()
+    importlib.import_module(found.module).add_arguments(parser)
+    return tuple(one for one in parser._actions if one.option_strings and one.dest != "help")
+
+
+def mutated(rng: Random, line: list[str]) -> tuple[list[str], str]:
+    """A line with one mistake, and why it cannot be meant, if that is certain."""
+    text, at, way = choice(rng, TEXTS), int(rng.integers(len(line))), rng.random()
+    known = options(line[0])
+    if known and (way < 0.55 or line[0] in LONG):
+        action = choice(rng, known)
+        flag = action.option_strings[-1]
+        if action.type in (float, int) and rng.random() < 0.6:
+            text = choice(rng, NUMBER_TEXTS)
+        if action.nargs == 0 and rng.random() < 0.8:
+            return [*line, flag], ""
+        why = f"{flag} {text!r}" if action.type in (float, int) and text in NO_NUMBER_TEXTS else ""
+        return [*line, f"{flag}={text}"] if text.startswith("-") else [*line, flag, text], why
+    if way < 0.65:
+        return line[:at] + line[at + 1 :], ""
+    if way < 0.85:
+        return [*line[:at], text, *line[at + 1 :]], ""
+    if way < 0.92:
+        return [*line[:at], text, *line[at:]], ""
+    other = int(rng.integers(len(line)))
+    line = list(line)
+    line[at], line[other] = line[other], line[at]
+    return line, ""
+
+
+def in_this_process(line: list[str], nonsense: str = "") -> Finding:
+    """What comes of a command line, without a new process."""
+    said = io.StringIO()
+    with redirect_stdout(io.StringIO()), redirect_stderr(said):
+        try:
+            code = cli.main(line)
+        except SystemExit as end:
+            code = end.code if isinstance(end.code, int) else 1
+        except BaseException as error:
+            return raw(error)
+    return command_ended(code, said.getvalue(), nonsense)
+
+
+def in_a_process(line: list[str], stream: str, nonsense: str = "") -> Finding:
+    """What comes of a command line in a process whose standard output is of some kind."""
+    command = words(*line)
+    closing = {"closed": 'exec "$@" >&-', "both closed": 'exec "$@" >&- 2>&-'}.get(stream)
+    if closing:
+        command = ["sh", "-c", closing, "sh", *command]
+    with open("/dev/full" if stream == "full" else os.devnull, "wb") as taker:
+        child = start(command, stdout=subprocess.PIPE if stream in ("read", "early") else taker)
+    with child:
+        if stream == "early" and child.stdout is not None:
+            child.stdout.close()
+            child.stdout = None
+        done = finish(child)
+    if done is None:
+        return Finding(HANG, "no end")
+    if stream == "both closed":
+        return Finding("told" if done[0] else "done") if done[0] >= 0 else command_ended(*done)
+    return command_ended(*done, nonsense)
+
+
+@kind("command", 25.0)
+def command(rng: Random) -> Case:
+    """A command line with one or two mistakes, now and then in a process of its own."""
+    line, why = choice(rng, BASES).split(), ""
+    alone = rng.random() < 0.04
+    stream = choice(rng, STREAMS)
+    for i in range(int(rng.integers(1, 3)) if not alone or rng.random() < 0.6 else 0):
+        line, reason = mutated(rng, line) if line else ([choice(rng, TEXTS)], "")
+        why = reason if i == 0 else ""
+    line = [word for word in line if not alone or "\0" not in word]
+
+    def run() -> Finding:
+        write_sources()
+        return in_a_process(line, stream, why) if alone else in_this_process(line, why)
+
+    place = f" with standard output {stream}" if alone else ""
+    return Case(f"dae-sdc {' '.join(map(repr, line))}{place}", run)

@@ -1,0 +1,190 @@
+"""Damaged files of every kind that the package writes or reads."""
+
+from __future__ import annotations
+
+import atexit
+import json
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import redirect_stdout
+from functools import lru_cache
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import dae_sdc as ds
+from benchmarks.measuring.outcomes import Finding
+from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
+from benchmarks.studies.faults.kinds.commands import in_this_process, write_sources
+
+NONSENSE_JSON: tuple[Any, ...] = (
+    None,
+    3,
+    -1,
+    1e400,
+    "nan",
+    [],
+    {},
+    [[]],
+    {"a": []},
+    True,
+    [None],
+    10**30,
+    ["a"],
+)
+
+
+@lru_cache
+def originals() -> Path:
+    """A directory with one whole file of each kind."""
+    place = Path(tempfile.mkdtemp())
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    with redirect_stdout(StringIO()):
+        checkpoint: dict[str, Any] = {"checkpoint": place / "state.npz", "every": 2}
+        ds.solve("simple", dt=0.1, dense=True, out=place / "run.npy", **checkpoint)
+        ds.solve("hessenberg-1", dt=0.1, out=place / "other.npy")
+        ds.convergence("hessenberg-1", nodes=2, dt=[0.2, 0.1], out=place / "study.npy")
+        ds.iterations("simple", nodes=2, dt=0.1, t_end=0.2, maxiter=3, out=place / "sweeps.npy")
+    return place
+
+
+def _resumed(path: str) -> Any:
+    return ds.solve("simple", dt=0.1, checkpoint=path, resume=True)
+
+
+TAKERS: Mapping[str, tuple[tuple[str, ...], Callable[[], Finding]]] = {
+    "load a solution": (("run.npy", "run.json"), lambda: called(lambda: ds.load("run.npy"))),
+    "Solution.load": (
+        ("run.npy", "run.json", "run.dense.npz"),
+        lambda: called(lambda: ds.Solution.load("run.npy")),
+    ),
+    "load a study": (("study.npy", "study.json"), lambda: called(lambda: ds.load("study.npy"))),
+    "plot a solution": (
+        ("run.npy", "run.json"),
+        lambda: called(lambda: ds.plot("linear", "run.npy", "a.png")),
+    ),
+    "plot a study": (
+        ("study.npy", "study.json"),
+        lambda: called(lambda: ds.plot("loglog", "study.npy", "a.png")),
+    ),
+    "resume": (("state.npz",), lambda: called(lambda: _resumed("state.npz"))),
+    "command plot": (
+        ("run.npy", "run.json"),
+        lambda: in_this_process(["plot", "linear", "run.npy", "-o", "a.png"]),
+    ),
+    "command plot sweeps": (
+        ("sweeps.npy", "sweeps.json"),
+        lambda: in_this_process(["plot", "semilogy", "sweeps.npy", "-o", "a.png"]),
+    ),
+    "command resume": (
+        ("state.npz",),
+        lambda: in_this_process(["solve", "simple", "--dt", "0.1", "--checkpoint", "state.npz", "--resume"]),
+    ),
+    "command solve over it": (
+        ("run.npy", "run.json", "run.dense.npz"),
+        lambda: in_this_process(["solve", "simple", "--dt", "0.1", "--out", "run.npy"]),
+    ),
+    "command structure": (("model.mo",), lambda: in_this_process(["structure", "model.mo"])),
+    "read_modelica": (("model.mo",), lambda: called(lambda: ds.structure(ds.read_modelica("model.mo")))),
+    "command solve": (("own.py",), lambda: in_this_process(["solve", "own.py:Own", "--dt", "0.1"])),
+}
+"""What reads files: which ones, and how."""
+
+
+def _flipped(rng: Random, path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    first = 1 + (min(len(content), 200) if rng.random() < 0.6 else len(content)) - 1
+    for _ in range(int(rng.integers(1, 5))):
+        content[int(rng.integers(first))] ^= 1 << int(rng.integers(8))
+    path.write_bytes(content)
+
+
+def _cut(rng: Random, path: Path) -> None:
+    content = path.read_bytes()
+    path.write_bytes(content[: int(rng.integers(0, max(1, 9 * len(content) // 10)))])
+
+
+def _emptied(rng: Random, path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _missing(rng: Random, path: Path) -> None:
+    path.unlink()
+
+
+def _directory(rng: Random, path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+def _link(rng: Random, path: Path) -> None:
+    path.unlink()
+    path.symlink_to(choice(rng, [path.name, "missing", "."]))
+
+
+def _foreign(rng: Random, path: Path) -> None:
+    other = choice(rng, sorted(path.parent.iterdir()))
+    if other.is_file():
+        path.write_bytes(other.read_bytes())
+
+
+def _filled(rng: Random, path: Path) -> None:
+    path.write_bytes(rng.bytes(int(rng.integers(1, 400))))
+
+
+def _lengthened(rng: Random, path: Path) -> None:
+    path.write_bytes(path.read_bytes() + rng.bytes(50))
+
+
+def _word(rng: Random, path: Path) -> None:
+    """Another value in a sidecar, or another piece of a text."""
+    if path.suffix == ".json":
+        about = inner = json.loads(path.read_text(encoding="utf-8"))
+        while isinstance(inner, (dict, list)) and inner:
+            key: Any = choice(rng, list(inner)) if isinstance(inner, dict) else int(rng.integers(len(inner)))
+            if not isinstance(inner[key], (dict, list)) or not inner[key] or rng.random() < 0.3:
+                inner[key] = choice(rng, NONSENSE_JSON)
+                break
+            inner = inner[key]
+        path.write_text(json.dumps(about), encoding="utf-8")
+        return
+    content = path.read_bytes()
+    at, length = int(rng.integers(len(content))), int(rng.integers(1, 12))
+    path.write_bytes(content[:at] + rng.bytes(length) + content[at + length :])
+
+
+DAMAGES: Mapping[str, tuple[Callable[[Random, Path], None], bool]] = {
+    "bits flipped": (_flipped, False),
+    "cut": (_cut, True),
+    "emptied": (_emptied, True),
+    "missing": (_missing, False),
+    "a directory": (_directory, True),
+    "a link": (_link, False),
+    "another file": (_foreign, False),
+    "random bytes": (_filled, True),
+    "longer": (_lengthened, False),
+    "other words": (_word, False),
+}
+"""What is done to a file, and whether what reads it must notice."""
+
+
+@kind("file", 9.0)
+def file(rng: Random) -> Case:
+    """A damaged file where one is read."""
+    taker, damage = choice(rng, TAKERS), choice(rng, DAMAGES)
+    read, take = TAKERS[taker]
+    name = choice(rng, read)
+
+    def run() -> Finding:
+        shutil.copytree(originals(), ".", dirs_exist_ok=True)
+        write_sources()
+        make, noticed = DAMAGES[damage]
+        make(rng, Path(name))
+        found = take()
+        # A new result may take the place of a damaged one, and comments of a source may be random.
+        if noticed and found.outcome == "done" and "over it" not in taker and name != "own.py":
+            return Finding("NONSENSE", f"accepted: {name} {damage}")
+        return found
+
+    return Case(f"{taker}, {name} {damage}", run)

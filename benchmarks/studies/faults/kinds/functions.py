@@ -1,0 +1,109 @@
+"""Public functions with one or two arguments that nobody means."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+import dae_sdc as ds
+from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
+from benchmarks.studies.faults.values import NO_NUMBERS, NOTHING, VALUES
+from dae_sdc.arguments import kind_of
+from dae_sdc.run.description import describe
+from dae_sdc.run.solve import solve
+
+_STUDY = {"sweeper": "semi-implicit", "nodes": 2, "t_end": 0.2}
+
+QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
+    "solve": (
+        {"problem": "simple", "dt": 0.1, "t_end": 0.2},
+        {"problem": "simple", "rtol": 1e-3, "t_end": 0.2, "time_limit": 20.0},
+        {"problem": "hessenberg-1", "sweeper": "bdf2", "dt": 0.1, "t_end": 0.5},
+        {"problem": "pendulum", "sweeper": "esdirk43", "rtol": 1e-3, "t_end": 0.05, "time_limit": 20.0},
+    ),
+    "sundials": ({"problem": "hessenberg-1", "rtol": 1e-3, "t_end": 0.2, "time_limit": 20.0},),
+    "structure": ({"model": "pendulum"}, {"model": "rlc-circuit"}, {"model": [[0, 1], [1, 0]]}),
+    "repair": ({"model": "gear-petzold"}, {"model": "pendulum"}),
+    "initial": ({"equations": "pendulum"}, {"equations": "rlc-circuit"}, {"equations": "simple"}),
+    "solution_sets": ({"model": "pendulum", "fixed": {"x": 0.6}},),
+    "reduce": ({"model": "pendulum"}, {"model": "rlc-circuit", "form": "explicit"}),
+    "simplify": ({"model": "rlc-circuit"},),
+    "convergence": ({"problem": "hessenberg-1", "dt": [0.2, 0.1], **_STUDY},),
+    "iterations": ({"problem": "simple", "dt": 0.1, "maxiter": 3, **_STUDY},),
+    "drift": ({"case": ["radau-iia-9/ggl"], "t_end": 0.05, "points": 2},),
+    "playground": ({"name": "synchronous-machine", "t_end": 0.02},),
+    "pendulum_study": ({"k": [1.0], "sweeper": ["bdf2"], "dt": 0.05, "rtol": [1e-2], "max_order": [1]},),
+    "bench": ({"study": "start", "problems": ["simple"], "repetitions": 0},),
+    "accuracy": ({"sweeper": "none", "nodes": 2},),
+    "info": ({"name": "pendulum"},),
+    "load": ({"path": "missing.npy"},),
+    "plot": ({"kind": "linear", "path": "missing.npy"},),
+    "read_modelica": ({"source": "model M Real x(start=1); equation der(x)=-x; end M;"},),
+    "read_modelica_text": ({"text": "model M Real x(start=1); equation der(x)=-x; end M;"},),
+}
+"""Arguments with which a function is quick; functions that are not here get all they need from the table."""
+
+MUST_STAY: Mapping[str, tuple[str, ...]] = {"bench": ("repetitions",), "accuracy": ("sweeper",)}
+"""Arguments without which a function would take minutes."""
+
+NUMBERS = {"float", "int", "float | None", "int | None"}
+"""Annotations of single numbers."""
+
+
+@lru_cache
+def functions() -> dict[str, Any]:
+    """Every public function."""
+    found = {name: getattr(ds, name) for name in ds.__all__}
+    return {name: one for name, one in found.items() if inspect.isfunction(one)}
+
+
+@lru_cache
+def parameters(name: str) -> dict[str, str]:
+    """Names of the arguments of a function, and what they are annotated with."""
+    given = dict(inspect.signature(functions()[name]).parameters)
+    if name in ("solve", "convergence", "iterations", "playground"):
+        given = {**inspect.signature(describe).parameters, **given}
+    plain = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return {key: str(one.annotation) for key, one in given.items() if one.kind in plain}
+
+
+def meaningless(annotation: str, value: str) -> bool:
+    """Whether a value of the table can be meant by nobody as an argument of an annotation."""
+    return value in (NO_NUMBERS if annotation in NUMBERS else NOTHING)
+
+
+def _value(rng: Random, annotation: str) -> str:
+    """A value of the table, more often one whose type is right."""
+    if rng.random() < 0.2:
+        return str(choice(rng, VALUES))
+    wanted = kind_of(annotation, solve.__module__) if annotation else None
+    right = [value for value, make in VALUES.items() if wanted is None or wanted.takes(make())]
+    return str(choice(rng, right or VALUES))
+
+
+@kind("function", 30.0)
+def function(rng: Random) -> Case:
+    """A call with one or two arguments out of the table of values."""
+    name = choice(rng, functions()) if rng.random() < 0.4 else choice(rng, ["solve", "initial", *QUICK])
+    known = parameters(name)
+    keys = [key for key in known if key not in MUST_STAY.get(name, ())]
+    chosen = [str(key) for key in rng.choice(keys, min(len(keys), int(rng.integers(1, 3))), replace=False)]
+    if name not in QUICK:
+        signature = inspect.signature(functions()[name])
+        chosen += [
+            key for key, one in signature.parameters.items() if one.default is one.empty and key not in chosen
+        ]
+    given = {key: _value(rng, known[key]) for key in chosen}
+    base = choice(rng, QUICK[name]) if name in QUICK else {}
+    if rng.random() < 0.03:
+        given["nodez"] = "1"
+    bad = [f"{key} = {value}" for key, value in given.items() if meaningless(known.get(key, ""), value)]
+    shown = {**{key: repr(value) for key, value in base.items()}, **given}
+    text = ", ".join(f"{key}={value}" for key, value in shown.items())
+
+    def call() -> Any:
+        return functions()[name](**base | {key: VALUES.get(value, int)() for key, value in given.items()})
+
+    return Case(f"{name}({text})", lambda: called(call, nonsense=" and ".join(bad)))

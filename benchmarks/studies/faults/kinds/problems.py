@@ -1,0 +1,231 @@
+"""Problems whose functions raise or return nonsense, and whose attributes have wrong types."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+
+import dae_sdc as ds
+from benchmarks.studies.faults.cases import Case, Random, called, choice, kind
+from benchmarks.studies.faults.values import VALUES
+
+
+class Ring(ds.ProblemDAE):
+    """x' = y, y' = -x, z = x y, with everything that a problem may have."""
+
+    index = 1
+    interval = (0.0, 0.2)
+    dt = 0.1
+    switch_names = ("s",)
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        """The residual."""
+        return np.array([du[0] - u[1], du[1] + u[0], u[2] - u[0] * u[1]])
+
+    def u_exact(self, t: float) -> Any:
+        """The solution from (0, 1, 0)."""
+        return np.array([np.sin(t), np.cos(t), np.sin(t) * np.cos(t)])
+
+    def du_exact(self, t: float) -> Any:
+        """Its derivative."""
+        return np.array([np.cos(t), -np.sin(t), np.cos(2 * t)])
+
+
+def _jacobian(self: Any, u: Any, du: Any, t: float, c: float) -> Any:
+    return np.array([[1.0, -c, 0.0], [c, 1.0, 0.0], [-c * u[1], -c * u[0], c]])
+
+
+EXTRA: Mapping[str, Callable[..., Any]] = {
+    "jacobian": _jacobian,
+    "residual_nodes": lambda self, u, du, t: np.array(
+        [[b[0] - a[1], b[1] + a[0], a[2] - a[0] * a[1]] for a, b in zip(u, du, strict=True)]
+    ),
+    "switches": lambda self, u, t: [u[0] - 5.0],
+    "invariants": lambda self, u, t: np.array([u[0] ** 2 + u[1] ** 2 - 1.0]),
+    "invariants_jacobian": lambda self, u, t: np.array([[2.0 * u[0], 2.0 * u[1], 0.0]]),
+    "breakpoints": lambda self, t0, t_end: (0.1,),
+    "start_step": lambda self, u, t: None,
+}
+"""Methods that a problem may have, right ones."""
+
+METHODS = ("eval_f", "eval_f", "eval_f", "u_exact", "du_exact", *EXTRA)
+
+ATTRIBUTES = """
+index names units equation_names interval dt nominal variable_index sparsity noise switch_names title
+time_unit parameter_units reference jacobian_is_derived residual_kernel jacobian_kernel breakpoints invariants
+jacobian residual_nodes eval_f u_exact switches
+""".split()
+
+
+class Own(Exception):
+    """An exception of the user."""
+
+
+class OwnBase(BaseException):
+    """One that nothing catches."""
+
+
+RAISED: tuple[BaseException, ...] = (
+    *(ValueError("a\nb"), TypeError(), KeyError("k"), IndexError(), AttributeError("x"), ZeroDivisionError()),
+    *(
+        FloatingPointError(),
+        OverflowError(),
+        RuntimeError("index out of bounds"),
+        RecursionError(),
+        MemoryError(),
+    ),
+    *(
+        StopIteration(),
+        NotImplementedError(),
+        OSError(2, "no"),
+        ImportError(),
+        AssertionError(),
+        Own("own"),
+        Warning("w"),
+    ),
+    *(
+        UnicodeDecodeError("utf-8", b"x", 0, 1, "no"),
+        np.linalg.LinAlgError("singular"),
+        ds.DAEError("d"),
+        EOFError(),
+    ),
+    *(
+        GeneratorExit(),
+        KeyboardInterrupt(),
+        SystemExit(3),
+        OwnBase("base"),
+        ExceptionGroup("g", [ValueError()]),
+    ),
+)
+
+ENDS = (KeyboardInterrupt, SystemExit, GeneratorExit, OwnBase)
+"""What no library may catch."""
+
+
+def _with_entry(value: Any, entry: Any, at: int) -> Any:
+    listed = list(value) if np.ndim(value) else [value]
+    listed[at % len(listed)] = entry
+    return listed
+
+
+RETURNED: Mapping[str, Callable[[Any, int], Any]] = {
+    **{name: lambda right, at, make=make: make() for name, make in VALUES.items()},  # type: ignore[misc]
+    "one more": lambda right, at: [*np.atleast_1d(right), 0.0],
+    "one less": lambda right, at: list(np.atleast_1d(right))[:-1],
+    "column": lambda right, at: np.reshape(right, (-1, 1)),
+    "row of rows": lambda right, at: np.asarray(right)[None],
+    "nan within": lambda right, at: _with_entry(right, np.nan, at),
+    "inf within": lambda right, at: _with_entry(right, np.inf, at),
+    "None within": lambda right, at: _with_entry(right, None, at),
+    "text within": lambda right, at: _with_entry(right, "1.0", at),
+    "complex within": lambda right, at: _with_entry(right, 1j, at),
+    "row within": lambda right, at: _with_entry(right, [1.0, 2.0], at),
+    "integers": lambda right, at: np.asarray(right).astype(int),
+    "half precision": lambda right, at: np.asarray(right, dtype=np.float16),
+    "sparse": lambda right, at: sparse.csc_matrix(np.atleast_2d(right)),
+    "rows out of range": lambda right, at: _out_of_range(7),
+    "rows below zero": lambda right, at: _out_of_range(-2),
+    "1e308": lambda right, at: np.asarray(right) + 1e308,
+    "random": lambda right, at: np.random.default_rng().standard_normal(np.shape(right)),
+    "same": lambda right, at: np.zeros(np.shape(right)),
+}
+"""What a function returns in the place of what is right."""
+
+
+def _out_of_range(row: int) -> Any:
+    matrix = sparse.csc_matrix(np.eye(3))
+    matrix.indices = np.array([0, row, 2], dtype=np.int32)
+    return matrix
+
+
+PATTERNS: Mapping[str, Callable[[], Any]] = {
+    "rows out of range": lambda: _out_of_range(7),
+    "rows below zero": lambda: _out_of_range(-2),
+    "other shape": lambda: sparse.csc_matrix(np.eye(4)),
+    "not square": lambda: sparse.csr_matrix(np.ones((3, 2))),
+    "empty": lambda: sparse.coo_matrix((3, 3)),
+    "too few": lambda: sparse.csc_matrix(np.eye(3)),
+    "coordinates": lambda: sparse.coo_array(np.ones((3, 3))),
+    "list of lists": lambda: [[1, 0, 0], [0, 1, 0], [0, 0, 1]],
+    "nan": lambda: sparse.csc_matrix(np.full((3, 3), np.nan)),
+    "texts": lambda: np.full((3, 3), "a"),
+}
+
+ACTIONS: Mapping[str, Callable[[Any], Any]] = {
+    "solve": lambda p: ds.solve(p, dt=0.1),
+    "solve semi-implicit": lambda p: ds.solve(p, dt=0.1, sweeper="semi-implicit", nodes=2),
+    "solve in steps": lambda p: ds.solve(p, dt=0.1, nodes=2, steps=2),
+    "solve to a tolerance": lambda p: ds.solve(p, rtol=1e-3, time_limit=10.0),
+    "solve undeclared": lambda p: ds.solve(
+        p, rtol=1e-3, sweeper="esdirk43", t_eval=[0.0, 0.1], time_limit=10.0
+    ),
+    "solve from u0": lambda p: ds.solve(p, rtol=1e-3, u0=[0.0, 1.0, 0.0], dense=True, time_limit=10.0),
+    "solve projected": lambda p: ds.solve(p, dt=0.1, project=True, sweeper="radau-iia-5"),
+    "solve sparse": lambda p: ds.solve(p, dt=0.1, sweeper="bdf2", params={"linear_solver": "superlu"}),
+    "solve by ida": lambda p: ds.sundials(p, rtol=1e-3),
+    "initial": ds.initial,
+    "convergence": lambda p: ds.convergence(p, nodes=2, dt=[0.1, 0.05]),
+    "event": lambda p: ds.solve(p, rtol=1e-3, events=lambda u, t: u[0] - 0.1, time_limit=10.0),
+}
+
+
+def _faulty(method: str, after: int, fault: Callable[[Any], Any]) -> type[Ring]:
+    right: Any = getattr(Ring, method, None) if method not in EXTRA else EXTRA[method]
+    counted = [0]
+
+    def wrong(self: Any, *args: Any) -> Any:
+        counted[0] += 1
+        value = right(self, *args)
+        return value if counted[0] <= after else fault(value)
+
+    others: dict[str, Any] = {}
+    if method.startswith("invariants"):
+        others = {name: EXTRA[name] for name in EXTRA if name.startswith("invariants")}
+        others["invariant_names"] = ("circle",)
+    return type("Faulty", (Ring,), others | {method: wrong})
+
+
+@kind("problem", 15.0)
+def problem(rng: Random) -> Case:
+    """A problem with one mistake, in a function or an attribute, from the first call on or later."""
+    action, what = choice(rng, ACTIONS), rng.random()
+    after = int(choice(rng, [0, 0, 1, 2, 5, 20, 50]))
+    method, at = choice(rng, METHODS), int(rng.integers(3))
+    make: Callable[[], Any]
+    if what < 0.3:
+        error = choice(rng, RAISED)
+
+        def fault(value: Any) -> Any:
+            raise error
+
+        text, make = f"{method} raises {error!r} after {after} calls", lambda: _faulty(method, after, fault)
+    elif what < 0.65:
+        name = choice(rng, RETURNED)
+        change = RETURNED[name]
+        text = f"{method} returns {name} after {after} calls"
+        make = lambda: _faulty(method, after, lambda value: change(value, at))  # noqa: E731
+    elif what < 0.75:
+        pattern = choice(rng, PATTERNS)
+        text = f"sparsity is {pattern}"
+        make = lambda: type("Faulty", (Ring,), {"sparsity": PATTERNS[pattern]()})  # noqa: E731
+    else:
+        attribute, value = choice(rng, ATTRIBUTES), choice(rng, VALUES)
+        given: Any = VALUES[value]
+        late = rng.random() < 0.4
+        text = f"{attribute} is {value}" + (", of the object" if late else "")
+
+        def make() -> Any:
+            if not late:
+                return type("Faulty", (Ring,), {attribute: given()})
+            made = Ring()
+            setattr(made, attribute, given())
+            return made
+
+    act = ACTIONS[action]
+    return Case(f"{action} where {text}", lambda: called(lambda: act(make()), own=ENDS))

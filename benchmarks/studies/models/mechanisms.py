@@ -1,0 +1,581 @@
+"""Checks of the mechanisms in files of Modelica: motions by Lagrange's equations in minimal coordinates.
+
+Intervals are short enough, and motions quiet enough, that errors do not grow as they do in chaos.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from benchmarks.studies.models.cases import Case, Check, Flight
+from dae_sdc.dae.state import Vector
+
+ALLOWED = 1e-7
+"""Largest error of an unknown, relative to its largest value."""
+
+TOLERANCE = 1e-12
+"""Of the solutions that are compared with."""
+
+Formulas = Callable[[Flight], Mapping[str, Any]]
+Point = tuple[Any, Any]
+
+
+# --- Lagrange's equations -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Lagrange:
+    r"""A mechanism by its energies.
+
+    .. math::
+        \frac{d}{dt} \frac{\partial T}{\partial v} - \frac{\partial (T - V)}{\partial q}
+        = Q + \left(\frac{\partial h}{\partial q}\right)^T \mu, \qquad h(q) = 0
+
+    Parameters
+    ----------
+    q, v : sequence of sympy.Symbol
+        Coordinates and their rates; coordinates that loops do not determine come first.
+    kinetic, potential : sympy.Expr
+        Energies T and V, which do not depend on time.
+    forces : mapping
+        Generalized forces Q by coordinate, of coordinates, rates and time.
+    loops : sequence of sympy.Expr
+        What vanishes where loops are closed, h.
+    closed : callable, optional
+        All coordinates from the free ones; needed with loops.
+    """
+
+    q: Sequence[Any]
+    v: Sequence[Any]
+    kinetic: Any
+    potential: Any
+    forces: Mapping[Any, Any] = field(default_factory=dict)
+    loops: Sequence[Any] = ()
+    closed: Callable[[Sequence[float]], Sequence[float]] | None = None
+
+    def move(self, t: Vector, q0: Sequence[float], v0: Sequence[float]) -> Motion:
+        """Solve for the free coordinates from their values and rates at the first of some times."""
+        from scipy.integrate import solve_ivp
+
+        free = len(q0)
+        state = self._state(free)
+
+        def rates(time: float, y: Vector) -> Vector:
+            _, v, a, _ = state(time, y)
+            return np.concatenate([v[:free], a[:free]])
+
+        found = solve_ivp(
+            rates,
+            (float(t[0]), float(t[-1])),
+            [*q0, *v0],
+            method="DOP853",
+            rtol=TOLERANCE,
+            atol=TOLERANCE,
+            t_eval=t,
+        )
+        columns = zip(*(state(float(time), y) for time, y in zip(t, found.y.T, strict=True)), strict=True)
+        q, v, a, pulls = (np.array(column).T for column in columns)
+        return Motion(self, t, q, v, a, pulls)
+
+    def _state(self, free: int) -> Callable[[float, Vector], tuple[Vector, Vector, Vector, Vector]]:
+        """Coordinates, rates, accelerations and multipliers from the free coordinates and rates."""
+        import sympy as sp
+
+        q, v = sp.Matrix(self.q), sp.Matrix(self.v)
+        momentum = sp.Matrix([self.kinetic]).jacobian(v).T
+        slope = sp.Matrix([self.kinetic - self.potential]).jacobian(q).T
+        force = sp.Matrix([self.forces.get(x, 0) for x in self.q])
+        loops = sp.Matrix(len(self.loops), 1, list(self.loops))
+        turns = loops.jacobian(q) if self.loops else sp.zeros(0, len(self.q))
+        parts = [momentum.jacobian(v), force + slope - momentum.jacobian(q) * v, turns]
+        parts.append((turns * v).jacobian(q) * v if self.loops else loops)
+        evaluate = sp.lambdify([self.q, self.v, _time()], [part.tolist() for part in parts], "math", cse=True)
+        held = len(self.loops)
+
+        def state(time: float, y: Vector) -> tuple[Vector, Vector, Vector, Vector]:
+            own = y[:free].tolist()
+            q = np.array(own if self.closed is None else self.closed(own))
+            v = np.concatenate([y[free:], np.zeros(held)])
+            if held:
+                *_, turn, _ = evaluate(q.tolist(), v.tolist(), time)
+                turn = np.array(turn)
+                v[free:] = np.linalg.solve(turn[:, free:], -turn[:, :free] @ v[:free])
+            mass, force, turn, drift = evaluate(q.tolist(), v.tolist(), time)
+            turn = np.reshape(turn, (held, len(q)))
+            matrix = np.block([[np.array(mass), -turn.T], [turn, np.zeros((held, held))]])
+            right = np.concatenate([np.ravel(force), -np.ravel(drift)])
+            found = np.linalg.solve(matrix, right)
+            return q, v, found[: len(q)], found[len(q) :]
+
+        return state
+
+
+@dataclass(frozen=True)
+class Motion:
+    """How a mechanism moved.
+
+    Parameters
+    ----------
+    system : Lagrange
+        The mechanism.
+    t : ndarray, shape (K,)
+        Times.
+    q, v, a : ndarray, shape (n, K)
+        Coordinates, rates and accelerations.
+    pulls : ndarray, shape (m, K)
+        Multipliers of the loops.
+    """
+
+    system: Lagrange
+    t: Vector
+    q: Vector
+    v: Vector
+    a: Vector
+    pulls: Vector
+
+    def rate(self, expression: Any) -> Any:
+        """The derivative of an expression of coordinates, rates and time with respect to time."""
+        import sympy as sp
+
+        q, v = self.system.q, self.system.v
+        a = sp.symbols(f"a:{len(q)}")
+        moved = [expression.diff(x) * y for x, y in zip((*q, *v), (*v, *a), strict=True)]
+        return sp.Add(*moved) + expression.diff(_time())
+
+    def __call__(self, expression: Any, order: int = 0) -> Vector:
+        """An expression of coordinates and time, or its first or second derivative, shape (K,)."""
+        import sympy as sp
+
+        expression = sp.sympify(expression)
+        for _ in range(order):
+            expression = self.rate(expression)
+        q, v = self.system.q, self.system.v
+        a = sp.symbols(f"a:{len(q)}")
+        values = sp.lambdify([q, v, a, _time()], expression, "numpy", cse=True)(
+            self.q, self.v, self.a, self.t
+        )
+        return np.broadcast_to(np.asarray(values, dtype=float), self.t.shape)
+
+
+def _time() -> Any:
+    import sympy as sp
+
+    return sp.Symbol("t")
+
+
+def _symbols(count: int) -> tuple[Sequence[Any], Sequence[Any]]:
+    """Coordinates and rates."""
+    import sympy as sp
+
+    return sp.symbols(f"q:{count}"), sp.symbols(f"v:{count}")
+
+
+def _given(flight: Flight, *names: str) -> list[float]:
+    """Values at the start, as the file says."""
+    return [flight.model.variables_by_name[name].start[0] for name in names]
+
+
+def moves_like(formulas: Formulas) -> Check:
+    """Largest error over time and unknowns, relative to the largest value of the unknown."""
+
+    def error(flight: Flight) -> float:
+        worst = 0.0
+        for name, exact in formulas(flight).items():
+            largest = float(np.abs(exact).max())
+            worst = max(worst, float(np.abs(flight(name) - exact).max()) / (largest or 1.0))
+        return worst
+
+    return Check("minimal coordinates", error, ALLOWED)
+
+
+# --- slider cranks --------------------------------------------------------------------------------
+
+
+def _slider_crank(flight: Flight) -> dict[str, Any]:
+    import sympy as sp
+
+    l1, l2, j1, j2, j12, t1, t2 = (flight.value(x) for x in ("l1", "l2", "J1", "J2", "J12", "T1", "T2"))
+    (crank, rod), (w1, w2) = q, v = _symbols(2)
+    system = Lagrange(
+        q,
+        v,
+        j1 * w1**2 / 2 + j2 * w2**2 / 2 + j12 * w1 * w2 * sp.cos(crank - rod),
+        t1 * sp.sin(crank) + t2 * sp.sin(rod),
+        loops=[l1 * sp.sin(crank) + l2 * sp.sin(rod)],
+        closed=lambda own: [own[0], -math.asin(l1 / l2 * math.sin(own[0]))],
+    )
+    motion = system.move(flight.t, _given(flight, "crank.phi"), _given(flight, "crank.w"))
+    place = l1 * sp.cos(crank) + l2 * sp.cos(rod)
+    return {
+        **{"crank.phi": motion(crank), "crank.w": motion(w1), "crank.z": motion(crank, 2)},
+        **{"rod.phi": motion(rod), "rod.z": motion(rod, 2), "bearing.w": motion(w1)},
+        **{f"slider.{name}": motion(place, order) for order, name in enumerate("sva")},
+        **{"guide.f_n": motion.pulls[0], "guide.frame.f_y": -motion.pulls[0]},
+    }
+
+
+def _spatial_slider_crank(flight: Flight) -> dict[str, Any]:
+    import sympy as sp
+
+    g, r, length, height = (flight.value(x) for x in ("g", "r", "L", "guide.height"))
+    rod, slider, crank = (flight.value(f"{x}.m") for x in ("rod", "slider", "crank"))
+    (phi, place), (w, speed) = q, v = _symbols(2)
+    ends = sp.Matrix([0, r * sp.cos(phi), r * sp.sin(phi)]), sp.Matrix([place, 0, height])
+    v1, v2 = (end.jacobian(sp.Matrix(q)) * sp.Matrix(v) for end in ends)
+    across = ends[1] - ends[0]
+    system = Lagrange(
+        q,
+        v,
+        flight.value("crank.J") * w**2 / 2
+        + slider * speed**2 / 2
+        + rod / 6 * (v1.dot(v1) + v1.dot(v2) + v2.dot(v2)),
+        crank * g * ends[0][2] / 2 + rod * g * (ends[0][2] + height) / 2,
+        {
+            phi: flight.value("motor.T") - flight.value("motor.k") * w,
+            place: -flight.value("slider.d") * speed,
+        },
+        [(across.dot(across) - length**2) / 2],
+        lambda own: [
+            own[0],
+            math.sqrt(length**2 - (r * math.cos(own[0])) ** 2 - (height - r * math.sin(own[0])) ** 2),
+        ],
+    )
+    motion = system.move(flight.t, _given(flight, "crank.phi"), _given(flight, "crank.w"))
+    pull = -motion.pulls[0]
+    lift = rod / 6 * motion(ends[0][2], 2) + pull * motion(across[2]) + rod * g / 2
+    return {
+        **{"crank.phi": motion(phi), "crank.w": motion(w), "crank.z": motion(phi, 2)},
+        **{f"slider.{name}": motion(place, order) for order, name in enumerate("sva")},
+        **{"ball1.y": motion(ends[0][1]), "ball1.az": motion(ends[0][2], 2), "rod.uz": motion(across[2])},
+        **{"rod.pull": pull, "ball2.fz": lift, "guide.fz": lift + slider * g},
+        "ball2.fx": -slider * motion(place, 2) - flight.value("slider.d") * motion(speed),
+    }
+
+
+# --- mechanisms in space --------------------------------------------------------------------------
+
+
+def _rotating_pendulum(flight: Flight) -> dict[str, Any]:
+    import sympy as sp
+
+    g, length, m, speed, d = (flight.value(x) for x in ("g", "l", "m", "motor.speed", "hinge.d"))
+    (phi,), (w,) = q, v = _symbols(1)
+    kinetic = m * length**2 * (w**2 + (speed * sp.sin(phi)) ** 2) / 2
+    system = Lagrange(q, v, kinetic, -m * g * length * sp.cos(phi), {phi: -d * w})
+    motion = system.move(flight.t, _given(flight, "hinge.phi"), _given(flight, "hinge.w"))
+    s, c = sp.sin(phi), sp.cos(phi)
+    turn = speed * _time()
+    side = 2 * m * length * speed * w * c
+    return {
+        **{"hinge.phi": motion(phi), "hinge.w": motion(w), "hinge.t": motion(-d * w)},
+        **{"shaft.phi": speed * flight.t, "shaft.w": speed + 0 * flight.t, "ball.z": motion(-length * c)},
+        **{"ball.x": motion(length * s * sp.cos(turn)), "ball.vy": motion(length * s * sp.sin(turn), 1)},
+        **{"ball.ax": motion(length * s * sp.cos(turn), 2), "bearing.fz": motion(-m * length * c, 2) + m * g},
+        **{"rod.side": motion(side), "motor.t": motion(side * length * s)},
+        "rod.f": motion(m * (length * w**2 + length * (speed * s) ** 2 + g * c)),
+        "shaft.frame_b.t": motion(-side * length * s),
+    }
+
+
+def _furuta(flight: Flight) -> dict[str, Any]:
+    import sympy as sp
+
+    g, r, a, arm = (flight.value(x) for x in ("g", "r", "a", "arm.J"))
+    m, across, along = (flight.value(f"pendulum.{x}") for x in ("m", "I", "I3"))
+    (phi, swing), (turn, w) = q, v = _symbols(2)
+    s, c = sp.sin(swing), sp.cos(swing)
+    radial, tangent = sp.Matrix([sp.cos(phi), sp.sin(phi), 0]), sp.Matrix([-sp.sin(phi), sp.cos(phi), 0])
+    up = sp.Matrix([0, 0, 1])
+    place = r * radial + a * (s * tangent - c * up)
+    speed = place.jacobian(sp.Matrix(q)) * sp.Matrix(v)
+    spin = across * (w**2 + (turn * s) ** 2) + along * (turn * c) ** 2
+    drive = flight.value("motor.T") * sp.sin(flight.value("motor.speed") * _time())
+    friction = flight.value("arm.d") * turn
+    system = Lagrange(
+        q,
+        v,
+        arm * turn**2 / 2 + m * speed.dot(speed) / 2 + spin / 2,
+        m * g * place[2],
+        {phi: drive - friction, swing: -flight.value("hinge.d") * w},
+    )
+    motion = system.move(flight.t, _given(flight, "arm.phi", "hinge.phi"), _given(flight, "arm.w", "hinge.w"))
+    accelerations = [motion(x, 2) for x in place]
+    force = [m * accelerations[0], m * accelerations[1], m * (accelerations[2] + g)]
+
+    def along_axis(axis: Any) -> Vector:
+        return np.asarray(np.sum([f * motion(x) for f, x in zip(force, axis, strict=True)], axis=0))
+
+    return {
+        **{"arm.phi": motion(phi), "arm.w": motion(turn), "arm.z": motion(phi, 2)},
+        **{"hinge.phi": motion(swing), "hinge.w": motion(w), "hinge.y": motion(r * sp.sin(phi))},
+        **{f"pendulum.{x}": motion(place[k]) for k, x in enumerate("xyz")},
+        **{"pendulum.vx": motion(place[0], 1), "pendulum.ay": accelerations[1], "pendulum.fz": force[2]},
+        **{"pendulum.w2": motion(turn * s), "pendulum.z3": motion(turn * c, 1)},
+        **{"hinge.f1": along_axis(radial), "hinge.f2": along_axis(c * tangent + s * up)},
+        **{"hinge.f3": along_axis(c * up - s * tangent), "hinge.t3": along * motion(turn * c, 1)},
+        "arm.frame_b.t": arm * motion(phi, 2) + motion(friction) - motion(drive),
+    }
+
+
+def _gimbal(flight: Flight) -> dict[str, Any]:
+    import sympy as sp
+
+    outer, weight, c1, c3 = (flight.value(x) for x in ("outer.J", "weight.T", "rotor.J1", "rotor.J3"))
+    ring = [flight.value(f"inner.J{k}") for k in (1, 2, 3)]
+    (alpha, beta, _), (a, b, w) = q, v = _symbols(3)
+    s, c = sp.sin(beta), sp.cos(beta)
+    rates = sp.Matrix([b, a * s, a * c])
+    spin = rates + sp.Matrix([0, 0, w])
+    momentum = sp.Matrix([c1 * spin[0], c1 * spin[1], c3 * spin[2]])
+    kinetic = outer * a**2 / 2 + momentum.dot(spin) / 2
+    kinetic += sum(j * x**2 for j, x in zip(ring, rates, strict=True)) / 2
+    friction = {x: -flight.value(f"bearing{k}.d") * y for k, (x, y) in enumerate(zip(q, v, strict=True), 1)}
+    system = Lagrange(q, v, kinetic, weight * c, friction)
+    names = [f"bearing{k}" for k in (1, 2, 3)]
+    motion = system.move(
+        flight.t, _given(flight, *(f"{x}.phi" for x in names)), _given(flight, *(f"{x}.w" for x in names))
+    )
+    # The momentum of the rotor in space, along the axes of the inner ring in space.
+    first = sp.Matrix([sp.cos(alpha), sp.sin(alpha), 0])
+    across = sp.Matrix([-sp.sin(alpha), sp.cos(alpha), 0])
+    up = sp.Matrix([0, 0, 1])
+    axes = [first, c * across + s * up, c * up - s * across]
+    whole = sum((x * axis for x, axis in zip(momentum, axes, strict=True)), sp.zeros(3, 1))
+    torque = [motion(x, 1) for x in whole]
+
+    def about(axis: Any) -> Vector:
+        return np.asarray(np.sum([x * motion(y) for x, y in zip(torque, axis, strict=True)], axis=0))
+
+    return {
+        **{f"{name}.phi": motion(x) for name, x in zip(names, q, strict=True)},
+        **{f"{name}.w": motion(x) for name, x in zip(names, v, strict=True)},
+        **{"outer.phi": motion(alpha), "outer.z": motion(alpha, 2), "inner.w2": motion(a * s)},
+        **{"inner.z3": motion(a * c, 1), "rotor.w3": motion(a * c + w), "rotor.z2": motion(a * s, 1)},
+        **{"bearing3.t1": about(axes[0]), "bearing3.t2": about(axes[1]), "weight.t": motion(weight * s)},
+        "outer.frame_b.t": outer * motion(alpha, 2) + flight.value("bearing1.d") * motion(a),
+    }
+
+
+# --- bars in a plane ------------------------------------------------------------------------------
+
+
+class _Bars:
+    """Bars in a plane, each from a point in the direction of its angle.
+
+    Parameters
+    ----------
+    flight : Flight
+        Of a model with parameters ``NAME.m``, ``NAME.I`` and ``NAME.l``, and ``g``.
+    names : sequence of str
+        Bars; their angles are the last coordinates, in this order.
+    count : int
+        Number of coordinates before the angles.
+    """
+
+    def __init__(self, flight: Flight, names: Sequence[str], count: int = 0) -> None:
+        self.flight, self.names = flight, names
+        self.q, self.v = _symbols(count + len(names))
+        self.angles = dict(zip(names, self.q[count:], strict=True))
+        self.centres: dict[str, Point] = {}
+
+    def along(self, name: str, start: Point, part: float = 1.0) -> Point:
+        """The point at a part of the length of a bar that begins at another point."""
+        import sympy as sp
+
+        reach, angle = part * self.flight.value(f"{name}.l"), self.angles[name]
+        return start[0] + reach * sp.cos(angle), start[1] + reach * sp.sin(angle)
+
+    def put(self, name: str, start: Point) -> Point:
+        """Put a bar at a point; its other end."""
+        self.centres[name] = self.along(name, start, 0.5)
+        return self.along(name, start)
+
+    def support(self, name: str) -> Point:
+        """The place of a support."""
+        return self.flight.value(f"{name}.place"), self.flight.value(f"{name}.height")
+
+    def energies(self) -> tuple[Any, Any]:
+        """Kinetic and potential energy."""
+        import sympy as sp
+
+        kinetic, potential = sp.Integer(0), sp.Integer(0)
+        rates = dict(zip(self.q, self.v, strict=True))
+        for name, centre in self.centres.items():
+            speeds = [sum(x.diff(y) * rate for y, rate in rates.items()) for x in centre]
+            m, inertia = self.flight.value(f"{name}.m"), self.flight.value(f"{name}.I")
+            kinetic += m * sum(speed**2 for speed in speeds) / 2
+            kinetic += inertia * rates[self.angles[name]] ** 2 / 2
+            potential += m * self.flight.value("g") * centre[1]
+        return kinetic, potential
+
+    def values(self, motion: Motion) -> dict[str, Vector]:
+        """Motions of all bars."""
+        found = {}
+        for name, (x, y) in self.centres.items():
+            angle = self.angles[name]
+            for order, (turn, place) in enumerate((("phi", ""), ("w", "v"), ("z", "a"))):
+                found[f"{name}.{turn}"] = motion(angle, order)
+                found[f"{name}.{place}x"], found[f"{name}.{place}y"] = motion(x, order), motion(y, order)
+        return found
+
+    def push(self, motion: Motion, names: Sequence[str]) -> tuple[Vector, Vector]:
+        """The force in both directions that moves some bars, beside their weight."""
+        m = [self.flight.value(f"{name}.m") for name in names]
+        x, y = (
+            np.sum([w * motion(self.centres[n][k], 2) for n, w in zip(names, m, strict=True)], axis=0)
+            for k in range(2)
+        )
+        return x, y + sum(m) * self.flight.value("g")
+
+
+def _met(p: Sequence[float], q: Sequence[float], r: float, s: float) -> tuple[float, float]:
+    """Where circles about two points with two radii meet, to the right of the way between them."""
+    far = math.dist(p, q)
+    ahead = (r**2 - s**2 + far**2) / (2 * far)
+    aside = math.sqrt(r**2 - ahead**2)
+    x, y = (q[0] - p[0]) / far, (q[1] - p[1]) / far
+    return p[0] + ahead * x + aside * y, p[1] + ahead * y - aside * x
+
+
+def _angle(p: Sequence[float], q: Sequence[float]) -> float:
+    return math.atan2(q[1] - p[1], q[0] - p[0])
+
+
+def _tip(p: Sequence[float], length: float, angle: float) -> tuple[float, float]:
+    return p[0] + length * math.cos(angle), p[1] + length * math.sin(angle)
+
+
+def _five_pendula(flight: Flight) -> dict[str, Any]:
+    names = [f"bar{k}" for k in range(1, 6)]
+    bars = _Bars(flight, names)
+    end = bars.support("support")
+    for name in names:
+        end = bars.put(name, end)
+    system = Lagrange(bars.q, bars.v, *bars.energies())
+    motion = system.move(
+        flight.t, _given(flight, *(f"{x}.phi" for x in names)), _given(flight, *(f"{x}.w" for x in names))
+    )
+    whole, last = bars.push(motion, names), bars.push(motion, names[3:])
+    return {
+        **bars.values(motion),
+        **{"bar5.frame_b.x": motion(end[0]), "bar5.frame_b.y": motion(end[1])},
+        **{"support.fx": -whole[0], "support.fy": -whole[1]},
+        **{"bar4.frame_a.fx": last[0], "bar3.frame_b.fy": -last[1]},
+    }
+
+
+def _triplets(flight: Flight) -> dict[str, Any]:
+    import sympy as sp
+
+    names = ["bar1", "bar2", "bar3"]
+    bars = _Bars(flight, names, 2)
+    middle, last = tuple(bars.q[:2]), bars.along("bar2", tuple(bars.q[:2]), 0.5)
+    # The first bar ends where the second begins.
+    begin = bars.along("bar1", bars.along("bar2", middle, -0.5), -1.0)
+    for name, start in zip(names, (begin, bars.along("bar2", middle, -0.5), last), strict=True):
+        bars.put(name, start)
+    kinetic, potential = bars.energies()
+    _, _, *turns = bars.v
+    angles = [bars.angles[name] for name in names]
+    forces = dict.fromkeys(angles, sp.Integer(0))
+    for k in (1, 2):
+        potential += flight.value(f"pin{k}.c") * (angles[k] - angles[k - 1]) ** 2 / 2
+        friction = flight.value(f"pin{k}.d") * (turns[k] - turns[k - 1])
+        forces[angles[k]] -= friction
+        forces[angles[k - 1]] += friction
+    motion = Lagrange(bars.q, bars.v, kinetic, potential, forces).move(
+        flight.t,
+        _given(flight, "bar2.x", "bar2.y", *(f"{name}.phi" for name in names)),
+        _given(flight, "bar2.vx", "bar2.vy", *(f"{name}.w" for name in names)),
+    )
+    first, third = bars.push(motion, names[:1]), bars.push(motion, names[2:])
+    bend = angles[1] - angles[0]
+    return {
+        **bars.values(motion),
+        **{"bar1.frame_b.fx": first[0], "bar2.frame_a.fy": -first[1], "bar2.frame_b.fx": -third[0]},
+        **{"pin1.phi": motion(bend), "pin1.w": motion(bend, 1)},
+        "pin1.t": flight.value("pin1.c") * motion(bend) + flight.value("pin1.d") * motion(bend, 1),
+    }
+
+
+def _pendula_loop(flight: Flight) -> dict[str, Any]:
+    bars = _Bars(flight, ["bar1", "bar2", "bar3", "bar4"])
+    end = bars.support("support1")
+    for name in ("bar1", "bar2", "bar3"):
+        end = bars.put(name, end)
+    other = bars.put("bar4", bars.support("support2"))
+    lengths = [flight.value(f"{name}.l") for name in bars.names]
+    first, second = bars.support("support1"), bars.support("support2")
+
+    def closed(own: Sequence[float]) -> list[float]:
+        elbow = _tip(_tip(first, lengths[0], own[0]), lengths[1], own[1])
+        met = _met(elbow, second, lengths[2], lengths[3])
+        return [*own, _angle(elbow, met), _angle(second, met)]
+
+    kinetic, potential = bars.energies()
+    loops = [a - b for a, b in zip(end, other, strict=True)]
+    friction = {bars.q[0]: -flight.value("pin1.d") * bars.v[0]}
+    motion = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed).move(
+        flight.t, _given(flight, "bar1.phi", "bar2.phi"), _given(flight, "bar1.w", "bar2.w")
+    )
+    weight = bars.push(motion, ["bar1", "bar2", "bar3"])
+    return {
+        **bars.values(motion),
+        **{"bar3.frame_b.fx": motion.pulls[0], "bar4.frame_b.fy": -motion.pulls[1]},
+        **{"support1.fx": motion.pulls[0] - weight[0], "support1.fy": motion.pulls[1] - weight[1]},
+        **{"bar4.frame_b.x": motion(end[0]), "pin1.t": motion(-friction[bars.q[0]])},
+    }
+
+
+def _two_loops(flight: Flight) -> dict[str, Any]:
+    names = ["pendulum1", "pendulum2", "pendulum3", "rod1", "rod2"]
+    bars = _Bars(flight, names)
+    places = [bars.support(f"support{k}") for k in (1, 2, 3)]
+    ends = [bars.put(name, place) for name, place in zip(names, places, strict=False)]
+    rods = [bars.put(name, end) for name, end in zip(names[3:], ends, strict=False)]
+    lengths = {name: flight.value(f"{name}.l") for name in names}
+
+    def closed(own: Sequence[float]) -> list[float]:
+        points = [_tip(places[0], lengths["pendulum1"], own[0])]
+        for k in (1, 2):
+            points.append(_met(points[-1], places[k], lengths[f"rod{k}"], lengths[f"pendulum{k + 1}"]))
+        hanging = [_angle(places[k], points[k]) for k in (1, 2)]
+        return [*own, *hanging, *(_angle(points[k], points[k + 1]) for k in (0, 1))]
+
+    kinetic, potential = bars.energies()
+    loops = [rods[k][i] - ends[k + 1][i] for k in (0, 1) for i in (0, 1)]
+    friction = {bars.q[1]: -flight.value("pin2.d") * bars.v[1]}
+    motion = Lagrange(bars.q, bars.v, kinetic, potential, friction, loops, closed).move(
+        flight.t, _given(flight, "pendulum1.phi"), _given(flight, "pendulum1.w")
+    )
+    pulls = motion.pulls
+    weight = bars.push(motion, ["pendulum3"])
+    return {
+        **bars.values(motion),
+        **{"rod1.frame_b.fx": pulls[0], "rod1.frame_b.fy": pulls[1], "rod2.frame_b.fx": pulls[2]},
+        **{"pendulum3.frame_b.fy": -pulls[3], "support3.fx": -weight[0] - pulls[2]},
+        **{"support3.fy": -weight[1] - pulls[3], "pin2.t": motion(-friction[bars.q[1]])},
+    }
+
+
+CASES: tuple[Case, ...] = tuple(
+    Case(name, (moves_like(formulas),), settings={"rtol": 1e-9})
+    for name, formulas in {
+        "slider-crank-2d": _slider_crank,
+        "equal-bar-slider-crank": _slider_crank,
+        "slider-crank-3d": _spatial_slider_crank,
+        "rotating-pendulum": _rotating_pendulum,
+        "gimbal": _gimbal,
+        "furuta-pendulum": _furuta,
+        "triplets": _triplets,
+        "five-pendula": _five_pendula,
+        "pendula-loop": _pendula_loop,
+        "pendula-two-loops": _two_loops,
+    }.items()
+)
+"""Mechanisms, joint by joint as tools write them; their solutions are compared by the names of the files."""

@@ -1,0 +1,536 @@
+"""The library of models from equations to solutions: structure, reduction, start, simulation, and a check."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from benchmarks.studies.models.cases import Case, Check, Flight, exactly
+from benchmarks.studies.models.devices import CASES as DEVICES
+from benchmarks.studies.models.mechanisms import CASES as MECHANISMS
+from benchmarks.study import Benchmark, check_names, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.problems._testset import load_record
+from dae_sdc.problems.modulator import RingModulator
+from dae_sdc.run.drift import COLUMNS as DRIFT_COLUMNS, POINTS
+from dae_sdc.run.models import make_model
+from dae_sdc.run.preparation import is_modelica
+from dae_sdc.run.results import Result, command_line
+from dae_sdc.run.simplify import simplify
+from dae_sdc.run.solution import Solution
+from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
+from dae_sdc.run.unknowns import Unknowns
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
+    from dae_sdc.reduction.problem import ReducedProblem
+    from dae_sdc.structure.analysis import Structure
+
+TIME_LIMIT = 300.0
+
+DRAWN = 400
+"""Least number of times at which solutions are saved."""
+
+LENGTH = 1e-12
+"""Largest error of the length of a pendulum."""
+
+TIMES = ("time_read", "time_simplify", "time_structure", "time_reduction", "time_initial", "time")
+
+COLUMNS = [
+    *(("model", "U40"), ("written", "i8"), ("equations", "i8")),
+    *(("index", "i8"), ("true_index", "i8"), ("dof", "i8")),
+    *(("reduction", "U24"), ("n", "i8"), ("operations", "i8"), ("veils", "i8")),
+    *((name, "f8") for name in TIMES),
+    *(("sweeper", "U32"), ("rtol", "f8"), ("dt", "f8"), ("t_end", "f8"), ("steps", "i8")),
+    *(("reselections", "i8"), ("changed", "i8"), ("drift_before", "f8"), ("drift", "f8")),
+    *(("check", "U64"), ("error", "f8"), ("allowed", "f8"), ("passed", "i8"), ("message", "U160")),
+]
+
+UNITS = dict.fromkeys(TIMES, "s")
+
+
+# --- checks ---------------------------------------------------------------------------------------
+
+
+def test_set(record: str, names: Sequence[str], allowed: float) -> Check:
+    """Largest relative error at the end against the Test Set for IVP Solvers.
+
+    Parameters
+    ----------
+    record : str
+        Name in ``data/testset.json``.
+    names : sequence of str
+        Names of the first unknowns of the record; those that the official score takes are compared.
+    allowed : float
+        Largest error.
+    """
+
+    def error(flight: Flight) -> float:
+        end = load_record(record).end
+        compared = [i for i in end.scored if i < len(names) and end.digits[i] > 0.0]
+        return max(abs(float(flight(names[i])[-1]) / float(end.u[i]) - 1.0) for i in compared)
+
+    return Check("end value of the test set", error, allowed)
+
+
+def _modulator_end(flight: Flight) -> float:
+    """Of the ring modulator without capacitances, for which the test set has no value."""
+    other = RingModulator(cs=0.0)
+    pairs = zip(other.names, other.reference_end.u, strict=True)
+    return max(abs(float(flight(name)[-1]) / float(value) - 1.0) for name, value in pairs)
+
+
+def _difference(flight: Flight, other: Solution, names: Sequence[str]) -> float:
+    """Largest difference at the end, relative to the largest value over time."""
+    if not other.success:
+        return math.inf
+    return max(
+        float(abs(flight(name)[-1] - other.u[-1, other.names.index(name)]) / np.abs(flight(name)).max())
+        for name in names
+    )
+
+
+def _unreduced(flight: Flight) -> float:
+    """Difference to the equations as they are, solved by another method."""
+    from dae_sdc.run.initial import initial
+
+    t_end = float(flight.t[-1])
+    start = initial(flight.model, restarts=0)
+    other = solve(flight.model, u0=start.u, sweeper="radau-iia-9", rtol=1e-8, t_end=t_end)
+    # What is not differentiated is less exact without a reduction.
+    names = [name for name in flight.model.names if f"der({name})" in (*other.names, *flight.solution.names)]
+    return _difference(flight, other, names or flight.model.names)
+
+
+def _staged(flight: Flight) -> float:
+    """Difference to the equations of all stages, solved by another method."""
+    from dae_sdc.reduction.reduction import reduce_index
+
+    problem = reduce_index(flight.model, "stages").problem()
+    u0, _ = _start(flight.model, problem)
+    t_end = float(flight.t[-1])
+    other = solve(problem, u0=u0, sweeper="radau-iia-9", rtol=1e-8, t_end=t_end, project=True)
+    return _difference(flight, other, flight.model.names)
+
+
+UNREDUCED = Check("equations as they are", _unreduced, 1e-7)
+STAGED = Check("reduced in stages", _staged, 1e-7)
+
+
+def _torus(flight: Flight) -> dict[str, Any]:
+    distance = flight.value("rho") * np.cos(flight.t) + flight.value("r")
+    return {
+        "x1": distance * np.cos(flight.t),
+        "x2": distance * np.sin(flight.t),
+        "x3": -flight.value("rho") * np.sin(flight.t),
+    }
+
+
+def _robot(flight: Flight) -> dict[str, Any]:
+    growth = np.exp(flight.t)
+    return {"x1": 1.0 - growth, "x3": growth - flight.t, "der(x1)": -growth, "der(x3)": growth - 1.0}
+
+
+def _cascade(flight: Flight) -> dict[str, Any]:
+    turns = (-np.cos(flight.t), -np.sin(flight.t), np.cos(flight.t), np.sin(flight.t))
+    return {name: turns[k % 4] for k, name in enumerate(flight.model.names)}
+
+
+def _index_six(flight: Flight) -> dict[str, Any]:
+    s, c = np.sin(flight.t), np.cos(flight.t)
+    return dict(zip(flight.model.names, (2 * s, c, -s - c, s - 2 * c, 2 * s, c), strict=True))
+
+
+def _gear_petzold(flight: Flight) -> dict[str, Any]:
+    c = np.cos(flight.t)
+    return {"x": np.sin(flight.t) - flight.t * (c - c**2), "y": c - c**2}
+
+
+def _reissig(flight: Flight) -> dict[str, Any]:
+    """Two stages, in which x3 = x4 and x1 = x2: x4' + x4 = cos t + sin t and x2' + x2 = cos t - x4'."""
+    decay = np.exp(-flight.t)
+    last, first = flight("x4")[0], flight("x2")[0]
+    x4 = np.sin(flight.t) + last * decay
+    x2 = (first + last * flight.t) * decay
+    return {"x1": x2, "x2": x2, "x3": x4, "x4": x4, "x5": np.cos(flight.t)}
+
+
+def _tetrahedron(flight: Flight) -> float:
+    """Four charges at rest are the corners of a regular tetrahedron, with multipliers of -3/4."""
+    points = np.array([[flight(f"p{i}{axis}")[-1] for axis in "xyz"] for i in range(1, 5)])
+    apart = [math.dist(points[i], points[j]) for i in range(4) for j in range(i)]
+    pulls = [flight(f"lambda{i}")[-1] + 0.75 for i in range(1, 5)]
+    return float(max(np.abs(np.array(apart) - math.sqrt(8 / 3)).max(), np.abs(pulls).max()))
+
+
+def _lengths(flight: Flight) -> float:
+    """Largest error of the squared lengths of pendula that set each other's."""
+    length: Any = 1.0
+    worst = 0.0
+    for i in range(1, len(flight.model.names) // 3 + 1):
+        error = flight(f"x{i}") ** 2 + flight(f"y{i}") ** 2 - length**2
+        worst = max(worst, float(np.abs(error).max()))
+        length = 1.0 + flight.value("c") * flight(f"lambda{i}")
+    return worst
+
+
+def _first_two(flight: Flight) -> float:
+    """The first two pendula by their angles, which obey ordinary differential equations."""
+    from scipy.integrate import solve_ivp
+
+    g, c = flight.value("g"), flight.value("c")
+
+    def rates(_: float, y: Vector) -> list[float]:
+        first, turn, second, swing = y
+        turning = -g * math.sin(first)
+        # The tension of the first is turn^2 + g cos(first); its rate moves the second's length.
+        length = 1.0 + c * (turn**2 + g * math.cos(first))
+        rate = c * (2.0 * turn * turning - g * math.sin(first) * turn)
+        return [turn, turning, swing, (-g * math.sin(second) - 2.0 * rate * swing) / length]
+
+    angles = [math.atan2(flight(f"x{i}")[0], flight(f"y{i}")[0]) for i in (1, 2)]
+    begin, end = flight.t[0], flight.t[-1]
+    y0 = [angles[0], 0.0, angles[1], 0.0]
+    found = solve_ivp(rates, (begin, end), y0, method="DOP853", rtol=1e-12, atol=1e-12, t_eval=flight.t)
+    first, turn, second = found.y[:3]
+    length = 1.0 + c * (turn**2 + g * np.cos(first))
+    exact = {"x1": np.sin(first), "y1": np.cos(first)}
+    exact |= {"x2": length * np.sin(second), "y2": length * np.cos(second)}
+    return max(float(np.abs(flight(name) - value).max()) for name, value in exact.items())
+
+
+def _chain_energy(flight: Flight) -> float:
+    """Change of the energy of unit masses on unit links, relative to the weight times the length."""
+    count = len(flight.model.names) // 3
+    g = flight.value("g")
+    energy: Any = 0.0
+    for i in range(1, count + 1):
+        speed = flight(f"der(x{i})") ** 2 + flight(f"der(y{i})") ** 2
+        energy = energy + speed / 2 + g * flight(f"y{i}")
+    return float(np.abs(energy - energy[0]).max() / (g * count**2))
+
+
+def _pendulum_energy(flight: Flight) -> float:
+    """Change of the energy relative to the weight times the length."""
+    g = flight.value("g")
+    energy = (flight("der(x)") ** 2 + flight("der(y)") ** 2) / 2 + g * flight("y")
+    return float(np.abs(energy - energy[0]).max() / (g * flight.value("l")))
+
+
+def _both(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of positions and of their velocities."""
+    return (*names, *(f"der({name})" for name in names))
+
+
+_AXIS = ("x_l", "y_l", "x_r", "y_r")
+_SQUEEZER = ("beta", "Theta", "gamma", "Phi", "delta", "Omega", "epsilon")
+_CRANK = ("phi_1", "phi_2", "x_3", "q_1", "q_2", "q_3", "q_4")
+_CHARGES = tuple(f"p{i}{axis}" for i in range(1, 21) for axis in "xyz")
+_NODES = tuple(f"U_{i}" for i in range(1, 9))
+_MODULATOR = (*(f"U_{i}" for i in range(1, 8)), *(f"I_{i}" for i in range(1, 9)))
+_AKZO = ("FLB", "O2", "FLBT", "ZHU", "ZLA", "FLB.ZHU")
+
+ROUNDS = 100.0
+"""Times that the particle goes around the torus in the long run."""
+
+CASES: tuple[Case, ...] = (
+    Case("pendulum", (Check("energy", _pendulum_energy, 1e-7),)),
+    *(
+        Case(
+            "pendula",
+            (Check("squared lengths", _lengths, LENGTH), Check("angles of the first two", _first_two, 1e-6)),
+            {"count": count},
+        )
+        for count in (2, 3, 4, 5)
+    ),
+    Case("pendulum-chain", (Check("energy", _chain_energy, 1e-7),)),
+    Case(
+        "car-axis",
+        (test_set("caraxis", (*_both(_AXIS), "lambda_1", "lambda_2"), 1e-6),),
+        settings={"rtol": 1e-10},
+    ),
+    Case("seven-body", (test_set("andrews", _SQUEEZER, 1e-6),)),
+    Case("flexible-slider-crank", (test_set("slidercrank", _CRANK, 1e-4),)),
+    Case("slider-crank-4", (UNREDUCED,)),
+    Case("charges-on-sphere", (Check("regular tetrahedron", _tetrahedron, 1e-7),), {"count": 4}),
+    Case("charges-on-sphere", (test_set("fekete", _CHARGES, 1e-5),), {"count": 20}),
+    Case("double-wishbone", (UNREDUCED, STAGED)),
+    Case(
+        "torus-particle",
+        (exactly(_torus, 1e-4),),
+        settings={"sweeper": "radau-iia-5", "dt": 0.05, "newton_tol": 1e-12},
+        t_end=2.0 * math.pi * ROUNDS,
+    ),
+    Case("robot-arm", (exactly(_robot, 1e-7),)),
+    Case("shuttle-initial", (STAGED,)),
+    Case("shuttle-final", (UNREDUCED, STAGED)),
+    Case("transistor-amplifier", (test_set("transistor-amplifier", _NODES, 1e-6),)),
+    Case(
+        "ring-modulator",
+        (Check("end value without C_s", _modulator_end, 1e-5),),
+        {"cs": 0.0},
+        settings={"rtol": 1e-8, "atol": 1e-11},
+    ),
+    Case(
+        "ring-modulator",
+        (test_set("ring-modulator", _MODULATOR, 1e-6),),
+        settings={"rtol": 1e-8, "atol": 1e-11},
+    ),
+    Case("op-amp-cascade", (exactly(_cascade, 1e-10),), {"count": 10}),
+    Case("op-amp-cascade", (exactly(_cascade, 1e-10),), {"count": 100}),
+    Case("diode-ladder", (UNREDUCED,)),
+    Case("chemical-akzo-nobel", (test_set("chemakzo", _AKZO, 1e-6),)),
+    Case(
+        "robertson",
+        (test_set("robertson", ("y_1", "y_2", "y_3"), 1e-5),),
+        settings={"rtol": 1e-8, "atol": 1e-22},
+    ),
+    Case("index-6", (exactly(_index_six, 1e-10),)),
+    Case("reissig", (exactly(_reissig, 1e-7),)),
+    Case("gear-petzold", (exactly(_gear_petzold, 1e-8),)),
+    *MECHANISMS,
+    *DEVICES,
+)
+"""All models of the library."""
+
+
+# --- the study ------------------------------------------------------------------------------------
+
+
+@checked()
+def models(
+    *,
+    problems: Sequence[str] | None = None,
+    time_limit: float = TIME_LIMIT,
+    solutions: str | Path | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Analyse, reduce, start, simulate and check the models of the library.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Names of cases such as "car-axis" and "pendula-3", or of models for all of their cases; all if not
+        given.
+    time_limit : float
+        Longest time in seconds of a run to a tolerance.
+    solutions : str or Path, optional
+        Directory to save the solutions to, for ``dae-sdc plot linear``; and error and drift of the particle
+        on the torus with and without projection, for ``dae-sdc plot drift``.
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "models", a row for each check of each model: numbers of
+        equations as ``written`` and, of models that tools have written, after they are simplified; structural
+        ``index``, differentiation index ``true_index`` and degrees of freedom ``dof``; method of
+        ``reduction``, size ``n``, ``operations`` and ``veils`` of the reduced system; times (s) of reading,
+        simplification, structure, reduction, start and simulation; ``drift_before`` and ``drift``, largest
+        invariant before and after projection; and the ``error`` of a ``check`` with what is ``allowed``.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and for what cannot be used.
+    """
+    require_number("time_limit", time_limit)
+    known = list(dict.fromkeys(name for case in CASES for name in (case.model, case.label)))
+    check_names("model with a check", known if problems is None else list(problems), known)
+    labels = {case.label for case in CASES}
+    chosen = [
+        case
+        for case in CASES
+        if problems is None or case.label in problems or (case.model in problems and case.model not in labels)
+    ]
+    folder = None if solutions is None else Path(solutions)
+    if folder is not None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"cannot make the directory {folder}: {error.strerror}") from None
+    rows = table("models", COLUMNS, UNITS, out)
+    rows.parameters["time_limit"] = time_limit
+    with rows.running(len(chosen), "model", progress) as bar:
+        for case in chosen:
+            bar.set_postfix_str(case.label)
+            _measure(rows, case, time_limit, folder)
+            bar.update(1)
+    return rows.result()
+
+
+def _measure(rows: Study, case: Case, time_limit: float, folder: Path | None) -> None:
+    # SymPy takes half a second, which other studies need not wait for.
+    from dae_sdc.reduction.reduction import reduce_index
+    from dae_sdc.structure.analysis import structure
+
+    times = [perf_counter()]
+    written = make_model(case.model, case.params)
+    times.append(perf_counter())
+    simplified = simplify(written) if is_modelica(case.model) else None
+    model = written if simplified is None else simplified.model
+    times.append(perf_counter())
+    found: Structure = structure(model)
+    times.append(perf_counter())
+    reduced = reduce_index(model)
+    times.append(perf_counter())
+    try:
+        problem = reduced.problem()
+        u0, changed = _start(model, problem)
+        times.append(perf_counter())
+        solution = _solved(case, problem, u0, project=True, time_limit=time_limit)
+    except DAEError as error:
+        rows.put(model=case.label, message=str(error))
+        return
+    times.append(perf_counter())
+    if simplified is not None:
+        values = {name: p.required(written.name) for name, p in written.parameters_by_name.items()}
+        solution = replace(solution, unknowns=Unknowns(simplified, values))
+    stats = solution.stats
+    spent = dict(zip(UNITS, np.diff(times), strict=True))
+    about: dict[str, Any] = {
+        **{"model": case.label, "written": len(written.names), "equations": len(model.names)},
+        **{"index": found.index, "dof": found.true_dof},
+        **{"true_index": -1 if found.differentiation_index is None else found.differentiation_index},
+        **{"reduction": reduced.method, "n": problem.n, "veils": len(reduced.veils), "changed": changed},
+        **{"operations": sum(reduced.cost.shared), "sweeper": str(solution.parameters["sweeper"])},
+        **{"steps": stats["steps"], "t_end": solution.t[-1], "message": solution.message},
+        **{
+            "reselections": problem.reselections,
+            "drift_before": stats["drift_before_projection"],
+            "drift": stats["drift"],
+        },
+        **{name: case.settings[name] for name in ("rtol", "dt") if name in case.settings},
+        **spent,
+    }
+    if folder is not None:
+        _filled(solution).save(folder / f"{case.label}.npy")
+    if not solution.success:
+        rows.put(**about)
+        return
+    for check in case.checks:
+        found_error = check.error(Flight(written, solution))
+        passed = int(found_error <= check.allowed)
+        rows.put(**about, check=check.what, error=found_error, allowed=check.allowed, passed=passed)
+    if folder is not None and case.model == "torus-particle":
+        free = _solved(case, problem, u0, project=False, time_limit=time_limit)
+        both = {"projected": solution, "not projected": free}
+        history(model, problem, both).save(folder / "torus-particle-drift.npy")
+
+
+def _start(model: Model, problem: ReducedProblem) -> tuple[Vector, int]:
+    """The state of a reduced system with consistent values, and how many start values had to change."""
+    from dae_sdc.run.initial import initial
+
+    found = initial(model, restarts=0)
+    return np.array([found.values[name] for name in problem.names]), len(found.changed)
+
+
+def _filled(solution: Solution) -> Solution:
+    """A solution at as many times as a picture needs."""
+    if len(solution.t) >= DRAWN:
+        return solution
+    return solution.at(np.union1d(solution.t, np.linspace(solution.t[0], solution.t[-1], DRAWN)))
+
+
+def _solved(case: Case, problem: ReducedProblem, u0: Vector, *, project: bool, time_limit: float) -> Solution:
+    settings = dict(case.settings)
+    if case.t_end is not None:
+        settings["t_end"] = case.t_end
+    if "dt" in settings:
+        # The step size nearest to what is wanted that divides the interval.
+        begin, end = problem.interval
+        length = (end if case.t_end is None else case.t_end) - begin
+        settings["dt"] = length / round(length / settings["dt"])
+    else:
+        settings["time_limit"] = time_limit
+    return solve(problem, u0=u0, project=project, **settings)
+
+
+def history(model: Model, problem: ReducedProblem, solutions: Mapping[str, Solution]) -> Result:
+    """Error and drift of the particle on the torus over time.
+
+    Parameters
+    ----------
+    model : Model
+        The particle.
+    problem : ReducedProblem
+        It, reduced.
+    solutions : mapping of str to Solution
+        What is compared.
+
+    Returns
+    -------
+    Result
+        Of kind "drift": the largest ``constraint``, ``velocity`` constraint and ``error`` of the position in
+        each of equal parts of the interval.
+    """
+    constraint = model.equation_names[-1]
+    held = [problem.invariant_names.index(name) for name in (constraint, f"der({constraint})")]
+    rows = []
+    for case, solution in solutions.items():
+        flight = Flight(model, solution)
+        error = np.max([np.abs(flight(name) - exact) for name, exact in _torus(flight).items()], axis=0)
+        states = zip(solution.u, solution.t, strict=True)
+        invariants = np.abs([problem.invariants(u, t)[held] for u, t in states])
+        edges = np.linspace(solution.t[0], solution.t[-1], POINTS + 1)
+        part = np.clip(np.searchsorted(edges, solution.t), 1, POINTS)
+        for number in np.unique(part):
+            inside = part == number
+            largest = [*invariants[inside].max(axis=0), np.nan, error[inside].max()]
+            about = (case, solution.parameters["sweeper"], "", solution.parameters["dt"], np.nan)
+            rows.append((*about, edges[number], solution.stats["steps"], *largest))
+    return Result(
+        "drift",
+        np.array(rows, dtype=DRIFT_COLUMNS),
+        {},
+        {"problem": model.name, "points": POINTS},
+        command_line(),
+    )
+
+
+def report(result: Result) -> str:
+    """The table of a result of :func:`models`, as text."""
+    lines = [
+        "index: structural / true; size: equations as written / simplified / unknowns after reduction;",
+        "operations of the reduced system; s: reading, simplification, structure, reduction, start,",
+        "simulation; invariants: before / after projection",
+        f"{'model':<24} {'index':>9} {'dof':>4} {'size':>14} {'reduction':<13} {'operations':>10} "
+        f"{'s':>36} {'steps':>6} {'invariants':>15}  check",
+    ]
+    failed, before = [], ""
+    for row in result.data:
+        if not row["check"]:
+            lines.append(f"{row['model']:<24} {row['message']}")
+            failed.append(str(row["model"]))
+            continue
+        times = " ".join(f"{row[name]:5.2f}" for name in UNITS)
+        head = (
+            f"{row['model']:<24} {row['index']:>4} /{row['true_index']:>3} {row['dof']:>4} "
+            f"{row['written']:>3} /{row['equations']:>3} /{row['n']:>4} {row['reduction']:<13} "
+            f"{row['operations']:>10} {times:>36} "
+            f"{row['steps']:>6} {row['drift_before']:>6.0e} /{row['drift']:>6.0e}"
+        )
+        head = " " * len(head) if row["model"] == before else head
+        before = row["model"]
+        lines.append(f"{head}  {row['check']}: {row['error']:.1e} (allowed {row['allowed']:.0e})")
+        if not row["passed"]:
+            failed.append(f"{row['model']} ({row['check']})")
+    lines.append(f"not reached: {', '.join(failed) or 'none'}")
+    return "\n".join(lines)
+
+
+register("models", Benchmark(models, report, "--problems reissig"))

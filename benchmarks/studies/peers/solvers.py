@@ -1,0 +1,609 @@
+"""Solvers of other packages on problems of this one: one equation, one start, one clock for all.
+
+A peer gets the compiled residual and the exact Jacobian of a problem through callbacks that do nothing else,
+the consistent start, and an own absolute tolerance for every unknown. It begins anew at every break point.
+"""
+
+from __future__ import annotations
+
+import gc
+import importlib
+import importlib.metadata
+import importlib.util
+import math
+import os
+import signal
+import threading
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field
+from time import perf_counter
+from types import BuiltinFunctionType, FunctionType, ModuleType, SimpleNamespace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError
+from dae_sdc.run.callbacks import MOST_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
+
+FIRST_STEP = 1e-6
+"""First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start."""
+
+TOO_LONG = "took more than"
+"""How the reason of a run that was stopped begins."""
+
+
+class TimeLimit(Exception):
+    """A run took longer than it may."""
+
+
+class PeerFailure(Exception):
+    """A peer gave up."""
+
+
+@contextmanager
+def limited(seconds: float) -> Iterator[None]:
+    """Raise :class:`TimeLimit` inside the block when it has taken too long.
+
+    It is an alarm of the operating system, so that no callback has to look at a clock. Outside the main
+    thread, and on systems without such alarms, nothing limits the block.
+    """
+    if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def stop(*_: Any) -> None:
+        raise TimeLimit(f"{TOO_LONG} {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    # Again and again: an exception raised in a finaliser is lost.
+    signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def _silent() -> Iterator[None]:
+    """Nothing is printed: SUNDIALS repeats there what it also returns, in C and through Python."""
+    kept = os.dup(2)
+    try:
+        with open(os.devnull, "w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+            os.dup2(nowhere.fileno(), 2)
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+
+
+@dataclass
+class Outcome:
+    """What a run gave.
+
+    Parameters
+    ----------
+    time : float
+        Seconds of the whole run, its set-up included.
+    end : ndarray, shape (n,)
+        Value at the end.
+    steps, rejected, rhs, jacobian, factorization : float
+        Work; NaN where the solver does not tell.
+    """
+
+    time: float
+    end: Vector
+    steps: float = math.nan
+    rejected: float = math.nan
+    rhs: float = math.nan
+    jacobian: float = math.nan
+    factorization: float = math.nan
+
+
+@dataclass
+class Case:
+    """A problem between two times.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        With ``u_exact`` at the start.
+    """
+
+    problem: ProblemDAE
+    t0: float = field(init=False)
+    t_end: float = field(init=False)
+    start: Vector = field(init=False)
+    slope: Vector = field(init=False)
+    pieces: tuple[float, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        self.t0, self.t_end = map(float, problem.interval)
+        self.start = np.array(problem.u_exact(self.t0), dtype=float)
+        breaks: Callable[[float, float], Any] | None = getattr(problem, "breakpoints", None)
+        between = () if breaks is None else tuple(breaks(self.t0, self.t_end))
+        self.pieces = (self.t0, *(float(t) for t in between), self.t_end)
+        problem.start_step(problem.state(self.start), self.t0)
+        try:
+            self.slope = np.array(problem.du_exact(self.t0), dtype=float)
+        except InputError:
+            self.slope = slope_at(problem, self.start, self.t0)
+
+    @property
+    def index(self) -> tuple[int, ...]:
+        """The index of every unknown."""
+        return tuple(self.problem.variable_index)
+
+    @property
+    def switches(self) -> bool:
+        """Whether the branch of the equations is chosen by the state at the start of a step."""
+        return type(self.problem).start_step is not ProblemDAE.start_step and len(self.pieces) == 2
+
+    @property
+    def exclusions(self) -> dict[str, NDArray[np.bool_]]:
+        """Which unknowns a peer's error test may leave out, by names for tables; at first none."""
+        problem, index = self.problem, np.array(self.index)
+        choices = {"all": np.zeros(problem.n, dtype=bool)}
+        for highest in sorted(set(self.index), reverse=True)[1:]:
+            choices[f"<={highest}"] = index > highest
+        choices["diff"] = np.arange(problem.n) >= problem.n_diff
+        found: dict[str, NDArray[np.bool_]] = {}
+        for name, mask in choices.items():
+            if not mask.all() and not any(np.array_equal(mask, other) for other in found.values()):
+                found[name] = mask
+        return found
+
+    @property
+    def sparse(self) -> bool:
+        """Whether peers solve sparse linear systems."""
+        return self.problem.n >= SPARSE_FROM and self.problem.sparsity is not None
+
+
+class Peer(Protocol):
+    """A solver that can be compared."""
+
+    @property
+    def name(self) -> str:
+        """Name in tables."""
+
+    @property
+    def module(self) -> str:
+        """The module it needs."""
+
+    @property
+    def package(self) -> str:
+        """The package that brings the module."""
+
+    @property
+    def like(self) -> bool:
+        """Whether it evaluates the same compiled equations as all others."""
+
+    def settings(self, case: Case) -> str:
+        """What it is given besides equations, start and tolerances."""
+
+    def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
+        """Integrate over the interval, with steps counted if that costs time; raises where it fails."""
+
+
+def missing(peer: Peer) -> bool:
+    """Whether the module of a peer is not installed."""
+    return importlib.util.find_spec(peer.module) is None
+
+
+def version(peer: Peer) -> str:
+    """Name and version of the package of a peer."""
+    return f"{peer.package} {importlib.metadata.version(peer.package)}"
+
+
+# --- IDA ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Ida:
+    """IDA of SUNDIALS through scikit-sundae."""
+
+    name: str = "ida"
+    module: str = "sksundae"
+    package: str = "scikit-sundae"
+    like: bool = True
+
+    def options(self, case: Case) -> dict[str, Any]:
+        """Options of the integrator besides callbacks and tolerances."""
+        given: dict[str, Any] = {"linsolver": "sparse" if case.sparse else "dense", "max_order": 5}
+        return given | {"max_num_steps": MOST_STEPS, "calc_initcond": None}
+
+    def settings(self, case: Case) -> str:
+        """What it is given besides equations, start and tolerances."""
+        return ", ".join(f"{name}={value}" for name, value in self.options(case).items())
+
+    def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
+        """Integrate over the interval; counting goes from step to step, which takes a little longer."""
+        tic = perf_counter()
+        problem, equations = case.problem, Equations(case)
+        jacobian = ida_jacobian(equations, case.sparse)
+        given = self.options(case)
+        if case.sparse:
+            given["sparsity"] = problem.sparsity
+        if problem.n_alg:
+            given["algebraic_idx"] = np.arange(problem.n_diff, problem.n)
+        solver = importlib.import_module(self.module).ida.IDA(
+            equations.residual,
+            jacfn=jacobian,
+            rtol=rtol,
+            atol=atol,
+            **given,
+        )
+        u, steps, rhs, jacobians = case.start, 0, 0, 0
+        for t, end in zip(case.pieces, case.pieces[1:], strict=False):
+            equations.begin(u, t)
+            solver.init_step(t, u, case.slope if t == case.t0 else slope_at(problem, u, t))
+            while True:
+                found = solver.step(end, method="onestep" if count else "normal", tstop=end)
+                if not found.success:
+                    raise PeerFailure(f"t={float(found.t):.4g}: {found.message}")
+                steps += 1
+                if found.t >= end:
+                    break
+            u = np.array(found.y)
+            # Every piece begins to count anew.
+            rhs += int(found.nfev)
+            jacobians += int(found.njev)
+        time = perf_counter() - tic
+        # IDA evaluates the Jacobian whenever it sets up a linear system, and factorises it then.
+        work = {"rhs": float(rhs), "jacobian": float(jacobians), "factorization": float(jacobians)}
+        return Outcome(time, u, float(steps) if count else math.nan, **work)
+
+
+# --- scipy-dae ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ScipyDae:
+    """A solver of scipy-dae, with the exact Jacobians by y and y'.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables.
+    solver : str
+        Its class.
+    options : mapping
+        Its options besides equations and tolerances.
+    """
+
+    name: str
+    solver: str
+    options: Mapping[str, Any]
+    module: str = "scipy_dae"
+    package: str = "scipy-dae"
+    like: bool = True
+
+    def settings(self, case: Case) -> str:
+        """What it is given besides equations, start and tolerances."""
+        given = {**self.options, "jac": "exact" + (", sparse" if case.sparse else ", dense")}
+        return (
+            ", ".join(f"{name}={value}" for name, value in given.items())
+            + f", first step {FIRST_STEP:g} of a piece that begins at rest"
+        )
+
+    def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
+        """Integrate over the interval, step by step."""
+        tic = perf_counter()
+        problem, equations = case.problem, Equations(case)
+        make = getattr(importlib.import_module(f"{self.module}.integrate"), self.solver)
+        n, residual = problem.n, equations.residual
+
+        def fun(t: float, y: Vector, yp: Vector) -> Vector:
+            out = np.empty(n)
+            residual(float(t), np.ascontiguousarray(y), np.ascontiguousarray(yp), out)
+            return out
+
+        jac = self._jacobian(equations, case.sparse)
+        u, work = case.start, dict.fromkeys(("steps", "rhs", "jacobian", "factorization"), 0.0)
+        for t, end in zip(case.pieces, case.pieces[1:], strict=False):
+            equations.begin(u, t)
+            slope = case.slope if t == case.t0 else slope_at(problem, u, t)
+            # At rest, its own choice of a first step is the whole piece, whatever happens on the way.
+            first = None if slope.any() else FIRST_STEP * (end - t)
+            given = {"rtol": rtol, "atol": atol, "jac": jac, "first_step": first, **self.options}
+            solver = make(fun, t, u, slope, end, **given)
+            while solver.status == "running":
+                message = solver.step()
+                work["steps"] += 1
+            if solver.status == "failed":
+                raise PeerFailure(f"t={float(solver.t):.4g}: {message}")
+            u = np.array(solver.y)
+            work["rhs"] += solver.nfev
+            work["jacobian"] += solver.njev
+            work["factorization"] += solver.nlu
+        return Outcome(perf_counter() - tic, u, **work)
+
+    @staticmethod
+    def _jacobian(equations: Equations, in_pattern: bool) -> Callable[..., Any]:
+        """The pair (dF/dy, dF/dy') from the Jacobian dF/du' + c dF/du at c = 0 and c = 1."""
+        entries, n, pattern = equations.entries, equations.n, equations.pattern
+        places = None if pattern is None else equations.places()
+
+        def as_matrix(values: Vector) -> Any:
+            if places is None:
+                return values
+            if in_pattern:
+                return sparse.csc_matrix((values, pattern.indices, pattern.indptr), shape=(n, n))
+            full = np.zeros((n, n))
+            full[places] = values
+            return full
+
+        def jac(t: float, y: Vector, yp: Vector) -> tuple[Any, Any]:
+            mass, both = equations.blank(), equations.blank()
+            y, yp = np.ascontiguousarray(y), np.ascontiguousarray(yp)
+            entries(float(t), y, yp, 0.0, mass)
+            entries(float(t), y, yp, 1.0, both)
+            return as_matrix(both - mass), as_matrix(mass)
+
+        return jac
+
+
+# --- CasADi -------------------------------------------------------------------------------------------------
+
+
+class _Symbol:
+    """A CasADi expression that can stand where a kernel has a number."""
+
+    __slots__ = ("x",)
+    __array_ufunc__: Any = None
+
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+    @property
+    def real(self) -> _Symbol:
+        return self
+
+    def __neg__(self) -> _Symbol:
+        return _Symbol(-self.x)
+
+    def __pos__(self) -> _Symbol:
+        return self
+
+    def __bool__(self) -> bool:
+        raise InputError("the equations branch on unknowns, which CasADi's expressions cannot follow")
+
+
+def _operation(name: str) -> Callable[[Any, Any], _Symbol]:
+    def operate(self: _Symbol, other: Any) -> _Symbol:
+        value = other.x if isinstance(other, _Symbol) else float(other)
+        return _Symbol(getattr(self.x, name)(value))
+
+    return operate
+
+
+for _name in ("add", "sub", "mul", "truediv", "pow"):
+    setattr(_Symbol, f"__{_name}__", _operation(f"__{_name}__"))
+    setattr(_Symbol, f"__r{_name}__", _operation(f"__r{_name}__"))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(_Symbol, f"__{_name}__", _operation(f"__{_name}__"))
+
+_FUNCTIONS = ("exp", "log", "sqrt", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh")
+_NUMPY_NAMES = {"arcsin": "asin", "arccos": "acos", "arctan": "atan", "abs": "fabs", "absolute": "fabs"}
+
+
+def _functions(casadi: Any, numeric: Any) -> SimpleNamespace:
+    """What ``math`` or ``numpy`` are replaced by: functions that take expressions too."""
+
+    def either(name: str, plain: Any) -> Callable[..., Any]:
+        def function(x: Any) -> Any:
+            return _Symbol(getattr(casadi, name)(x.x)) if isinstance(x, _Symbol) else plain(x)
+
+        return function
+
+    names = {name: name for name in (*_FUNCTIONS, "fabs", "log10")} | _NUMPY_NAMES
+    found = {
+        mine: either(theirs, getattr(numeric, mine))
+        for mine, theirs in names.items()
+        if hasattr(numeric, mine)
+    }
+    rest = {name: getattr(numeric, name) for name in ("pi", "e", "inf", "nan")}
+    return SimpleNamespace(**rest, **found)
+
+
+def _replaced(function: Any, casadi: Any, known: dict[int, Any]) -> Any:
+    """A copy of a Python function that computes with expressions, and of all those that it calls."""
+    function = getattr(function, "py_func", function)
+    if id(function) in known:
+        return known[id(function)]
+    surroundings: dict[str, Any] = {}
+    copy = FunctionType(
+        function.__code__, surroundings, function.__name__, function.__defaults__, function.__closure__
+    )
+    known[id(function)] = copy
+    math_functions = _functions(casadi, math)
+    for name, value in function.__globals__.items():
+        if value is math:
+            value = math_functions
+        elif value is np:
+            value = _functions(casadi, np)
+        elif isinstance(value, BuiltinFunctionType) and value.__module__ == "math":
+            value = getattr(math_functions, value.__name__, value)
+        elif name in function.__code__.co_names and not isinstance(value, type | ModuleType):
+            inner = getattr(value, "py_func", value)
+            if isinstance(inner, FunctionType):
+                value = _replaced(inner, casadi, known)
+        surroundings[name] = value
+    return copy
+
+
+@dataclass(frozen=True)
+class CasadiIdas:
+    """IDAS of SUNDIALS inside CasADi, with expressions traced from the kernel of the problem.
+
+    CasADi evaluates and differentiates these itself, and takes semi-explicit equations x' = f, 0 = g.
+    """
+
+    name: str = "casadi-idas"
+    module: str = "casadi"
+    package: str = "casadi"
+    like: bool = False
+
+    def settings(self, case: Case) -> str:
+        """What it is given besides equations, start and tolerances."""
+        return f"own expressions, max_num_steps={MOST_STEPS}, calc_ic=False, integrators built beforehand"
+
+    def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
+        """Integrate over the interval; expressions and integrators are made before the clock starts."""
+        casadi = importlib.import_module(self.module)
+        if len(case.pieces) > 2 or case.switches:
+            raise InputError("equations that change on the way are not passed on to CasADi")
+        form = SemiExplicit(case, casadi)
+        options = {"reltol": rtol, "abstolv": form.tolerances(atol), "max_num_steps": MOST_STEPS}
+        options |= {"calc_ic": False, "init_xdot": form.slope.tolist(), "print_stats": False}
+        options |= {"show_eval_warnings": False, "disable_internal_warnings": True}
+        solver = casadi.integrator("peer", "idas", form.equations, case.t0, case.t_end, options)
+        tic = perf_counter()
+        try:
+            found = solver(x0=form.x0, z0=form.z0)
+        except RuntimeError as error:
+            raise PeerFailure(str(error).strip().splitlines()[-1]) from None
+        time = perf_counter() - tic
+        stats = solver.stats()
+        end = form.end(np.array(found["xf"]).ravel(), np.array(found["zf"]).ravel())
+        return Outcome(
+            time,
+            end,
+            float(stats["nsteps"]),
+            float(stats["netfails"]),
+            float(stats["nfevals"]),
+            float(stats["nlinsetups"]),
+            float(stats["nlinsetups"]),
+        )
+
+
+class SemiExplicit:
+    """The equations of a problem as x' = f(t, x, z), 0 = g(t, x, z) in expressions of CasADi.
+
+    Differential rows are solved for u' where the derivatives of the differential unknowns have a regular
+    matrix there; a constant singular matrix of all derivatives is turned into diagonal form.
+
+    Parameters
+    ----------
+    case : Case
+        What to solve.
+    casadi : module
+        CasADi.
+    """
+
+    def __init__(self, case: Case, casadi: Any) -> None:
+        problem, n = case.problem, case.problem.n
+        self.case, self.n_diff = case, problem.n_diff
+        t, u, du = casadi.SX.sym("t"), casadi.SX.sym("u", n), casadi.SX.sym("du", n)
+        residual = casadi.vertcat(*self._traced(problem, casadi, t, u, du))
+        mass = casadi.jacobian(residual, du)
+        if casadi.depends_on(mass, du):
+            raise InputError("the equations are not linear in u', as CasADi's must be")
+        rest = casadi.substitute(residual, du, casadi.SX.zeros(n))
+        pattern = np.array(casadi.DM(mass.sparsity(), 1)) != 0
+        rows = np.flatnonzero(pattern.any(axis=1))
+        columns = np.flatnonzero(pattern.any(axis=0))
+        others = np.setdiff1d(np.arange(n), rows)
+        inner = mass[rows.tolist(), columns.tolist()]
+        if len(rows) == len(columns) and self._regular(casadi, inner, t, u, case):
+            self.turn: Vector | None = None
+            self.differential, self.algebraic = columns, np.setdiff1d(np.arange(n), columns)
+            x, z = u[columns.tolist()], u[self.algebraic.tolist()]
+            f, g = -casadi.solve(inner, rest[rows.tolist()]), rest[others.tolist()]
+        else:
+            if casadi.depends_on(mass, casadi.vertcat(t, u)):
+                raise InputError("a singular matrix of u' that is not constant has no semi-explicit form")
+            left, values, right = np.linalg.svd(np.array(casadi.DM(mass)))
+            rank = int((values > 1e-12 * values[0]).sum())
+            self.turn = right.T
+            self.differential, self.algebraic = np.arange(rank), np.arange(rank, n)
+            x, z = casadi.SX.sym("x", rank), casadi.SX.sym("z", n - rank)
+            turned = casadi.substitute(rest, u, casadi.mtimes(self.turn, casadi.vertcat(x, z)))
+            f = -casadi.mtimes(left.T[:rank] / values[:rank, None], turned)
+            g = casadi.mtimes(left.T[rank:], turned)
+        self.equations = {"t": t, "x": x, "z": z, "ode": f, "alg": g}
+        first = self._turned(case.start)
+        self.x0, self.z0 = first[self.differential], first[self.algebraic]
+        self.slope = self._turned(case.slope)[self.differential]
+
+    @staticmethod
+    def _regular(casadi: Any, matrix: Any, t: Any, u: Any, case: Case) -> bool:
+        """Whether a matrix of expressions is, at the start."""
+        at_start = np.array(casadi.Function("m", [t, u], [matrix])(case.t0, case.start))
+        return int(np.linalg.matrix_rank(at_start)) == len(at_start)
+
+    @staticmethod
+    def _traced(problem: ProblemDAE, casadi: Any, t: Any, u: Any, du: Any) -> list[Any]:
+        kernel = type(problem).residual_kernel
+        if kernel is None:
+            raise InputError("the equations are no kernel, which CasADi's expressions are made from")
+        n = problem.n
+        out: list[Any] = [None] * n
+        values = [_Symbol(u[i]) for i in range(n)], [_Symbol(du[i]) for i in range(n)]
+        traced = _replaced(kernel, casadi, {})
+        try:
+            traced(_Symbol(t), *values, problem.packed_parameters.tolist(), out)
+        except (TypeError, AttributeError, ValueError) as error:
+            raise InputError(f"CasADi's expressions cannot follow the equations: {error}") from None
+        return [value.x if isinstance(value, _Symbol) else casadi.SX(float(value)) for value in out]
+
+    def _turned(self, u: Vector) -> Vector:
+        return u if self.turn is None else self.turn.T @ u
+
+    def tolerances(self, atol: Vector) -> list[float]:
+        """The tolerances of (x, z); those of turned unknowns are the smallest."""
+        if self.turn is not None:
+            return [float(atol.min())] * len(atol)
+        return [float(atol[i]) for i in (*self.differential, *self.algebraic)]
+
+    def end(self, x: Vector, z: Vector) -> Vector:
+        """The unknowns of the problem from x and z."""
+        joined = np.empty(len(x) + len(z))
+        joined[self.differential], joined[self.algebraic] = x, z
+        return joined if self.turn is None else self.turn @ joined
+
+
+PEERS: tuple[Peer, ...] = (
+    Ida(),
+    ScipyDae("scipy-radau5", "RadauDAE", {"stages": 3}),
+    ScipyDae("scipy-radau9", "RadauDAE", {"stages": 5}),
+    ScipyDae("scipy-bdf", "BDFDAE", {"max_order": 5}),
+    CasadiIdas(),
+)
+"""All peers; the numbers in names are classical orders."""
+
+
+# --- one run ------------------------------------------------------------------------------------------------
+
+
+def carry_out(run: Callable[[], Outcome], seconds: float) -> Outcome | str:
+    """One run under the time limit, without garbage collection; a text says why it failed.
+
+    Parameters
+    ----------
+    run : callable
+        Integrates and takes its own time.
+    seconds : float
+        Longest time that it may take.
+    """
+    gc.disable()
+    try:
+        with _silent(), limited(seconds), warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            found = run()
+    except Exception as error:
+        # Whatever a solver raises ends its run and no other.
+        reason = " ".join(str(error).split())
+        return reason if isinstance(error, PeerFailure | TimeLimit) else f"{type(error).__name__}: {reason}"
+    finally:
+        gc.enable()
+    if not np.isfinite(found.end).all():
+        return "the value at the end is not finite"
+    return found

@@ -1,0 +1,568 @@
+"""Work and precision of this package and of other solvers on test problems; see :func:`peers`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.studies.peers import solvers as peer_solvers
+from benchmarks.studies.peers.solvers import PEERS, Case, Outcome, Peer, PeerFailure, carry_out, missing
+from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.plotting.plot import Picture
+from dae_sdc.problems._testset import TestSetProblem, scd
+from dae_sdc.run.callbacks import OUT, weighted
+from dae_sdc.run.results import Result
+from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
+from dae_sdc.sweepers.sdc import SWEEPERS
+from dae_sdc.sweepers.tableaux import METHODS
+
+RTOLS = tuple(10.0**-power for power in range(3, 13))
+REPETITIONS = 3
+TIME_LIMIT = 20.0
+
+ALSO = ("simple", "two-transistor")
+"""Problems that are compared besides those of the Test Set for IVP Solvers."""
+
+DEFAULT = "dae_sdc"
+"""Name in tables of what ``solve`` does when no sweeper is named."""
+
+SWEEPERS_COMPARED = ("semi-implicit", "fully-implicit", "radau-iia-5")
+"""Methods that are named, besides all Runge-Kutta pairs with an embedded method."""
+
+REFERENCES = (1e-6, 1e-9)
+"""Tolerances at which the error of the default is what all others have to reach."""
+
+MOST_SCALES = 12
+"""Unknowns whose scale a table names."""
+
+LONG = 0.25
+"""Share of the time limit from which on a run is not repeated."""
+
+LONGEST_WARM_UP = 60.0
+"""Time in seconds for the first run of a method, in which code may be compiled."""
+
+ALL_WEIGHTS = "all"
+
+COLUMNS = [
+    *(("problem", "U32"), ("solver", "U24"), ("weights", "U8"), ("n", "i8"), ("index", "i8"), ("rtol", "f8")),
+    *(("success", "i8"), ("time", "f8"), ("runs", "i8"), ("error", "f8"), ("scd", "f8")),
+    *((name, "f8") for name in ("steps", "rejected", "rhs", "jacobian", "factorization")),
+    ("message", "U120"),
+]
+
+UNITS = {"time": "s", "rtol": "1", "error": "1", "scd": "1"}
+
+COUNTS = ("steps", "rejected", "rhs", "jacobian", "factorization")
+
+
+@checked()
+def peers(
+    *,
+    problems: Sequence[str] | None = None,
+    rtols: Sequence[float] = RTOLS,
+    sweepers: Sequence[str] | None = None,
+    repetitions: int = REPETITIONS,
+    time_limit: float = TIME_LIMIT,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Solve test problems at a row of tolerances, here and with other packages, which take turns.
+
+    IDA (scikit-sundae), Radau and BDF (scipy-dae) get the compiled residual and the exact Jacobian of the
+    problem and its consistent start; IDAS of CasADi, with expressions of its own, is no like comparison and
+    has rows of its own. All have the relative tolerance rtol and the absolute tolerance rtol times a scale.
+    No peer scales the error of unknowns by their index; each is therefore also run with the unknowns of
+    index 2 or 3, or all algebraic ones, taken out of its error test. Every solver begins
+    anew at the break points of a problem.
+
+    The time is that of a whole call, set-up included, compiled code loaded. Runs that take long are not
+    repeated, and no tighter tolerance is tried after one that has taken too long.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Names; those of the Test Set for IVP Solvers and :data:`ALSO` if not given.
+    rtols : sequence of float
+        Relative tolerances.
+    sweepers : sequence of str, optional
+        Methods of this package besides its default.
+    repetitions : int
+        Runs of each kind after one that is not counted.
+    time_limit : float
+        Longest time of a run in seconds.
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "peers", a row for every problem, solver, choice of
+        ``weights`` ("all"; "<=i" or "diff" where unknowns of an index above i, or all algebraic unknowns,
+        are out of the error test) and
+        ``rtol``: ``success``, the median ``time`` (s) of ``runs``, the ``error`` at the end, largest of
+        abs(error) / (scale + abs(u)) over the scored unknowns, ``scd``, work counts, and a ``message`` that
+        says why a run failed. :func:`equal_accuracy` gives the times to the same error.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and for numbers that cannot be used.
+    """
+    names = default_problems() if problems is None else list(problems)
+    check_names("problem", names, list(PROBLEMS))
+    methods = default_sweepers() if sweepers is None else list(sweepers)
+    if methods:
+        check_names("sweeper", methods, list(SWEEPERS))
+    require_count("repetitions", repetitions)
+    if not 0.0 < require_number("time_limit", time_limit) < math.inf:
+        raise InputError(f"time_limit must be positive and finite; got {time_limit}")
+    if not len(rtols):
+        raise InputError("need at least one tolerance")
+    for rtol in rtols:
+        if not 0.0 < require_number("a tolerance", rtol) < 1.0:
+            raise InputError(f"a tolerance must lie between 0 and 1; got {rtol}")
+    tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
+    rows = table("peers", COLUMNS, UNITS, out)
+    here = [peer for peer in PEERS if not missing(peer)]
+    for package in dict.fromkeys(peer.package for peer in PEERS if missing(peer)):
+        rows.leave_out(package, "not installed: pip install 'dae_sdc[bench]'")
+    rows.parameters |= {"repetitions": repetitions, "time_limit": time_limit, "rtols": tolerances}
+    rows.parameters |= {"default": DEFAULT, "ours": [DEFAULT, *methods], "settings": {}, "scales": {}}
+    rows.parameters |= {"like": [peer.name for peer in here if peer.like]}
+    rows.parameters |= {"unlike": [peer.name for peer in here if not peer.like]}
+    rows.parameters |= {"versions": list(dict.fromkeys(map(peer_solvers.version, here)))}
+    total = len(names) * len(tolerances)
+    with rows.running(total, "ladder", progress) as bar:
+        for name in names:
+            try:
+                bench = _Bench(rows, name, methods, here, repetitions, time_limit)
+            except InputError as reason:
+                rows.leave_out(name, reason)
+                bar.update(len(tolerances))
+                continue
+            bench.warm_up(tolerances[0])
+            for rtol in tolerances:
+                bench.measure(rtol)
+                bar.update(1)
+    return rows.result()
+
+
+def default_problems() -> list[str]:
+    """Names of the problems with an official end value, and :data:`ALSO`."""
+    official = [name for name in PROBLEMS if issubclass(PROBLEMS[name], TestSetProblem)]
+    return [*official, *(name for name in ALSO if name not in official)]
+
+
+def default_sweepers() -> list[str]:
+    """Names of the methods that are compared besides the default."""
+    embedded = [name for name, tableau in METHODS.items() if tableau.embedded]
+    return [*SWEEPERS_COMPARED, *embedded]
+
+
+# --- what is measured ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Score:
+    """How far a value is from the end value of a problem.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        With ``reference_end``, or ``u_exact`` at the end of its interval.
+    scale : ndarray, shape (n,)
+        atol / rtol of the unknowns.
+    """
+
+    problem: ProblemDAE
+    scale: Vector
+    exact: Vector = field(init=False)
+    scored: NDArray[np.int64] = field(init=False)
+    known: Vector = field(init=False)
+
+    def __post_init__(self) -> None:
+        problem = self.problem
+        end = getattr(problem, "reference_end", None)
+        self.exact = np.array(problem.u_exact(problem.interval[1]) if end is None else end.u, dtype=float)
+        digits = np.full(problem.n, 16.0) if end is None else np.asarray(end.digits, dtype=float)
+        scored = range(problem.n) if end is None else end.scored
+        self.scored = np.array([i for i in scored if digits[i] > 0.0], dtype=np.int64)
+        self.known = 10.0 ** -digits[self.scored] * np.abs(self.exact[self.scored])
+
+    def error(self, u: Vector) -> float:
+        """Largest error relative to scale + abs(u), at least what the reference is known to."""
+        exact = self.exact[self.scored]
+        error = np.maximum(np.abs(u[self.scored] - exact), self.known)
+        return float((error / (self.scale[self.scored] + np.abs(exact))).max())
+
+    def digits(self, u: Vector) -> float:
+        """Significant correct digits, scd."""
+        if hasattr(self.problem, "reference_end"):
+            return float(scd(self.problem, u))
+        exact = self.exact[self.scored]
+        error = np.maximum(np.abs(u[self.scored] - exact), self.known)
+        return float(-np.log10(error / np.abs(exact)).max()) if np.all(exact) else math.nan
+
+
+def scale_of(problem: ProblemDAE) -> Vector:
+    """atol / rtol of every unknown: its nominal size, for all solvers alike."""
+    return np.array(np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (problem.n,)))
+
+
+@dataclass
+class Contender:
+    """A solver with a choice of what its error test looks at.
+
+    Parameters
+    ----------
+    solver, weights : str
+        Names in the table.
+    run : callable
+        Integrates with a tolerance, and counts what costs time to count if the second argument says so.
+    stopped : str
+        Why no further tolerance is tried; empty while they are.
+    left_out : bool
+        Whether it cannot solve this problem at all.
+    """
+
+    solver: str
+    weights: str
+    run: Callable[[float, bool], Outcome]
+    stopped: str = ""
+    left_out: bool = False
+
+
+class _Bench:
+    """All solvers on one problem."""
+
+    def __init__(
+        self,
+        rows: Study,
+        name: str,
+        methods: Sequence[str],
+        others: Iterable[Peer],
+        repetitions: int,
+        time_limit: float,
+    ) -> None:
+        self.rows, self.name, self.repetitions, self.time_limit = rows, name, repetitions, time_limit
+        make: Any = PROBLEMS[name]
+        problem: ProblemDAE = make()
+        self.case, self.scale = Case(problem), scale_of(problem)
+        self.score = Score(problem, self.scale)
+        self.contenders = [self._ours(DEFAULT, None), *(self._ours(method, method) for method in methods)]
+        for peer in others:
+            self.contenders += [self._peer(peer, weights) for weights in self.case.exclusions]
+        rows.parameters["settings"][name] = {peer.name: peer.settings(self.case) for peer in others}
+        rows.parameters["scales"][name] = {
+            unknown: size
+            for unknown, size in zip(problem.names, self.scale.tolist(), strict=True)
+            if size != 1.0
+        }
+
+    def _ours(self, solver: str, sweeper: str | None) -> Contender:
+        named: dict[str, Any] = {} if sweeper is None else {"sweeper": sweeper}
+
+        def run(rtol: float, count: bool) -> Outcome:
+            atol: Any = rtol * self.scale
+            if (self.scale == self.scale[0]).all():
+                atol = float(atol[0])
+            tic = perf_counter()
+            found = solve(self.name, rtol=rtol, atol=atol, **named)
+            time = perf_counter() - tic
+            if not found.success:
+                raise PeerFailure(found.message)
+            return Outcome(time, found.u[-1], **{name: float(found.stats[name]) for name in COUNTS})
+
+        return Contender(solver, ALL_WEIGHTS, run)
+
+    def _peer(self, peer: Peer, weights: str) -> Contender:
+        excluded = self.case.exclusions[weights]
+
+        def run(rtol: float, count: bool) -> Outcome:
+            return peer.run(self.case, rtol, weighted(rtol, self.scale, excluded), count)
+
+        return Contender(peer.name, weights, run)
+
+    def warm_up(self, rtol: float) -> None:
+        """Run each method of this package once, which compiles what is not compiled yet."""
+        for one in self.contenders:
+            if one.solver in self.rows.parameters["ours"]:
+                carry_out(partial(one.run, rtol, False), max(LONGEST_WARM_UP, self.time_limit))
+
+    def measure(self, rtol: float) -> None:
+        """The rows of one tolerance."""
+        firsts = [self._first(one, rtol) for one in self.contenders]
+        times: list[list[float]] = [[] for _ in firsts]
+        for _ in range(self.repetitions):
+            for one, first, own in zip(self.contenders, firsts, times, strict=True):
+                if isinstance(first, Outcome) and first.time < LONG * self.time_limit:
+                    again = carry_out(partial(one.run, rtol, False), self.time_limit)
+                    own += [again.time] if isinstance(again, Outcome) else []
+        for one, first, own in zip(self.contenders, firsts, times, strict=True):
+            if isinstance(first, str):
+                if not one.left_out:
+                    self.rows.put(**self._about(one, rtol), message=first)
+                continue
+            self.rows.put(
+                **self._about(one, rtol),
+                **{"success": 1, "time": median(own or [first.time]), "runs": max(1, len(own))},
+                **{"error": self.score.error(first.end), "scd": self.score.digits(first.end)},
+                **{name: getattr(first, name) for name in COUNTS},
+            )
+
+    def _first(self, one: Contender, rtol: float) -> Outcome | str:
+        """The run in which all work is counted, or why there is none."""
+        if one.stopped:
+            return one.stopped
+        first = carry_out(partial(one.run, rtol, True), self.time_limit)
+        if isinstance(first, str):
+            if first.startswith(InputError.__name__):
+                one.stopped, one.left_out = first, True
+                if one.weights == ALL_WEIGHTS:
+                    self.rows.leave_out(f"{self.name}, {one.solver}", first.partition(": ")[2])
+            elif first.startswith(peer_solvers.TOO_LONG):
+                one.stopped = f"not tried: {first} at {rtol:g}"
+        return first
+
+    def _about(self, one: Contender, rtol: float) -> dict[str, Any]:
+        problem = self.case.problem
+        return {
+            **{"problem": self.name, "solver": one.solver, "weights": one.weights, "rtol": rtol},
+            **{"n": problem.n, "index": problem.index or 0},
+        }
+
+
+# --- equal accuracy -----------------------------------------------------------------------------------------
+
+
+def front(error: Vector, time: Vector) -> tuple[Vector, Vector]:
+    """The runs that none other beats in both error and time, from cheap to accurate.
+
+    Parameters
+    ----------
+    error, time : ndarray, shape (k,)
+        Of the runs of a solver.
+
+    Returns
+    -------
+    error, time : ndarray
+        Errors that fall while times grow.
+    """
+    errors: list[float] = []
+    times: list[float] = []
+    for place in np.lexsort((error, time)):
+        if math.isfinite(error[place]) and (not errors or error[place] < errors[-1]):
+            errors.append(float(error[place]))
+            times.append(float(time[place]))
+    return np.array(errors), np.array(times)
+
+
+def time_to(target: float, error: Vector, time: Vector) -> float:
+    """Time that a solver needs for an error, by its runs.
+
+    Between two runs of its front, logarithms are interpolated; an error larger than all of them takes the
+    time of the cheapest run.
+
+    Parameters
+    ----------
+    target : float
+        The error.
+    error, time : ndarray, shape (k,)
+        Of its runs.
+
+    Returns
+    -------
+    float
+        NaN if no run is as accurate.
+    """
+    errors, times = front(error, time)
+    if not len(errors) or target < errors[-1]:
+        return math.nan
+    if target >= errors[0]:
+        return float(times[0])
+    return float(np.exp(np.interp(-math.log(target), -np.log(errors), np.log(times))))
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Times to the error of one run of the default.
+
+    Parameters
+    ----------
+    problem : str
+        Its name.
+    rtol, error : float
+        Tolerance of the default, and the error it reached; NaN if that run failed.
+    ours : float
+        Time of the default to this error, in seconds.
+    best, best_time : str, float
+        Our fastest method to this error.
+    peer, peer_time : str, float
+        The fastest peer with the same equations; NaN if none gets there.
+    ratio : float
+        ours / peer_time; 0 if only we get there, infinite if only they do, NaN if nobody does.
+    unlike : float
+        Time of CasADi's IDAS.
+    """
+
+    problem: str
+    rtol: float
+    error: float
+    ours: float
+    best: str
+    best_time: float
+    peer: str
+    peer_time: float
+    ratio: float
+    unlike: float
+
+
+def equal_accuracy(result: Result) -> list[Equal]:
+    """The times to equal errors in a result of :func:`peers`, for :data:`REFERENCES`.
+
+    Where the run of the default failed, its ratio is infinite if any peer succeeded at this tolerance.
+    """
+    found = []
+    for problem in dict.fromkeys(result.data["problem"].tolist()):
+        for rtol in REFERENCES:
+            own = result.data[result.data["problem"] == problem]
+            if np.isclose(own["rtol"], rtol, rtol=1e-6).any():
+                found.append(_equal(result.parameters, str(problem), own, rtol))
+    return found
+
+
+def _equal(about: Mapping[str, Any], problem: str, rows: NDArray[np.void], rtol: float) -> Equal:
+    here = np.isclose(rows["rtol"], rtol, rtol=1e-6)
+    good = rows[rows["success"] == 1]
+    run = rows[(rows["solver"] == about["default"]) & here & (rows["success"] == 1)]
+    if not len(run):
+        others = rows[here & (rows["success"] == 1) & np.isin(rows["solver"], about["like"])]
+        ratio = math.inf if len(others) else math.nan
+        nothing = math.nan
+        return Equal(problem, rtol, nothing, nothing, "", nothing, "", nothing, ratio, nothing)
+    error = float(run["error"][0])
+
+    def fastest(solvers: Iterable[str]) -> tuple[str, float]:
+        best, least = "", math.nan
+        for solver in solvers:
+            own = good[good["solver"] == solver]
+            time = time_to(error, own["error"], own["time"])
+            if not math.isnan(time) and not time >= least:
+                best, least = solver, time
+        return best, least
+
+    ours = fastest([about["default"]])[1]
+    best, best_time = fastest(about["ours"])
+    peer, peer_time = fastest(about["like"])
+    ratio = 0.0 if math.isnan(peer_time) else ours / peer_time
+    return Equal(
+        problem, rtol, error, ours, best, best_time, peer, peer_time, ratio, fastest(about["unlike"])[1]
+    )
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+
+def report(result: Result) -> str:
+    """The tables of a result of :func:`peers`, as text."""
+    data, about = result.data, result.parameters
+    lines = [
+        f"medians of {about['repetitions']} runs in turn, at most {about['time_limit']:g} s each; "
+        f"{', '.join(about['versions']) or 'no peer is installed'}",
+        "atol = rtol times a scale, 1 if not said; error: largest abs(error) / (scale + abs(u)) at the end",
+        "weights: unknowns in the error test of a peer, all, those of an index up to i or differential ones;",
+        f"the others have atol = {OUT:g} rtol",
+    ]
+    for problem in dict.fromkeys(data["problem"].tolist()):
+        lines += ["", *_ladders(data[data["problem"] == problem], about)]
+    lines += ["", *_equal_lines(equal_accuracy(result))]
+    return "\n".join([*lines, *left_out(result)])
+
+
+def _ladders(rows: NDArray[np.void], about: Mapping[str, Any]) -> list[str]:
+    """The table of one problem."""
+    problem = str(rows["problem"][0])
+    sizes = about["scales"].get(problem, {})
+    scales = ", ".join(f"{name} {value:.1g}" for name, value in list(sizes.items())[:MOST_SCALES])
+    scales += ", ..." if len(sizes) > MOST_SCALES else ""
+    lines = [
+        f"{problem}: n={rows['n'][0]}, index {rows['index'][0]}" + (f"; scales: {scales}" if scales else ""),
+        f"{'solver':<16} {'weights':<7} {'rtol':>6} {'ms':>9} {'steps':>7} {'rej.':>5} {'rhs':>8} "
+        f"{'jac.':>6} {'fact.':>6} {'scd':>5} {'error':>8}",
+    ]
+    pairs = dict.fromkeys(zip(rows["solver"].tolist(), rows["weights"].tolist(), strict=True))
+    for solver, weights in pairs:
+        own = rows[(rows["solver"] == solver) & (rows["weights"] == weights)]
+        for row in own:
+            head = f"{solver:<16} {weights:<7} {row['rtol']:>6.0e} "
+            if row["success"] != 1:
+                lines.append(f"{head}{'-':>9} {row['message']}")
+                continue
+            counts = ["-" if math.isnan(row[name]) else f"{row[name]:.0f}" for name in COUNTS]
+            widths = (7, 5, 8, 6, 6)
+            work = " ".join(f"{count:>{width}}" for count, width in zip(counts, widths, strict=True))
+            lines.append(f"{head}{1e3 * row['time']:>9.2f} {work} {row['scd']:>5.2f} {row['error']:>8.1e}")
+    lines += [f"  {name}: {text}" for name, text in about["settings"].get(problem, {}).items()]
+    return lines
+
+
+def _equal_lines(found: Sequence[Equal]) -> list[str]:
+    """The table of times to the same error, and how often ours is not the longer."""
+    lines = [
+        "ms to the same error, which the default reached at rtol",
+        f"{'problem':<22} {'rtol':>6} {'error':>8} {'default':>9} {'our best':>9} {'':<16} {'best peer':>9} "
+        f"{'':<13} {'ratio':>6} {'casadi':>8}",
+    ]
+
+    def ms(time: float, width: int) -> str:
+        return f"{'-' if math.isnan(time) else f'{1e3 * time:.2f}':>{width}}"
+
+    for one in found:
+        error = "failed" if math.isnan(one.error) else f"{one.error:.1e}"
+        lines.append(
+            f"{one.problem:<22} {one.rtol:>6.0e} {error:>8} {ms(one.ours, 9)} {ms(one.best_time, 9)} "
+            f"{one.best:<16} {ms(one.peer_time, 9)} {one.peer:<13} {one.ratio:>6.2f} {ms(one.unlike, 8)}"
+        )
+    for rtol in REFERENCES:
+        ratios = [one.ratio for one in found if one.rtol == rtol and not math.isnan(one.ratio)]
+        if ratios:
+            fine = sum(ratio <= 1.0 for ratio in ratios)
+            lines.append(
+                f"rtol {rtol:g}: default / best peer at most 1 on {fine} of {len(ratios)} problems, "
+                f"largest {max(ratios):.2f}"
+            )
+    lines.append("ratio: default / best peer with the same equations; 0: no peer gets there, inf: we do not")
+    return lines
+
+
+register(
+    "peers",
+    Benchmark(
+        peers,
+        report,
+        "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
+        Picture(
+            "bench",
+            "benchmarks.pictures.peers:peers",
+            "time against error by solver",
+            each="benchmarks.pictures.peers:problems",
+        ),
+        options={"sweepers": Option("methods of this package besides its default", flag="sweeper")},
+    ),
+)

@@ -1,0 +1,324 @@
+"""Polynomial systems whose solutions are known: how often they are found, and in what time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from benchmarks.study import Benchmark, Option, check_names, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.errors import require_count
+from dae_sdc.run.results import Result
+
+if TYPE_CHECKING:
+    from dae_sdc.polynomials.polynomials import PolynomialSystem
+
+REPETITIONS = 20
+
+COLUMNS = [
+    *(("case", "U32"), ("what", "U16"), ("known", "U96"), ("seeds", "i8"), ("right", "i8")),
+    ("certified", "i8"),
+    *(("time", "f8"), ("time_longest", "f8"), ("found", "U120")),
+]
+
+UNITS = {"time": "s", "time_longest": "s"}
+
+
+@dataclass(frozen=True)
+class Case:
+    """A system, what is looked for, and what is known.
+
+    Parameters
+    ----------
+    name : str
+        Name in tables.
+    what : {"solutions", "components", "singular points"}
+        What is looked for.
+    system : callable
+        Makes the polynomials.
+    known : str
+        What must be found, as :data:`WAYS` tell it.
+    """
+
+    name: str
+    what: str
+    system: Callable[[], PolynomialSystem]
+    known: str
+
+
+# --- systems --------------------------------------------------------------------------------------
+
+
+def _system(expressions: Sequence[Any], variables: Sequence[Any]) -> PolynomialSystem:
+    from dae_sdc.polynomials.polynomials import PolynomialSystem
+
+    return PolynomialSystem.from_sympy(expressions, variables)
+
+
+def katsura(n: int) -> PolynomialSystem:
+    """Magnets of Katsura: n + 1 unknowns, 2^n solutions."""
+    import sympy as sp
+
+    u = sp.symbols(f"u0:{n + 1}")
+
+    def at(k: int) -> Any:
+        return u[abs(k)] if abs(k) <= n else 0
+
+    everywhere = range(-n, n + 1)
+    equations = [sum(at(k) * at(m - k) for k in everywhere) - u[m] for m in range(n)]
+    return _system([*equations, sum(map(at, everywhere)) - 1], u)
+
+
+def cyclic(n: int) -> PolynomialSystem:
+    """Cyclic n-roots."""
+    import sympy as sp
+
+    u = sp.symbols(f"u0:{n}")
+    sums = [sum(sp.prod([u[(i + j) % n] for j in range(k)]) for i in range(n)) for k in range(1, n)]
+    return _system([*sums, sp.prod(u) - 1], u)
+
+
+def chandrasekhar(n: int) -> PolynomialSystem:
+    """A discretised H equation of Chandrasekhar, with c = 0.51234: 2^n real solutions, of size up to 2e4."""
+    import sympy as sp
+
+    h, c = sp.symbols(f"h1:{n + 1}"), sp.Rational("0.51234")
+    given = [
+        2 * n * h[k - 1]
+        - c * h[k - 1] * (1 + sum(sp.Rational(k, k + i) * h[i - 1] for i in range(1, n)))
+        - 2 * n
+        for k in range(1, n + 1)
+    ]
+    return _system(given, h)
+
+
+def reimer(n: int) -> PolynomialSystem:
+    """Equations of Reimer: alternating sums of the powers 2 to n + 1 of n unknowns are 1/2."""
+    import sympy as sp
+
+    u = sp.symbols(f"u1:{n + 1}")
+    return _system([sum((-1) ** j * 2 * u[j] ** (i + 2) for j in range(n)) - 1 for i in range(n)], u)
+
+
+def noon(n: int) -> PolynomialSystem:
+    """A neural network by Noonburg, with c = 1.1: 3^n paths, of which 2 n go to infinity."""
+    import sympy as sp
+
+    u = sp.symbols(f"u1:{n + 1}")
+    others = [sum(u[j] ** 2 for j in range(n) if j != i) for i in range(n)]
+    return _system([u[i] * others[i] - sp.Rational(11, 10) * u[i] + 1 for i in range(n)], u)
+
+
+def product_of(*roots: complex | str) -> PolynomialSystem:
+    """A polynomial of one variable with these roots, numbers or texts such as "sqrt(2)"."""
+    import sympy as sp
+
+    z = sp.Symbol("z")
+    return _system([sp.expand(sp.prod([z - sp.sympify(root) for root in roots]))], [z])
+
+
+def slider_crank(ratio: int) -> PolynomialSystem:
+    """Positions of a slider crank, by sine and cosine of both angles, with the ratio of the bars."""
+    import sympy as sp
+
+    n1, n2, n3, n4 = sp.symbols("n1:5")
+    return _system([ratio * n3 + n1, n1**2 + n2**2 - 1, n3**2 + n4**2 - 1], [n1, n2, n3, n4])
+
+
+def six_components() -> PolynomialSystem:
+    """A sphere, a twisted cubic, three lines and a point."""
+    import sympy as sp
+
+    x, y, z = sp.symbols("x y z")
+    half, sphere = sp.Rational(1, 2), x**2 + y**2 + z**2 - 1
+    given = [
+        (y - x**2) * sphere * (x - half),
+        (z - x**3) * sphere * (y - half),
+        (y - x**2) * (z - x**3) * sphere * (z - half),
+    ]
+    return _system([sp.expand(one) for one in given], [x, y, z])
+
+
+# --- what is found --------------------------------------------------------------------------------
+
+
+def _solutions(system: PolynomialSystem, seed: int) -> tuple[str, int]:
+    from dae_sdc.polynomials.homotopy import solve_polynomials
+
+    roots = solve_polynomials(system, seed=seed)
+    lost = f", {roots.failed} paths lost" if roots.failed else ""
+    multiple = sorted(int(count) for count in roots.multiplicity if count > 1)
+    several = f", multiplicities {' '.join(map(str, multiple))}" if multiple else ""
+    proved = -1 if roots.uncertified_because else int(roots.certified.sum())
+    return f"{len(roots.solutions)} solutions, {len(roots.real)} real{several}{lost}", proved
+
+
+def _components(system: PolynomialSystem, seed: int) -> tuple[str, int]:
+    from dae_sdc.polynomials.witness import decompose
+
+    parts = decompose(system, seed=seed)
+    told = []
+    for dimension in sorted({one.dimension for one in parts.components}, reverse=True):
+        degrees = sorted((one.degree for one in parts.of_dimension(dimension)), reverse=True)
+        told.append(f"dimension {dimension}: degrees {' '.join(map(str, degrees))}")
+    if not all(one.certified for one in parts.components):
+        told.append("not certified")
+    return "; ".join(told), -1
+
+
+def _singular_points(system: PolynomialSystem, seed: int) -> tuple[str, int]:
+    from dae_sdc.polynomials.singular_points import singular_points
+
+    found = singular_points(system, seed=seed)
+    ranks = f" of ranks {' '.join(map(str, found.ranks.tolist()))}" if len(found.points) else ""
+    return f"{len(found.points)} points{ranks}, elsewhere {found.generic_rank}", -1
+
+
+WAYS: dict[str, Callable[[PolynomialSystem, int], tuple[str, int]]] = {
+    "solutions": _solutions,
+    "components": _components,
+    "singular points": _singular_points,
+}
+"""What is found, and the number of solutions that are proved, -1 if none can be."""
+
+CASES: tuple[Case, ...] = (
+    Case("katsura-5", "solutions", lambda: katsura(5), "32 solutions, 16 real"),
+    Case("cyclic-5", "solutions", lambda: cyclic(5), "70 solutions, 10 real"),
+    Case("cyclic-6", "solutions", lambda: cyclic(6), "156 solutions, 24 real"),
+    Case("katsura-8", "solutions", lambda: katsura(8), "256 solutions, 84 real"),
+    Case("noon-5", "solutions", lambda: noon(5), "233 solutions, 11 real"),
+    Case("reimer-5", "solutions", lambda: reimer(5), "144 solutions, 24 real"),
+    Case("chandra-6", "solutions", lambda: chandrasekhar(6), "32 solutions, 32 real"),
+    *(
+        Case(
+            f"wilkinson-{n}",
+            "solutions",
+            partial(product_of, *range(1, n + 1)),
+            f"{n} solutions, {n} real",
+        )
+        for n in (10, 15, 20)
+    ),
+    Case("four-roots", "solutions", lambda: product_of(3, "1/2 + 5*I", "I", "7*I"), "4 solutions, 1 real"),
+    Case("sixfold-root", "solutions", lambda: product_of(*[3] * 6), "1 solutions, 1 real, multiplicities 6"),
+    Case(
+        "six-roots",
+        "solutions",
+        lambda: product_of(-15, -15, "489*I/10", *["369/10 - 103*I/10"] * 2, "sqrt(2)"),
+        "4 solutions, 2 real, multiplicities 2 2",
+    ),
+    Case("slider-crank", "components", lambda: slider_crank(2), "dimension 1: degrees 4"),
+    Case("equal-bars", "components", lambda: slider_crank(1), "dimension 1: degrees 2 2"),
+    Case(
+        "six-components",
+        "components",
+        six_components,
+        "dimension 2: degrees 2; dimension 1: degrees 3 1 1 1; dimension 0: degrees 1",
+    ),
+    Case("slider-crank-points", "singular points", lambda: slider_crank(2), "0 points, elsewhere 3"),
+    Case(
+        "equal-bars-points", "singular points", lambda: slider_crank(1), "2 points of ranks 2 2, elsewhere 3"
+    ),
+)
+"""Systems and what algebra says of them; six components: an example of Sommese, Verschelde and Wampler."""
+
+
+# --- the study ------------------------------------------------------------------------------------
+
+
+@checked()
+def polynomials(
+    *,
+    problems: Sequence[str] | None = None,
+    repetitions: int = REPETITIONS,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Solve and decompose polynomial systems whose solutions are known, with many seeds.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Names of the systems, see :data:`CASES`; all if not given.
+    repetitions : int
+        Number of seeds, 0, 1, ...
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "polynomials": how many ``seeds`` there were and with how
+        many the ``right`` result was found, that which is ``known``; how many solutions are ``certified``
+        with every seed, -1 where none can be; median and longest ``time`` of the
+        processor (s); and what was ``found`` where it was another.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and for what cannot be used.
+    """
+    require_count("repetitions", repetitions)
+    known = [case.name for case in CASES]
+    check_names("polynomial system", known if problems is None else list(problems), known)
+    chosen = [case for case in CASES if problems is None or case.name in problems]
+    rows = table("polynomials", COLUMNS, UNITS, out)
+    rows.parameters["repetitions"] = repetitions
+    total = len(chosen) * repetitions
+    with rows.running(total, "system", progress) as bar:
+        for case in chosen:
+            bar.set_postfix_str(case.name)
+            system, times, wrong, proved = case.system(), [], [], []
+            for seed in range(repetitions):
+                begun = time.process_time()
+                found, certified = WAYS[case.what](system, seed)
+                times.append(time.process_time() - begun)
+                proved.append(certified)
+                if found != case.known:
+                    wrong.append(f"seed {seed}: {found}")
+                bar.update(1)
+            rows.put(
+                case=case.name,
+                what=case.what,
+                known=case.known,
+                seeds=repetitions,
+                right=repetitions - len(wrong),
+                certified=min(proved),
+                time=sorted(times)[len(times) // 2],
+                time_longest=max(times),
+                found="; ".join(wrong)[:120],
+            )
+    return rows.result()
+
+
+def report(result: Result) -> str:
+    """The table of a result of :func:`polynomials`, as text."""
+    lines = [
+        "seeds that gave what is known, of all; solutions certified with every seed; seconds of one core, "
+        "median and longest",
+        f"{'system':<20} {'seeds':>9} {'certified':>9} {'s':>13}  known",
+    ]
+    for row in result.data:
+        seeds = f"{row['right']} of {row['seeds']}"
+        certified = "" if row["certified"] < 0 else row["certified"]
+        times = f"{row['time']:.2f} {row['time_longest']:.2f}"
+        lines.append(f"{row['case']:<20} {seeds:>9} {certified:>9} {times:>13}  {row['known']}")
+        if row["found"]:
+            lines.append(f"  else {row['found']}")
+    return "\n".join(lines)
+
+
+register(
+    "polynomials",
+    Benchmark(
+        polynomials,
+        report,
+        "--problems katsura-5 --repetitions 3",
+        options={"repetitions": Option("number of seeds, 0, 1, ...")},
+    ),
+)

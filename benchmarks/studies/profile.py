@@ -1,0 +1,361 @@
+"""Where the time of a step goes: pySDC, the sweeper, the equations and their linear algebra.
+
+See :func:`profile`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from benchmarks.measuring.clock import Clock
+from benchmarks.measuring.steps import (
+    COMPILED,
+    Steps,
+    backends,
+    measured,
+    several_sizes,
+    steps_of,
+)
+from benchmarks.measuring.timing import Work
+from benchmarks.study import Benchmark, check_names, left_out, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.compiled import triangular
+from dae_sdc.dae import linear, newton
+from dae_sdc.dae.kernels import machine
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.errors import require_count
+from dae_sdc.plotting.plot import Picture
+from dae_sdc.run.results import Result
+from dae_sdc.run.study import Study
+
+NODES = 3
+QDELTA = "LU"
+SWEEPER = "semi-implicit"
+REPETITIONS = 25
+PROBLEM_NAMES = ("simple", "one-transistor", "transmission-line")
+SIZES = (1000,)
+RESTOL = 1e-9
+
+CONTROLLER, HOOKS, CONVERGENCE, KEEPING = "controller", "hooks", "convergence controllers", "keeping the step"
+SWEEPER_PART, CALLS = "sweeper, Python", "compiled sweeps"
+EQUATIONS, JACOBIANS, FACTORING, SOLVING = (
+    "equations",
+    "Jacobians",
+    "factorisations",
+    "solves with the factors",
+)
+LEFT = "left over"
+STEP = "step"
+
+PARTS = (
+    *(CONTROLLER, HOOKS, CONVERGENCE, KEEPING, SWEEPER_PART, CALLS),
+    *(EQUATIONS, JACOBIANS, FACTORING, SOLVING, LEFT),
+)
+"""Parts of a step that add up to it."""
+
+INSIDE = (EQUATIONS, JACOBIANS, FACTORING, SOLVING)
+"""Parts that are inside of a compiled sweep, where there is one."""
+
+CONVERGENCE_METHODS = (
+    *("reset_buffers_nonMPI", "reset_status_variables", "post_spread_processing", "pre_iteration_processing"),
+    *("post_iteration_processing", "post_iteration_processing_block", "convergence_control"),
+    *("communicate_convergence", "post_step_processing", "prepare_next_block", "post_run_processing"),
+)
+"""By which pySDC's controllers use convergence controllers."""
+
+HOOK_METHODS = (
+    *("post_setup", "pre_run", "post_run", "pre_step", "post_step", "pre_iteration", "post_iteration"),
+    *("pre_sweep", "post_sweep", "pre_comm", "post_comm"),
+)
+
+SWEEPER_METHODS = ("predict", "updateVariableCoeffs", "update_nodes", "compute_residual", "compute_end_point")
+
+LONG = 1e-3
+"""Seconds that a call is repeated for when it is timed by itself."""
+
+COLUMNS = [
+    *(("problem", "U32"), ("backend", "U16"), ("n", "i8"), ("dt", "f8"), ("steps", "i8")),
+    *(("part", "U32"), ("inside", "U32"), ("time", "f8"), ("share", "f8"), ("calls", "f8")),
+]
+
+UNITS = {"time": "s", "share": "1"}
+
+
+@checked()
+def profile(
+    *,
+    problems: Sequence[str] | None = None,
+    sizes: Sequence[int] | None = None,
+    sweeper: str = SWEEPER,
+    nodes: int = NODES,
+    qdelta: str = QDELTA,
+    repetitions: int = REPETITIONS,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Time the parts of a warm step, compiled and with NumPy.
+
+    Timers around the methods that pySDC calls see the same steps again, in turn with runs without timers.
+    What a timer costs is measured by runs with timers around the hooks alone, which have most calls, and
+    taken off. Of all repetitions the least counts, for the step and for each part. What is inside a compiled
+    sweep cannot be timed there: its kernels and solves are timed alone, at the numbers of calls that were
+    counted.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Names; a few of different sizes if not given.
+    sizes : sequence of int, optional
+        Numbers of unknowns of the problems that can have any; 1000 if not given.
+    sweeper, nodes, qdelta : str, int, str
+        Sweeper, M and Q_Delta.
+    repetitions : int
+        Runs with and without timers.
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "profile": for every problem and backend a row with the
+        ``time`` of the whole step (``part`` "step", the least without timers), rows of :data:`PARTS` that add
+        up to it, the last of which is what the timers did not find, and rows with the name of a part in
+        ``inside``, which say what that part has in it and do not add to the sum; ``share`` of the step and
+        ``calls`` a step.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and for numbers that cannot be used.
+    """
+    names = list(PROBLEM_NAMES if problems is None else problems)
+    check_names("problem", names, list(PROBLEMS))
+    for what, number in (("nodes", nodes), ("repetitions", repetitions)):
+        require_count(what, number)
+    for size in sizes or ():
+        require_count("the number of unknowns", size)
+    rows = table("profile", COLUMNS, UNITS, out)
+    rows.parameters |= {"sweeper": sweeper, "nodes": nodes, "qdelta": qdelta, "restol": RESTOL}
+    rows.parameters |= {"repetitions": repetitions, "timers": {}}
+    cases = [
+        (steps_of(name, params, sweeper, RESTOL), backend)
+        for name in names
+        for params in several_sizes(name, SIZES if sizes is None else sizes)
+        for backend in backends(name, params)
+    ]
+    with rows.running(len(cases), "case", progress) as bar:
+        for work, backend in cases:
+            _measure(rows, work, backend, nodes, qdelta, repetitions)
+            bar.update(1)
+    return rows.result()
+
+
+def _measure(rows: Study, what: Work, backend: str, nodes: int, qdelta: str, repetitions: int) -> None:
+    """The rows of one problem and backend."""
+    run = measured(rows, what, nodes, qdelta, backend)
+    if run is None:
+        return
+    plain, around_hooks, clocks = [], [], []
+    for _ in range(repetitions):
+        plain.append(run().wall)
+        with Clock() as hooks_only:
+            _put_timers_around_hooks(hooks_only, run)
+            around_hooks.append(run().wall)
+        with Clock() as clock:
+            _put_timers_around_hooks(clock, run)
+            _put_timers(clock, run)
+            run()
+        clocks.append(clock)
+    # Other processes make every part longer and none shorter.
+    a_call = max(min(around_hooks) - min(plain), 0.0) / hooks_only.number
+    found = [one.times(a_call) for one in clocks]
+    whole = min(plain) / what.steps
+    parts = {name: min(times.get(name, 0.0) for times in found) / what.steps for name in PARTS}
+    calls = {name: clock.calls.get(name, 0) / what.steps for name in PARTS}
+    if parts[CALLS] > 0.0:
+        # Python still evaluates and factorises outside of the compiled calls.
+        counts = run.work_of_a_step()
+        alone = _alone(run, counts)
+    else:
+        counts, alone = {}, {}
+    parts[LEFT] = whole - sum(parts[name] for name in PARTS if name != LEFT)
+    common = {"problem": what.problem, "backend": backend, "n": run.problem.n, "dt": what.dt}
+    common |= {"steps": what.steps}
+    rows.put(**common, part=STEP, time=whole, share=1.0, calls=1.0)
+    for name in PARTS:
+        if calls[name] or name == LEFT:
+            rows.put(**common, part=name, time=parts[name], share=parts[name] / whole, calls=calls[name])
+    for name, (seconds, count) in alone.items():
+        inner = max(count - calls[name], 0.0)
+        time = seconds * inner
+        rows.put(**common, part=name, inside=CALLS, time=time, share=time / whole, calls=inner)
+    key = f"{what.problem}, n={run.problem.n}, {backend}"
+    rows.parameters["timers"][key] = a_call * clock.number / what.steps
+
+
+def _put_timers_around_hooks(clock: Clock, run: Steps) -> None:
+    """Timers around all methods of hooks, which are called most often."""
+    for hook in run.controller.hooks:
+        for name in HOOK_METHODS:
+            kept = hook is run.record and name == "post_step"
+            clock.time(hook, name, KEEPING if kept else HOOKS)
+
+
+def _put_timers(clock: Clock, run: Steps) -> None:
+    """Timers around all else that takes part in a step."""
+    controller, sweep, problem = run.controller, run.level.sweep, run.level.prob
+    clock.time(controller, "run", CONTROLLER)
+    for convergence in controller.convergence_controllers:
+        for name in CONVERGENCE_METHODS:
+            if hasattr(convergence, name):
+                clock.time(convergence, name, CONVERGENCE)
+    for name in SWEEPER_METHODS:
+        clock.time(sweep, name, SWEEPER_PART)
+    solver = compiled_solver(sweep)
+    if solver is not None:
+        for name in ("solve", "norms", "sweeps"):
+            clock.time(solver, name, CALLS)
+    for name in ("evaluate", "evaluate_nodes"):
+        clock.time(problem, name, EQUATIONS)
+    if hasattr(problem, "jacobian"):
+        clock.time(problem, "jacobian", JACOBIANS)
+    clock.time(newton, "factorize", FACTORING)
+    for factors in (linear.DenseLU, linear.SparseLU):
+        clock.time(factors, "solve", SOLVING)
+
+
+def compiled_solver(sweep: Any) -> Any:
+    """What carries out the sweeps of a sweeper in compiled code; None if nothing does."""
+    solver = getattr(sweep, "solver", None)
+    return solver if getattr(solver, "compiled", False) is True else None
+
+
+def _alone(run: Steps, counts: dict[str, float]) -> dict[str, tuple[float, float]]:
+    """Seconds of a call and number of calls a step of what a compiled sweep is made of."""
+    problem: ProblemDAE = run.level.prob
+    time = run.t0 + 0.5 * run.work.dt
+    u, du = np.array(problem.u_exact(time)), np.array(problem.du_exact(time))
+    seconds = time_kernels(problem, u, du, time, run.work.dt)
+    return {
+        EQUATIONS: (seconds[0], counts["rhs"]),
+        JACOBIANS: (seconds[1], counts["jacobian"]),
+        FACTORING: (seconds[2], counts["factorization"]),
+        SOLVING: (seconds[3], counts["solve"]),
+    }
+
+
+def time_kernels(
+    problem: ProblemDAE, u: Any, du: Any, t: float, c: float
+) -> tuple[float, float, float, float]:
+    """Seconds of a residual, a Jacobian, a factorisation and a solve by themselves.
+
+    Residuals are evaluated many at a call. The others are called from Python; what a call costs is measured
+    with a matrix of one row and taken off.
+    """
+    kernels = problem.kernels
+    assert kernels is not None
+    rows = max(1, min(1000, 20000 // problem.n))
+    many, many_du = np.tile(u, (rows, 1)), np.tile(du, (rows, 1))
+    times, out = np.full(rows, t), np.empty((rows, problem.n))
+    code, p = machine(), problem.packed_parameters
+    residual = repeated(lambda: code.residuals_at(kernels.residual, times, many, many_du, p, out)) / rows
+    state, slope = problem.state(u), problem.state(du)
+    call = repeated(lambda: code.residuals_at(kernels.residual, times[:0], many, many_du, p, out))
+    jacobian = getattr(problem, "jacobian", None)
+    if jacobian is None:
+        return residual, 0.0, 0.0, 0.0
+    evaluation = repeated(lambda: jacobian(state, slope, t, c))
+    matrix = jacobian(state, slope, t, c)
+    one = linear.factorize(np.ones((1, 1)))
+    factors = linear.factorize(matrix)
+    if sparse.issparse(matrix):
+        return residual, max(evaluation - call, 0.0), *_time_loops(factors, matrix)
+    ones, right = np.ones(1), np.ones(problem.n)
+    factoring = repeated(lambda: linear.factorize(matrix)) - repeated(
+        lambda: linear.factorize(np.ones((1, 1)))
+    )
+    solving = repeated(lambda: factors.solve(right)) - repeated(lambda: one.solve(ones))
+    return residual, max(evaluation - call, 0.0), max(factoring, 0.0), max(solving, 0.0)
+
+
+def _time_loops(factors: linear.Factorization, matrix: Any) -> tuple[float, float]:
+    """Seconds of a factorisation with known pivots and of a solve by the loops of compiled sweeps."""
+    parts = triangular.triangular_factors(factors, matrix)
+    pattern = triangular.row_pattern(parts, matrix)
+    again = triangular.compiled_loop(triangular.refactorize)
+    solve = triangular.compiled_loop(triangular.solve_triangular)
+    right, out, work = np.ones(parts.size), np.empty(parts.size), np.empty(3 * parts.size)
+    factoring = repeated(lambda: again(pattern, parts, matrix.data, work))
+    return factoring, repeated(lambda: solve(parts, right, out, work[: parts.size]))
+
+
+def repeated(call: Any) -> float:
+    """Seconds of a call: the least of several loops."""
+    call()
+    tic = perf_counter()
+    call()
+    once = perf_counter() - tic
+    number = max(1, int(LONG / max(once, 1e-9)))
+    found = []
+    for _ in range(5):
+        tic = perf_counter()
+        for _ in range(number):
+            call()
+        found.append((perf_counter() - tic) / number)
+    return min(found)
+
+
+def report(result: Result) -> str:
+    """The table of a result of :func:`profile`, as text."""
+    data, about = result.data, result.parameters
+    keys = list(dict.fromkeys((str(r["problem"]), int(r["n"]), str(r["backend"])) for r in data))
+    cells = {
+        (str(r["problem"]), int(r["n"]), str(r["backend"]), str(r["part"]), str(r["inside"])): r for r in data
+    }
+    lines = [
+        f"us a step, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}; least of "
+        f"{about['repetitions']} runs with and without timers in turn; in parentheses calls a step",
+        f"{'':<35}" + "".join(f"{name:>22}" for name, _, _ in keys),
+        f"{'':<35}" + "".join(f"{f'n={n}, {backend}':>22}" for _, n, backend in keys),
+    ]
+    names = [(part, "") for part in (STEP, *PARTS)] + [(part, CALLS) for part in INSIDE]
+    for part, inside in names:
+        found = [cells.get((*key, part, inside)) for key in keys]
+        if all(cell is None for cell in found):
+            continue
+        text = f"{'  of these, ' if inside else ''}{part}"
+        line = f"{text:<35}"
+        for cell in found:
+            if cell is None:
+                line += f"{'-':>22}"
+            else:
+                count = "" if part in (STEP, LEFT) else f"({cell['calls']:.1f})"
+                line += f"{1e6 * cell['time']:>8.1f}{100 * cell['share']:>4.0f} %{count:>8}"
+        lines.append(line)
+    timers = ", ".join(f"{1e6 * about['timers'][f'{p}, n={n}, {b}']:.0f}" for p, n, b in keys)
+    lines.append(f"the timers themselves, taken off: {timers} us a step")
+    if any(cell[2] == COMPILED for cell in cells):
+        lines.append(
+            "'of these': parts of the compiled sweeps, timed alone at the numbers of calls counted; "
+            "factorising and\nsolving from Python, less what a call from there costs: 0 where it is no more"
+        )
+    return "\n".join([*lines, *left_out(result)])
+
+
+register(
+    "profile",
+    Benchmark(
+        profile,
+        report,
+        "--problems simple --repetitions 1",
+        Picture("bench", "benchmarks.pictures.steps:profile", "the parts of a step"),
+    ),
+)

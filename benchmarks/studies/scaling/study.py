@@ -1,0 +1,606 @@
+"""How sweeps get faster with more ranks: measured with few, modelled for many.
+
+See :func:`scaling`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import queue
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring.families import FAMILIES
+from benchmarks.measuring.processes import environment
+from benchmarks.measuring.timing import BEST_SERIAL, request
+from benchmarks.studies.scaling.costs import (
+    TRANSFER,
+    Network,
+    SweepCost,
+    fit_network,
+    fit_sweep,
+    pfasst,
+    row_bytes,
+    sent_bytes,
+    sweep_time,
+)
+from benchmarks.study import Benchmark, check_names, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.errors import DAEError, InputError, RemoteError, SolveError, require_count
+from dae_sdc.plotting.plot import Picture
+from dae_sdc.run.launch import launched
+from dae_sdc.run.results import Result
+from dae_sdc.run.solve import solve
+from dae_sdc.sharing import python
+from dae_sdc.sweepers.parallel import DIAGONAL
+
+SIZES = (10, 100, 1000, 10000)
+NODES = 4
+REPETITIONS = 5
+RANKS = 2
+
+PREDICTED_RANKS = range(2, 9)
+"""Numbers of ranks, each with one node, for which sweeps are predicted."""
+
+PREDICTED_STEPS = (2, 4, 8, 16, 32, 64)
+"""Numbers of time steps, each on one rank, for which PFASST is predicted."""
+
+COARSE_NODES = 2
+
+COUNTED_AT = 100
+"""Number of unknowns with which iterations of PFASST are counted."""
+
+PATIENCE = 300.0
+"""Seconds without a line from the measuring processes after which they are ended."""
+
+ONE_THREAD = {name: "1" for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")}
+"""Ranks share the cores; threads of the linear algebra would take them from other ranks."""
+
+MORE_RANKS_THAN_CORES = {
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+"""Open MPI refuses them otherwise."""
+
+
+_NUMBERS = (
+    *("wall", "cpu", "computing", "computing_least", "undisturbed", "communication", "waiting"),
+    *("exchange", "exchange_notes", "ratio_wall", "ratio_computing", "ratio_least"),
+)
+_COUNTS = ("sweeps", "dropped", "messages", "messages_notes", "messages_others", "bytes")
+_EXPECTED = ("messages_expected", "messages_notes_expected", "bytes_expected")
+
+COLUMNS = [
+    *(("source", "U8"), ("problem", "U32"), ("n", "i8"), ("nodes", "i8"), ("ranks", "i8")),
+    *(("steps", "i8"), ("qdelta", "U16"), ("pinned", "?")),
+    *((name, "f8") for name in _NUMBERS),
+    *((name, "i8") for name in (*_COUNTS, *_EXPECTED)),
+    *(("equal", "?"), ("time", "f8"), ("model", "f8"), ("exchange_share", "f8")),
+    *(("speedup", "f8"), ("efficiency", "f8")),
+]
+"""One row a measurement or prediction; see :func:`scaling`."""
+
+UNITS = {
+    **{name: "s" for name in (*_NUMBERS[:9], "time", "model")},
+    **{"bytes": "B", "bytes_expected": "B"},
+}
+
+ASSUMPTIONS = (
+    "the ranks own blocks of neighbouring nodes, and a node costs in parallel what it costs in serial",
+    "with another number of nodes, the share of a node in the work depends on its place in the step alone",
+    "the sweeps needed do not change with the number of ranks (they are the same arithmetic), nor with M",
+    "work done on all ranks grows with M n; the controller takes the same time for every n and M",
+    "every rank has a core of its own and its memory bandwidth; messages cost what they cost between "
+    "processes of one machine, also for more ranks",
+    "one exchange of the values of all nodes a sweep and one of residuals a step, at a time when all ranks "
+    "are ready; no overlap of messages and computing",
+    "PFASST: two levels in the nodes, all unknowns on both; the ranks of a step do not share its nodes; the "
+    "predictor is one coarse sweep a step in turn",
+    f"PFASST: transfers and the FAS correction cost {TRANSFER:g} of the sweeps on both levels",
+    f"PFASST: iterations, of the slowest step of a block, are those counted with about {COUNTED_AT} unknowns "
+    "and LU on both levels; serial steps have LU, too, and their sweeps cost what the measured ones do",
+)
+"""What the predictions take for granted."""
+
+
+@checked()
+def scaling(
+    *,
+    problems: Sequence[str] | None = None,
+    sizes: Sequence[int] = SIZES,
+    nodes: int = NODES,
+    qdelta: str = DIAGONAL,
+    repetitions: int = REPETITIONS,
+    ranks: int = RANKS,
+    iterations: Mapping[int, float] | None = None,
+    out: str | Path | None = None,
+    progress: bool = False,
+    patience: float = PATIENCE,
+) -> Result:
+    """Measure sweeps on one rank and on several, fit a model of their cost, and predict more ranks.
+
+    The processes are started here, by the ``mpirun`` that belongs to mpi4py. In one job, serial runs and runs
+    on all ranks take turns: left to the operating system, and with all ranks tied to one core, where process
+    time is not disturbed by what else the cores do. Every run repeats the same time steps from the same state
+    after others that have set up the matrices.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Of :data:`FAMILIES`; all if not given.
+    sizes : sequence of int
+        Numbers of unknowns; the nearest that the problem can have is taken.
+    nodes, qdelta : int, str
+        M and a diagonal Q_Delta.
+    repetitions, ranks : int
+        Runs of each kind, and ranks of the parallel ones.
+    iterations : mapping of int to float, optional
+        Sweeps of a serial step (for 1), and iterations of PFASST for each of :data:`PREDICTED_STEPS`; they
+        are counted in serial runs of each problem if not given.
+    out : str or Path, optional
+        File to save the result to.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+    patience : float
+        Seconds without news after which the measuring processes are ended.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "scaling". Rows of source "measured" hold medians a
+        sweep in seconds: ``wall``, ``cpu`` (process time), ``computing`` (process time outside MPI; of the
+        rank that has most, ``computing_least`` of that which has least, ``undisturbed`` in the run with
+        least), ``communication`` (in MPI while no rank is late), ``waiting`` (in MPI for others), and an
+        ``exchange`` by itself; ``time`` is the whole run. ``ratio_wall`` and ``ratio_computing`` relate to
+        the serial runs they took turns with, ``ratio_least`` compares undisturbed ones; ``exchange_share``
+        and ``speedup`` follow from ``undisturbed`` and ``exchange``, as with cores of one's own. Messages
+        and bytes of the run stand beside what the model expects; ``equal`` says whether the values at the
+        end are those of the serial run to the last bit; ``model`` is the fitted time of a sweep. Rows of
+        source "nodes" predict M nodes on P ranks, those of source "pfasst" P steps. The parameters hold the
+        fits and the assumptions.
+
+    Raises
+    ------
+    InputError
+        If something given cannot be used, or there is no ``mpirun``.
+    RemoteError
+        If the measuring processes fail or fall silent.
+
+    References
+    ----------
+    See :mod:`benchmarks.studies.scaling.costs`.
+    """
+    names = list(FAMILIES) if problems is None else list(problems)
+    check_names("problem of this study", names, list(FAMILIES))
+    for what, number in (("nodes", nodes), ("repetitions", repetitions), ("ranks", ranks)):
+        require_count(what, number)
+    if not len(sizes):
+        raise InputError("need at least one number of unknowns")
+    for size in sizes:
+        require_count("the number of unknowns", size)
+    if not 2 <= ranks <= nodes:
+        raise InputError(f"{nodes} nodes are shared by 2 to {nodes} ranks; got {ranks}")
+    works = [FAMILIES[name].work(name, size) for name in names for size in sizes]
+    core = min(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None
+    cores = [None] if core is None else [None, core]
+    asked = request(works, nodes=nodes, qdelta=qdelta, repetitions=repetitions, cores=cores)
+    rows = table("scaling", COLUMNS, UNITS, out)
+    rows.parameters |= {"nodes": nodes, "qdelta": qdelta, "ranks": ranks, "repetitions": repetitions}
+    measured = []
+    expected_rows = len(works) * (2 * len(cores) + (qdelta != BEST_SERIAL))
+    with rows.running(expected_rows, "row", progress) as bar:
+        with closing(_rows(asked, ranks, patience)) as news:
+            for row in news:
+                measured.append(row)
+                bar.update(1)
+        counts = {name: iterations or count_iterations(name, nodes) for name in names}
+        rows.parameters["iterations"] = {
+            name: {str(steps): count for steps, count in own.items()} for name, own in counts.items()
+        }
+        evaluated, found = evaluate(measured, counts)
+        rows.parameters |= found
+        rows.add([rows.filled(row) for row in evaluated])
+    return rows.result()
+
+
+# --- the processes ------------------------------------------------------------------------------------------
+
+
+def launcher() -> str:
+    """The ``mpirun`` beside the interpreter, where pip puts that of its MPI wheels, or the one on the PATH.
+
+    Raises
+    ------
+    InputError
+        If there is none, or no mpi4py, with what to install.
+    """
+    if importlib.util.find_spec("mpi4py") is None:
+        raise InputError("measuring ranks needs mpi4py and an MPI library: pip install 'dae_sdc[mpi]'")
+    beside = str(Path(sys.executable).parent)
+    for name in ("mpirun", "mpiexec"):
+        found = shutil.which(name, path=beside) or shutil.which(name)
+        if found:
+            return found
+    raise InputError(
+        f"found no mpirun beside {sys.executable} nor on the PATH; pip install 'dae_sdc[mpi]', or put the "
+        f"directory of the mpirun that belongs to mpi4py on the PATH"
+    )
+
+
+def _rows(asked: str, ranks: int, patience: float) -> Generator[dict[str, Any], None, None]:
+    """What the measuring processes print, row by row; they are gone when this ends, whatever happens."""
+    if launched() > 1:
+        raise InputError("the study of scaling starts its processes itself; start it without mpirun")
+    command = [launcher(), "-n", str(ranks), *python("-m", "benchmarks.measuring.timing")]
+    given = {**MORE_RANKS_THAN_CORES, **environment(), **ONE_THREAD}
+    with TemporaryFile("w+") as complaints:
+        with subprocess.Popen(
+            command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=complaints,
+            text=True,
+            env=given,
+            start_new_session=True,
+        ) as process:
+            try:
+                assert process.stdin is not None and process.stdout is not None
+                with suppress(BrokenPipeError):
+                    process.stdin.write(asked)
+                    process.stdin.close()
+                for line in _lines(process.stdout, patience):
+                    yield _row(line)
+                code = process.wait(timeout=patience)
+            except subprocess.TimeoutExpired:
+                raise RemoteError(f"'{command[0]}' has not ended {patience:g} s after its work") from None
+            finally:
+                _end(process)
+        if code:
+            complaints.seek(0)
+            said = [line for line in complaints.read().splitlines() if line.strip()]
+            raise RemoteError(
+                f"'{' '.join(command)}' ended with code {code}: {said[-1] if said else 'it said nothing'}"
+            )
+
+
+def _row(line: str) -> dict[str, Any]:
+    try:
+        row: dict[str, Any] = json.loads(line)
+    except ValueError:
+        raise RemoteError(f"the measuring processes printed '{line.strip()[:80]}', which is no row") from None
+    if "error" in row:
+        kind: type[DAEError] = InputError if row["kind"] == "input" else RemoteError
+        raise kind(row["error"])
+    return row
+
+
+def _lines(stream: IO[str], patience: float) -> Iterator[str]:
+    """The lines of a pipe; an error when none comes for too long."""
+    found: queue.Queue[str | None] = queue.Queue()
+
+    def read() -> None:
+        with suppress(ValueError, OSError):
+            for line in stream:
+                found.put(line)
+        found.put(None)
+
+    threading.Thread(target=read, daemon=True).start()
+    while True:
+        try:
+            line = found.get(timeout=patience)
+        except queue.Empty:
+            raise RemoteError(
+                f"the measuring processes said nothing for {patience:g} s; take smaller sizes, or see "
+                f"whether mpirun works: mpirun -n 2 hostname"
+            ) from None
+        if line is None:
+            return
+        yield line
+
+
+def _end(process: subprocess.Popen[str], grace: float = 5.0) -> None:
+    """End a launcher and what it has started."""
+    if process.poll() is not None:
+        return
+    process.terminate()  # the launcher ends its ranks
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(timeout=grace)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+# --- the model ----------------------------------------------------------------------------------------------
+
+
+def evaluate(
+    measured: Sequence[Mapping[str, Any]], iterations: Mapping[str, Mapping[int, float]]
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Fit the model to what was measured, and predict.
+
+    Parameters
+    ----------
+    measured : sequence of mapping
+        What :func:`benchmarks.measuring.timing.measure` yields.
+    iterations : mapping
+        For each problem, as for :func:`scaling`.
+
+    Returns
+    -------
+    rows : list of dict
+        The rows of the table.
+    found : dict
+        Coefficients of the fits with their largest relative deviations, and the assumptions.
+    """
+    network, deviation = _network(measured)
+    fits: dict[str, Any] = {"network": {**asdict(network), "deviation": deviation}}
+    rows, predictions = [], []
+    for problem in dict.fromkeys(row["problem"] for row in measured):
+        own = [row for row in measured if row["problem"] == problem]
+        cost, deviation = _cost(own)
+        fits[problem] = {**asdict(cost), "deviation": deviation}
+        rows += [_measured_row(row, cost, network) for row in own]
+        predictions += _predictions(problem, own, cost, network, iterations[problem])
+    return rows + predictions, {"fits": fits, "assumptions": list(ASSUMPTIONS)}
+
+
+def count_iterations(problem: str, nodes: int) -> dict[int, float]:
+    """Sweeps of a step by itself (for 1), and iterations of PFASST over 2 to 64 steps, counted serially.
+
+    A block of steps takes as long as the step that needs most.
+    """
+    work = FAMILIES[problem].work(problem, COUNTED_AT)
+    total = max(PREDICTED_STEPS)
+    found = {}
+    for steps in (1, *PREDICTED_STEPS):
+        together: dict[str, Any] = (
+            {} if steps == 1 else {"steps": steps, "coarse_nodes": min(COARSE_NODES, nodes)}
+        )
+        solution = solve(
+            problem,
+            params=work.params,
+            sweeper=work.sweeper,
+            nodes=nodes,
+            qdelta=BEST_SERIAL,
+            dt=work.dt,
+            t_end=total * work.dt,
+            restol=work.restol,
+            **together,
+        )
+        if not solution.success:
+            raise SolveError(f"PFASST over {steps} steps of {problem}: {solution.message}")
+        needed = solution.per_step["sweeps"][1:].reshape(-1, steps)
+        found[steps] = float(needed.max(axis=1).mean())
+    return found
+
+
+def _parallel(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [row for row in rows if row["ranks"] > 1]
+
+
+def _network(rows: Sequence[Mapping[str, Any]]) -> tuple[Network, float]:
+    """Latency and bandwidth from the exchanges by themselves."""
+    found = [
+        (row["ranks"], size, row[name])
+        for row in _parallel(rows)
+        if not row["pinned"]
+        for name, size in (
+            ("exchange", row_bytes(row["n"], row["nodes"])),
+            ("exchange_notes", row_bytes(0, row["nodes"])),
+        )
+        if row[name] > 0.0
+    ]
+    network, deviations = fit_network(*zip(*found, strict=True))
+    return network, float(np.abs(deviations).max())
+
+
+def _cost(rows: Sequence[Mapping[str, Any]]) -> tuple[SweepCost, float]:
+    """The cost of a sweep from all runs of one problem with the same Q_Delta."""
+    qdelta = _parallel(rows)[0]["qdelta"]
+    used = [row for row in rows if row["qdelta"] == qdelta]
+    largest = max(row["n"] for row in used)
+    at_node = [row["at_node"] for row in used if row["n"] == largest and row["ranks"] == 1]
+    mean = np.mean(at_node, axis=0)
+    cost, deviations = fit_sweep(
+        [row["n"] for row in used],
+        [row["ranks"] for row in used],
+        # A sweep that was computed ahead and dropped is work, too.
+        [row["undisturbed"] / (row["sweeps"] + row["dropped"]) for row in used],
+        used[0]["nodes"],
+        (mean / mean.sum()).tolist(),
+    )
+    return cost, float(np.abs(deviations).max())
+
+
+def _measured_row(row: Mapping[str, Any], cost: SweepCost, network: Network) -> dict[str, Any]:
+    sweeps, ranks, n, nodes = row["sweeps"], row["ranks"], row["n"], row["nodes"]
+    exchanged = row["messages"] * row["exchange"] + row["messages_notes"] * row["exchange_notes"]
+    serial = row["undisturbed"] / row["ratio_least"]
+    speedup = serial / (row["undisturbed"] + exchanged)
+    values, notes = row["expected"]
+    per_step = sweeps / row["steps"]
+    done = (sweeps + row["dropped"]) / sweeps
+    table = {name: row[name] for name in ("problem", "n", "nodes", "ranks", "steps", "qdelta", "pinned")}
+    table |= {name: row[name] for name in (*_COUNTS, *_NUMBERS[9:], "equal")}
+    table |= {name: row[name] / sweeps for name in _NUMBERS[:7]}
+    table |= {name: row[name] for name in ("exchange", "exchange_notes")}
+    return table | {
+        "source": "measured",
+        "messages_expected": values,
+        "messages_notes_expected": notes,
+        "bytes_expected": sent_bytes(n, nodes, ranks, values, notes),
+        "time": row["wall"],
+        "model": done * sweep_time(cost, network, n, nodes, ranks, per_step),
+        "exchange_share": exchanged / (exchanged + row["undisturbed"]),
+        "speedup": speedup,
+        "efficiency": speedup / ranks,
+    }
+
+
+def _predictions(
+    problem: str,
+    own: Sequence[Mapping[str, Any]],
+    cost: SweepCost,
+    network: Network,
+    iterations: Mapping[int, float],
+) -> list[dict[str, Any]]:
+    rows = []
+    measured = own[0]["nodes"]
+    for n in sorted({row["n"] for row in own}):
+        per_step = next(row["sweeps"] / row["steps"] for row in _parallel(own) if row["n"] == n)
+        cases = [(measured, ranks) for ranks in range(1, measured + 1)]
+        cases += [(ranks, ranks) for ranks in PREDICTED_RANKS if ranks != measured]
+        for nodes, ranks in cases:
+            time = sweep_time(cost, network, n, nodes, ranks, per_step)
+            speedup = cost.computing(n, nodes) / time
+            rows.append(
+                {"source": "nodes", "problem": problem, "n": n, "nodes": nodes, "ranks": ranks, "steps": 1}
+                | {"model": time, "speedup": speedup, "efficiency": speedup / ranks}
+            )
+        for steps in PREDICTED_STEPS:
+            needed = iterations[1], iterations[steps]
+            speedup = pfasst(cost, network, n, (measured, min(COARSE_NODES, measured)), steps, needed)
+            rows.append(
+                {"source": "pfasst", "problem": problem, "n": n, "nodes": measured, "ranks": steps}
+                | {"steps": steps, "speedup": speedup, "efficiency": speedup / steps}
+            )
+    return rows
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+
+def report(result: Result) -> str:
+    """The tables of a result of :func:`scaling`, and its assumptions, as text."""
+    data, about = result.data, result.parameters
+    rows = data[data["source"] == "measured"]
+    lines = [
+        f"M={about['nodes']}, {about['qdelta']}; ms a sweep, medians of {about['repetitions']} runs in turn",
+        *_times(rows, about["qdelta"]),
+        "run: s to the solution; process: process time; computing: process time outside MPI, of the rank",
+        "with most work (with least); exchange: in MPI while no rank is late; waiting: in MPI for others",
+        "",
+        f"{about['ranks']} ranks against one in the same minute",
+        *_comparison(rows),
+        "wall, computing: divided by that of one rank (the least of all runs by the least); exchanges: timed",
+        "by themselves, as part of a sweep; own cores: speed-up from process time and these exchanges;",
+        "messages, kB: counted / by the model; same: the end values are those of the serial run, bit by bit",
+        "",
+        "cost of a sweep, fitted to the least disturbed runs: t0 + r M n + share M (a + b n^p), with the",
+        "share of the fullest rank in the work at the nodes",
+    ]
+    fits = about["fits"]
+    for problem in dict.fromkeys(rows["problem"].tolist()):
+        fit = fits[problem]
+        shares = " ".join(f"{share:.2f}" for share in fit["shares"])
+        lines.append(
+            f"  {problem:<18} t0={1e3 * fit['controller']:.3f} ms, r={1e9 * fit['replicated']:.2f} ns, "
+            f"a={1e3 * fit['fixed']:.3f} ms, b={1e9 * fit['growing']:.3g} ns, p={fit['exponent']:.2f}; "
+            f"shares {shares}; within {100 * fit['deviation']:.0f} %"
+        )
+    network = fits["network"]
+    lines += [
+        f"  exchange: {1e6 * network['latency']:.1f} us ceil(log2 P) + bytes (P-1)/P / "
+        f"{float(network['bandwidth']) / 1e9:.2f} GB/s; within {100 * network['deviation']:.0f} %",
+        "",
+        "predicted speed-up (efficiency) of sweeps with M = P nodes on P ranks",
+        *_grid(data, "nodes", PREDICTED_RANKS, lambda row: bool(row["nodes"] == row["ranks"])),
+        "",
+        "predicted speed-up (efficiency) of PFASST over P steps",
+        *_grid(data, "pfasst", PREDICTED_STEPS, lambda row: True),
+        *(
+            f"  {problem}: {counts['1']:.1f} sweeps a step in serial, iterations "
+            + ", ".join(f"{counts[str(k)]:.1f} (P={k})" for k in PREDICTED_STEPS)
+            for problem, counts in about["iterations"].items()
+        ),
+        "",
+        "assumed:",
+        *(
+            line
+            for text in about["assumptions"]
+            for line in textwrap.wrap(f"- {text}", 110, subsequent_indent="  ")
+        ),
+    ]
+    return "\n".join(lines)
+
+
+def _times(rows: NDArray[np.void], qdelta: str) -> list[str]:
+    lines = [
+        f"  {'problem':<18} {'n':>6} {'Q_Delta':>8} {'ranks':>5} {'cores':>5} {'run':>7} {'wall':>8} "
+        f"{'process':>8} {'computing':>17} {'exchange':>8} {'waiting':>8} {'model':>8}"
+    ]
+    for row in rows:
+        computing, model = f"{1e3 * row['computing']:.3f}", f"{1e3 * row['model']:.3f}"
+        if row["ranks"] > 1:
+            computing += f" ({1e3 * row['computing_least']:.3f})"
+        lines.append(
+            f"  {row['problem']:<18} {row['n']:>6} {row['qdelta']:>8} {row['ranks']:>5} {_cores(row):>5} "
+            f"{row['time']:>7.3f} {1e3 * row['wall']:>8.3f} {1e3 * row['cpu']:>8.3f} {computing:>17} "
+            f"{1e3 * row['communication']:>8.3f} {1e3 * row['waiting']:>8.3f} "
+            f"{model if row['qdelta'] == qdelta else '-':>8}"
+        )
+    return lines
+
+
+def _comparison(rows: NDArray[np.void]) -> list[str]:
+    lines = [
+        f"  {'problem':<18} {'n':>6} {'cores':>5} {'wall':>6} {'computing':>13} {'exchanges':>9} "
+        f"{'own cores':>9} {'messages':>11} {'kB':>15} {'same':>4}"
+    ]
+    for row in rows[rows["ranks"] > 1]:
+        messages = f"{row['messages'] + row['messages_notes']} / "
+        messages += f"{row['messages_expected'] + row['messages_notes_expected']}"
+        share = f"{100 * row['exchange_share']:.1f} %"
+        sent = f"{row['bytes'] / 1e3:.1f} / {row['bytes_expected'] / 1e3:.1f}"
+        computing = f"{row['ratio_computing']:.2f} ({row['ratio_least']:.2f})"
+        lines.append(
+            f"  {row['problem']:<18} {row['n']:>6} {_cores(row):>5} {row['ratio_wall']:>6.2f} "
+            f"{computing:>13} {share:>9} "
+            f"{row['speedup']:>9.2f} {messages:>11} {sent:>15} {'yes' if row['equal'] else 'NO':>4}"
+        )
+    return lines
+
+
+def _cores(row: Any) -> str:
+    return "one" if row["pinned"] else "free"
+
+
+def _grid(
+    data: NDArray[np.void],
+    source: str,
+    numbers: Sequence[int],
+    kept: Callable[[Any], bool],
+) -> list[str]:
+    lines = [f"  {'problem':<18} {'n':>6} " + " ".join(f"{f'P={number}':>12}" for number in numbers)]
+    rows = [row for row in data[data["source"] == source] if kept(row)]
+    for problem, n in dict.fromkeys((str(row["problem"]), int(row["n"])) for row in rows):
+        cells = {int(row["ranks"]): row for row in rows if row["problem"] == problem and row["n"] == n}
+        text = [f"{cells[k]['speedup']:.2f} ({100 * cells[k]['efficiency']:.0f} %)" for k in numbers]
+        lines.append(f"  {problem:<18} {n:>6} " + " ".join(f"{cell:>12}" for cell in text))
+    return lines
+
+
+register(
+    "scaling",
+    Benchmark(
+        scaling,
+        report,
+        "--problems transmission-line --sizes 10,100 --repetitions 1",
+        Picture("bench", "benchmarks.pictures.scaling:scaling", "times and speed-up against ranks"),
+    ),
+)

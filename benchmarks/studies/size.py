@@ -1,0 +1,443 @@
+"""Time and memory against the number of unknowns, and against IDA at equal accuracy; see :func:`size`."""
+
+from __future__ import annotations
+
+import gc
+import importlib.util
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
+
+from benchmarks.measuring import ida
+from benchmarks.measuring.cold import in_a_new_process
+from benchmarks.measuring.families import FAMILIES, WARM
+from benchmarks.measuring.steps import HOOKS, STEPS, Steps
+from benchmarks.measuring.timing import Work
+from benchmarks.study import Benchmark, check_names, left_out, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.control.hooks import CheckInitialValue, StepRecord
+from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.errors import DAEError, InputError, require_count, require_number
+from dae_sdc.plotting.plot import Picture
+from dae_sdc.run.description import Setup, describe
+from dae_sdc.run.results import Result
+from dae_sdc.run.solve import CONTROLLER, sweep_at_once
+from dae_sdc.run.study import Study
+
+PROBLEM = "transmission-line"
+SWEEPER = "semi-implicit"
+QDELTA = "LU"
+NODES = 3
+SIZES = (100, 1000, 10_000, 100_000)
+REPETITIONS = 5
+ACCURACIES = (1e-6, 1e-9)
+
+NODES_COMPARED = 5
+"""Number of nodes with which the comparison with IDA is done too: high accuracies suit high orders."""
+
+RESTOL = 1e-9
+
+LINEAR_SOLVERS = ("superlu", "klu", "gmres", "dense")
+AUTOMATIC = "auto"
+NEEDS = {"klu": ("kvxopt", "klu")}
+"""Module that a linear solver needs, and the extra of this package that brings it."""
+
+DENSE_MOST = 2000
+"""Largest number of unknowns for dense matrices, which take less than two minutes up to there.
+
+With n = 1e4 one factorisation takes 13 s on one core and 0.8 GB, and ten steps do thirty of them."""
+
+COMPARED_MOST = 10_000
+"""Largest number of unknowns for the comparison with IDA."""
+
+MOST_STEPS = 4096
+"""Largest number of steps that is tried for an accuracy."""
+
+OURS, IDA = "dae_sdc", "ida"
+STEP, ACCURACY = "step", "accuracy"
+
+COLUMNS = [
+    *(("source", "U16"), ("solver", "U16"), ("n", "i8"), ("nodes", "i8"), ("dt", "f8"), ("steps", "i8")),
+    *(("time", "f8"), ("time_cold", "f8"), ("time_run", "f8"), ("memory", "f8"), ("memory_before", "f8")),
+    *(("exponent", "f8"), ("accuracy", "f8"), ("tolerance", "f8"), ("error", "f8"), ("ratio", "f8")),
+    *((name, "f8") for name in ("sweeps", *COUNTERS)),
+]
+
+UNITS = {
+    **dict.fromkeys(("time", "time_cold", "time_run"), "s"),
+    **dict.fromkeys(("memory", "memory_before"), "B"),
+    **{"dt": "ms", "error": "V", "accuracy": "V", "exponent": "1", "ratio": "1"},
+}
+
+
+@checked()
+def size(
+    *,
+    sizes: Sequence[int] = SIZES,
+    nodes: int = NODES,
+    linear_solvers: Sequence[str] | None = None,
+    accuracies: Sequence[float] = ACCURACIES,
+    repetitions: int = REPETITIONS,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Measure steps of the transmission line with more and more unknowns, and compare with IDA.
+
+    The time of a step is that of ten warm steps, repeated from the same state; the linear solvers take turns.
+    Time from a cold start and memory are those of ten steps by :func:`dae_sdc.run.solve.solve` in a new
+    process, in which what it needs is imported when it is needed: nothing is taken off its largest memory,
+    and what it was before the solve stands beside it.
+
+    Against IDA both sides integrate over the interval of the problem and reach the same accuracy at its end.
+    Here the number of steps is the smallest of those tried whose error is at most the accuracy, with the
+    residual tolerance equal to it and a Newton tolerance of a tenth; IDA gets the loosest tolerance at which
+    its error is at most ours. Each run begins with a new controller or integrator, which are made before the
+    clock starts, without any matrix; compiled code is loaded.
+
+    Parameters
+    ----------
+    sizes : sequence of int
+        Numbers of unknowns; even ones are met.
+    nodes : int
+        M.
+    linear_solvers : sequence of str, optional
+        Of :data:`LINEAR_SOLVERS`; all that are installed if not given.
+    accuracies : sequence of float
+        Largest errors for the comparison with IDA; none leaves it out.
+    repetitions : int
+        Runs of each kind.
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "size". Rows of source "step", for each linear solver and
+        n: ``time`` of a warm step and ``time_cold`` of the whole solve (s, medians), ``memory`` and
+        ``memory_before`` (B), ``exponent`` of the time of a step from the row before, ``error`` at the end of
+        the cold solve, means a step of ``sweeps`` and work counters. Rows of source "accuracy": ``time_run``
+        of the whole run, steps, error, tolerance and the work of the run; in those of the solver "ida" the
+        ``ratio`` ida / ours, median of neighbouring runs. The parameters hold the fitted exponents and IDA's
+        settings; ``left_out`` says what could not be measured.
+
+    Raises
+    ------
+    InputError
+        For unknown names, for numbers that cannot be used, and for a solver that is not installed.
+    """
+    chosen = available() if linear_solvers is None else list(linear_solvers)
+    check_names("linear solver", chosen, [*LINEAR_SOLVERS, AUTOMATIC])
+    for name in chosen:
+        if name in NEEDS and importlib.util.find_spec(NEEDS[name][0]) is None:
+            module, extra = NEEDS[name]
+            raise InputError(f"linear solver '{name}' needs {module}: pip install 'dae_sdc[{extra}]'")
+    for what, number in (("nodes", nodes), ("repetitions", repetitions)):
+        require_count(what, number)
+    if not len(sizes):
+        raise InputError("need at least one number of unknowns")
+    for number in sizes:
+        require_count("the number of unknowns", number)
+    for accuracy in accuracies:
+        if not 0.0 < require_number("an accuracy", accuracy) < math.inf:
+            raise InputError(f"an accuracy must be positive and finite; got {accuracy}")
+    rows = table("size", COLUMNS, UNITS, out)
+    rows.parameters |= {"problem": PROBLEM, "sweeper": SWEEPER, "qdelta": QDELTA, "nodes": nodes}
+    rows.parameters |= {"restol": RESTOL, "repetitions": repetitions, "steps": STEPS, "exponents": {}}
+    rows.parameters |= {"accuracies": list(accuracies), "ida": {**ida.SETTINGS, "jacfn": "exact"}}
+    compared = [number for number in sizes if number <= COMPARED_MOST] if accuracies else []
+    if compared and not ida.installed():
+        rows.leave_out("comparison with IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
+        compared = []
+    total = len(sizes) + len(compared)
+    with rows.running(total, "size", progress) as bar:
+        for number in sizes:
+            _grow(rows, number, nodes, chosen, repetitions)
+            bar.update(1)
+        rows.parameters["exponents"] = exponents(rows.rows)
+        for number in compared:
+            for m in dict.fromkeys((nodes, NODES_COMPARED)):
+                for accuracy in accuracies:
+                    _compare(rows, number, m, accuracy, repetitions)
+            bar.update(1)
+    return rows.result()
+
+
+def available() -> list[str]:
+    """The linear solvers that are installed."""
+    return [
+        name
+        for name in LINEAR_SOLVERS
+        if name not in NEEDS or importlib.util.find_spec(NEEDS[name][0]) is not None
+    ]
+
+
+def _with_solver(params: dict[str, Any], solver: str) -> dict[str, Any]:
+    """Parameters of the problem with a linear solver among them."""
+    return params if solver == AUTOMATIC else {**params, "linear_solver": solver}
+
+
+# --- time and memory against n ------------------------------------------------------------------------------
+
+
+def _grow(rows: Study, n: int, nodes: int, solvers: Sequence[str], repetitions: int) -> None:
+    """The rows of one number of unknowns."""
+    params = FAMILIES[PROBLEM].params(n)
+    dt = FAMILIES[PROBLEM].dt
+    runs: dict[str, Steps] = {}
+    for solver in solvers:
+        if solver == "dense" and n > DENSE_MOST:
+            rows.leave_out(f"dense, n={n}", f"dense matrices are measured up to n={DENSE_MOST}")
+            continue
+        work = Work(PROBLEM, _with_solver(params, solver), SWEEPER, dt, RESTOL, WARM, STEPS)
+        try:
+            runs[solver] = Steps(work, nodes, QDELTA)
+        except DAEError as error:
+            rows.leave_out(f"{solver}, n={n}", error)
+    times: dict[str, list[float]] = {solver: [] for solver in runs}
+    for _ in range(repetitions):
+        for solver, run in runs.items():
+            times[solver].append(run().wall / STEPS)
+    asked: dict[str, Any] = {"problem": PROBLEM, "sweeper": SWEEPER, "nodes": nodes, "qdelta": QDELTA}
+    asked |= {"dt": dt, "t_end": STEPS * dt, "restol": RESTOL}
+    cold: dict[str, list[dict[str, Any]]] = {solver: [] for solver in runs}
+    for _ in range(repetitions):
+        for solver in list(cold):
+            try:
+                found = in_a_new_process({**asked, "params": _with_solver(params, solver)})
+            except DAEError as error:
+                rows.leave_out(f"a cold start of {solver}, n={n}", error)
+                del cold[solver]
+            else:
+                cold[solver].append(found)
+    for solver, run in runs.items():
+        time = median(times[solver])
+        counts = run.work_of_a_step()
+        rows.put(
+            **{"source": STEP, "solver": solver, "n": run.problem.n, "nodes": nodes, "dt": dt},
+            **{"steps": STEPS, "time": time, "exponent": _growth(rows, solver, run.problem.n, time)},
+            **_summary(cold.get(solver, [])),
+            **{name: counts[name] for name in ("sweeps", *COUNTERS)},
+        )
+
+
+def _summary(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    """What the cold starts of one solver took; nothing without any."""
+    if not found:
+        return {}
+    return {
+        "time_cold": median(one["time"] for one in found),
+        "memory": max(one["memory"] for one in found),
+        "memory_before": median(one["memory_before"] for one in found),
+        "error": found[0]["error"],
+    }
+
+
+def _growth(rows: Study, solver: str, n: int, time: float) -> float:
+    """Exponent of the time of a step from the last row of the same solver; NaN for the first."""
+    earlier = [row for row in rows.rows if row[0] == STEP and row[1] == solver and row[2] != n]
+    if not earlier:
+        return math.nan
+    before = dict(zip((name for name, _ in COLUMNS), earlier[-1], strict=True))
+    return math.log(time / before["time"]) / math.log(n / before["n"])
+
+
+def exponents(rows: Sequence[Sequence[Any]]) -> dict[str, float]:
+    """Exponent of the time of a step in n for each solver, by least squares of logarithms over all sizes.
+
+    Parameters
+    ----------
+    rows : sequence of sequence
+        With the entries of :data:`COLUMNS`.
+    """
+    names = [name for name, _ in COLUMNS]
+    steps = [one for one in (dict(zip(names, row, strict=True)) for row in rows) if one["source"] == STEP]
+    found = {}
+    for solver in dict.fromkeys(str(one["solver"]) for one in steps):
+        own = [(one["n"], one["time"]) for one in steps if one["solver"] == solver]
+        if len({n for n, _ in own}) > 1:
+            n, time = np.log(np.array(own, dtype=float)).T
+            found[solver] = float(np.polyfit(n, time, 1)[0])
+    return found
+
+
+# --- against IDA --------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Side:
+    """Runs of this package over the interval with a number of steps.
+
+    Parameters
+    ----------
+    setup : Setup
+        How.
+    t0, t_end : float
+        The interval.
+    steps : int
+        Number of steps.
+    """
+
+    setup: Setup
+    t0: float
+    t_end: float
+    steps: int
+
+    def run(self) -> tuple[float, NDArray[np.float64], dict[str, float]]:
+        """Seconds, the value at the end and the work, of a run with a new controller."""
+        dt = (self.t_end - self.t0) / self.steps
+        params = {**CONTROLLER, "hook_class": [CheckInitialValue, *HOOKS]}
+        controller = controller_nonMPI(1, params, self.setup.with_step(dt))
+        problem = self.setup.problem
+        u0 = problem.state(problem.u_exact(self.t0))
+        gc.collect()
+        gc.disable()
+        try:
+            tic = perf_counter()
+            end, _ = controller.run(u0=u0, t0=self.t0, Tend=self.t_end - 0.5 * dt)
+            time = perf_counter() - tic
+        finally:
+            gc.enable()
+        counters = controller.MS[0].levels[0].prob.work_counters
+        counts = {name: float(counters[name].niter) for name in COUNTERS}
+        record = next(hook for hook in controller.hooks if isinstance(hook, StepRecord))
+        counts["sweeps"] = float(sum(row["sweeps"] for row in record.rows))
+        return time, end.view(np.ndarray).copy(), counts
+
+
+def numbers_of_steps(most: int = MOST_STEPS) -> Iterator[int]:
+    """Numbers of steps that are tried: about a quarter more each time."""
+    yield from (2, 3, 4, 5, 6)
+    base = 8
+    while base <= most:
+        yield from (
+            number for number in (base, 5 * base // 4, 3 * base // 2, 7 * base // 4) if number <= most
+        )
+        base *= 2
+
+
+def fewest_steps(setup: Setup, accuracy: float) -> tuple[Side, float]:
+    """The run with the fewest steps that is accurate enough, and its error; raises InputError without one."""
+    t0, t_end = setup.problem.interval
+    exact = np.array(setup.problem.u_exact(t_end))
+    for steps in numbers_of_steps():
+        side = Side(setup, t0, t_end, steps)
+        try:
+            error = float(np.abs(side.run()[1] - exact).max())
+        except DAEError:
+            continue
+        if error <= accuracy:
+            return side, error
+    raise InputError(f"no step size down to 1/{MOST_STEPS} of the interval has an error below {accuracy:g}")
+
+
+def _compare(rows: Study, n: int, nodes: int, accuracy: float, repetitions: int) -> None:
+    """The rows of both sides at one accuracy."""
+    params = FAMILIES[PROBLEM].params(n)
+    settings: dict[str, Any] = {"restol": accuracy, "newton_tol": 0.1 * accuracy}
+    setup = describe(PROBLEM, sweeper=SWEEPER, nodes=nodes, qdelta=QDELTA, params=params, **settings)
+    sweep_at_once(setup)
+    problem = setup.problem
+    try:
+        side, error = fewest_steps(setup, accuracy)
+        other = ida.Ida(problem, side.t0, side.t_end)
+    except InputError as reason:
+        rows.leave_out(f"comparison with IDA at {accuracy:g}, n={problem.n}, M={nodes}", reason)
+        return
+    tolerance = ida.loosest(other.error, error)
+    pairs = []
+    theirs = None
+    for _ in range(repetitions):
+        time, _, counts = side.run()
+        if not math.isnan(tolerance):
+            theirs = other.run(tolerance)
+        pairs.append((time, theirs.time if theirs else math.nan))
+    common = {"source": ACCURACY, "n": problem.n, "accuracy": accuracy}
+    dt = (side.t_end - side.t0) / side.steps
+    rows.put(
+        **common,
+        **{"solver": OURS, "nodes": nodes, "dt": dt, "steps": side.steps, "tolerance": accuracy},
+        **{"time_run": median(time for time, _ in pairs), "error": error},
+        **counts,
+    )
+    if theirs is None:
+        what = f"IDA at {error:.1e}, n={problem.n}"
+        rows.leave_out(what, f"no tolerance down to 1e{ida.TIGHTEST:g} has such an error")
+        return
+    rows.put(
+        **common,
+        **{"solver": IDA, "nodes": nodes, "steps": other.count_steps(tolerance), "tolerance": tolerance},
+        time_run=median(time for _, time in pairs),
+        error=float(np.abs(theirs.end - other.exact).max()),
+        ratio=median(theirs_time / time for time, theirs_time in pairs),
+        **{"rhs": float(theirs.rhs), "jacobian": float(theirs.jacobian)},
+    )
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+
+def report(result: Result) -> str:
+    """The tables of a result of :func:`size`, as text."""
+    data, about = result.data, result.parameters
+    lines = [
+        f"{about['problem']}, {about['sweeper']}, M={about['nodes']}, {about['qdelta']}, residual "
+        f"{about['restol']:g}; medians of {about['repetitions']} runs in turn",
+        f"{'solver':<8} {'n':>7} {'ms/step':>9} {'exponent':>8} {'ms cold':>9} {'MB':>8} {'MB before':>9} "
+        f"{'sweeps':>6} {'newton':>6} {'fact.':>5} {'error':>8}",
+    ]
+    for row in data[data["source"] == STEP]:
+        grown = f"{row['exponent']:.2f}" if row["exponent"] == row["exponent"] else "-"
+        lines.append(
+            f"{row['solver']:<8} {row['n']:>7} {1e3 * row['time']:>9.2f} {grown:>8} "
+            f"{1e3 * row['time_cold']:>9.1f} {row['memory'] / 1e6:>8.0f} {row['memory_before'] / 1e6:>9.0f} "
+            f"{row['sweeps']:>6.1f} {row['newton']:>6.1f} {row['factorization']:>5.1f} {row['error']:>8.1e}"
+        )
+    fitted = ", ".join(f"{name} {value:.2f}" for name, value in about["exponents"].items())
+    lines += [
+        f"ms/step: warm, {about['steps']} steps; ms cold: solve() of {about['steps']} steps in a new "
+        "process, imports",
+        "apart; MB: largest memory of that process, nothing taken off (before: at the call of solve)",
+        "exponent: of the time of a step since the row above" + (f"; of all: {fitted}" if fitted else ""),
+    ]
+    rows = data[data["source"] == ACCURACY]
+    if len(rows):
+        options = ", ".join(f"{name}={value}" for name, value in about["ida"].items())
+        lines += [
+            "",
+            "to the end of the interval at equal accuracy, here and with IDA of SUNDIALS in turn",
+            f"{'n':>7} {'accuracy':>8} {'M':>2} {'':<8} {'steps':>6} {'tolerance':>9} {'error':>8} "
+            f"{'rhs':>6} {'jac.':>5} {'ms':>9} {'ida/ours':>8}",
+        ]
+        for row in rows:
+            ratio = f"{row['ratio']:.2f}" if row["ratio"] == row["ratio"] else ""
+            lines.append(
+                f"{row['n']:>7} {row['accuracy']:>8.0e} {row['nodes']:>2} {row['solver']:<8} "
+                f"{row['steps']:>6} {row['tolerance']:>9.1e} {row['error']:>8.1e} {row['rhs']:>6.0f} "
+                f"{row['jacobian']:>5.0f} {1e3 * row['time_run']:>9.1f} {ratio:>8}"
+            )
+        lines += [
+            "tolerance: of residuals here (Newton: a tenth); rtol = atol of IDA, the loosest accurate enough",
+            f"IDA: {options}, sparsity, algebraic_idx, consistent start",
+        ]
+    return "\n".join([*lines, *left_out(result)])
+
+
+register(
+    "size",
+    Benchmark(
+        size,
+        report,
+        "--sizes 10,20 --repetitions 1",
+        Picture("bench", "benchmarks.pictures.size:size", "time and memory against unknowns"),
+    ),
+)

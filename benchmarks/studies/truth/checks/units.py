@@ -1,0 +1,315 @@
+"""The same DAE in other units: it takes the same steps, and has the same relative errors.
+
+Unknowns are multiplied by 1e-9 to 1e9, all by one number or each by its own, and time by 1e-6 to 1e6. The run
+is compared with that of the DAE as it was generated, with the same tolerance and nothing else given: the
+number of steps within 15 %, relative errors (largest error of each unknown in units of its largest value)
+within a factor of 3, where they are not both below a thousandth of the tolerance. Each run is held against
+its contract besides, which makes it WRONG where it is. The catalogue takes part without its ``nominal``
+values (family ``catalogue``, the seed counts units).
+
+Any change of units changes rounding errors, and a run of hundreds of steps, each chosen by the errors of the
+last, may turn a rounding error into another sequence of steps. A run that differs is therefore compared with
+runs in units that differ from 1 by 1e-12: what it has in common with one of those depends on rounding, and
+not on units. Both shares are printed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import dae_sdc as ds
+from benchmarks.measuring.outcomes import DONE, FAILED, WRONG, Finding
+from benchmarks.studies.truth.generated import Generated, Units, Vector
+from benchmarks.studies.truth.kinds import KINDS, Kind
+from benchmarks.studies.truth.solves import DEFAULT, MARGIN, PATIENCE, generate, smallest_step
+from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.run.description import make_problem
+
+STEPS, ERRORS = 0.15, 3.0
+"""Differences in the number of steps and in relative errors that are none."""
+
+SHARE = 0.98
+"""Part of the cases that must be the same."""
+
+ROUNDED, RUNS = 1e-12, 6
+"""Relative change of units that is nothing but rounding, and how many runs show what it makes."""
+
+DIFFERS = "differs in other units"
+
+BY_ROUNDING = "as much as by rounding"
+
+NEITHER = "neither runs"
+
+VARIANTS = ("one", "each", "time", "all")
+
+CATALOGUE = "catalogue"
+
+SLOW = (
+    "two-bit-adder",
+    "water-tube",
+    "slider-crank",
+    "wheelset",
+    "ring-modulator",
+    "navier-stokes",
+    "nand-gate",
+)
+"""Problems of the catalogue that take too long without compiled code."""
+
+PER_SEED = 2
+
+
+def units_of(n: int, variant: str, rng: np.random.Generator) -> Units:
+    """Random units."""
+    own = 10.0 ** rng.integers(-9, 10, n) if variant in ("each", "all") else np.ones(n)
+    if variant == "one":
+        own = np.full(n, 10.0 ** rng.choice([-9, -6, -3, 3, 6, 9]))
+    second = 10.0 ** float(rng.choice([-6, -3, 3, 6])) if variant in ("time", "all") else 1.0
+    return Units(np.asarray(own, dtype=float), second)
+
+
+class InOtherUnits(ProblemDAE):
+    """A problem of the catalogue whose unknowns and time are told in other units, without ``nominal``.
+
+    Parameters
+    ----------
+    base : ProblemDAE
+        The problem.
+    units : Units
+        The units.
+    """
+
+    def __init__(self, base: ProblemDAE, units: Units, **settings: Any) -> None:
+        super().__init__(base.n_diff, base.n_alg, **settings)
+        self.base, self.scale, self.second = base, units.unknowns, units.time
+        self.index, self.variable_index, self.names = base.index, base.variable_index, base.names
+        self.interval = (base.interval[0] * self.second, base.interval[1] * self.second)
+        self.sparsity = base.sparsity
+
+    def _own(self, u: Any) -> Any:
+        return self.base.state(np.asarray(u) / self.scale)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        """The residual."""
+        slope = self.base.state(np.asarray(du) * self.second / self.scale)
+        return np.array(self.base.eval_f(self._own(u), slope, t / self.second), dtype=float)
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        """Times at which steps must end."""
+        found = self.base.breakpoints(t0 / self.second, t_end / self.second)
+        return tuple(t * self.second for t in found)
+
+    def switches(self, u: Any, t: float) -> Any:
+        """Functions at whose zeros the equations change."""
+        return self.base.switches(self._own(u), t / self.second)
+
+    def hold_sides(self, sides: tuple[int, ...] | None) -> None:
+        """Hold the signs of the switches."""
+        super().hold_sides(sides)
+        self.base.hold_sides(sides)
+
+    def start_step(self, u: Any, t: float) -> None:
+        """Choose the branch of a step."""
+        self.base.start_step(self._own(u), t / self.second)
+
+
+def _errors(times: Vector, values: Vector, exact: Any) -> Vector:
+    truth = np.array([exact(t) for t in times])
+    size = np.abs(truth).max(axis=0)
+    return np.asarray(np.abs(values - truth).max(axis=0) / np.where(size > 0.0, size, 1.0))
+
+
+class Outcome(NamedTuple):
+    """What there is to compare of a run.
+
+    Parameters
+    ----------
+    success, message : bool, str
+        How it ended.
+    steps : int
+        Number of steps.
+    error : float
+        Largest relative error of an unknown.
+    contract : float
+        Largest error in units of what is allowed.
+    """
+
+    success: bool
+    message: str
+    steps: int
+    error: float
+    contract: float
+
+
+def _generated(family: str, seed: int, units: Units | None, method: str, rtol: float) -> Outcome:
+    given = generate(family, seed)
+    scale = np.ones(given.n) if units is None else units.unknowns
+    second = 1.0 if units is None else units.time
+    problem = given.problem(True) if units is None else given.problem(True, units)
+    found = _solved(problem, given.solution(given.interval[0]) * scale, method, rtol)
+    steps = int(found.stats["steps"])
+    if not found.success:
+        return Outcome(False, found.message, steps, np.inf, 0.0)
+    times, values = found.t / second, found.u / scale
+    error = float(_errors(times, values, given.solution).max())
+    return Outcome(True, "", steps, error, _contract(given, times, values, rtol))
+
+
+def _solved(problem: Any, u0: Any, method: str, rtol: float) -> Any:
+    options: dict[str, Any] = {} if method == DEFAULT else {"sweeper": method}
+    return ds.solve(problem, u0=u0, rtol=rtol, time_limit=PATIENCE, **options)
+
+
+def run(family: str, seed: int, variant: str, method: str = DEFAULT, size: str = "rtol=1e-06") -> Finding:
+    """A run in other units, compared with that in the units of the DAE."""
+    rtol = float(size.removeprefix("rtol="))
+    if family == CATALOGUE:
+        return _of_catalogue(variant, seed, rtol)
+    given = generate(family, seed)
+    units = units_of(
+        given.n, variant, np.random.default_rng([seed, VARIANTS.index(variant), *family.encode()])
+    )
+    base = _generated(family, seed, None, method, rtol)
+    other = _generated(family, seed, units, method, rtol)
+    told = f"(unknowns times {_short(units.unknowns)}, time times {units.time:g})"
+    if not (base.success or other.success):
+        return Finding(DONE, NEITHER, steps=other.steps, solves=1)
+    if other.contract > 1.0:
+        said = f"{other.contract:.2g} times what is allowed, in units of the DAE as generated {told}"
+        return Finding(WRONG, said, other.contract, other.steps, 1)
+
+    def rounded(number: int) -> Outcome:
+        return _generated(family, seed, _nearly(given.n, number), method, rtol)
+
+    return _same(base, other, told, rtol, rounded)
+
+
+def _same(
+    base: Outcome, other: Outcome, told: str, rtol: float, rounded: Callable[[int], Outcome]
+) -> Finding:
+    """Whether two runs are the same, or differ as much as by rounding alone."""
+    steps = other.steps
+    said = _difference(base, other, rtol)
+    if not said:
+        return Finding(DONE, "", steps=steps, solves=1)
+    for k in range(RUNS):
+        if not _difference(rounded(k), other, rtol):
+            return Finding(DONE, f"{BY_ROUNDING}: {said} {told}", steps=steps, solves=k + 2)
+    return Finding(FAILED, f"{DIFFERS}: {said} {told}", steps=steps, solves=RUNS + 1)
+
+
+def _difference(first: Outcome, second: Outcome, rtol: float) -> str:
+    """What two runs do not have in common."""
+    if not (first.success and second.success):
+        same = first.success == second.success
+        return "" if same else f"runs in one and not in the other: {first.message or second.message}"
+    floor, said = 1e-3 * rtol, []
+    ratio = max(first.error, floor) / max(second.error, floor)
+    if abs(second.steps - first.steps) > max(STEPS * first.steps, 1.0):
+        said.append(f"{second.steps} steps for {first.steps}")
+    if max(ratio, 1.0 / ratio) > ERRORS:
+        said.append(f"error {second.error:.2g} for {first.error:.2g}")
+    return " and ".join(said)
+
+
+def _nearly(n: int, number: int) -> Units:
+    """Units that differ from 1 by rounding alone."""
+    rng = np.random.default_rng([number, n, 41])
+    return Units(1.0 + ROUNDED * rng.standard_normal(n), 1.0 + ROUNDED * float(rng.standard_normal()))
+
+
+def _contract(given: Generated, times: Vector, values: Vector, rtol: float) -> float:
+    """Largest error in units of what is allowed; relative to 1 + |u| in the units of the DAE as generated."""
+    exact = np.array([given.solution(t) for t in times])
+    h = smallest_step(times, *given.interval)
+    amplified = max(1.0, given.tau / h) ** (np.array(given.variable_index) - 1)
+    allowed = np.minimum(MARGIN * rtol * amplified, 1.0) * (1.0 + np.abs(exact))
+    return float((np.abs(values - exact) / allowed).max())
+
+
+def _short(values: Vector) -> str:
+    same = (values == values[0]).all()
+    return f"{values[0]:g}" if same else ", ".join(f"{value:g}" for value in values[:8])
+
+
+def _catalogued(name: str, units: Units, rtol: float) -> Any:
+    problem = make_problem(name)
+    start = np.array(problem.u_exact(problem.interval[0]), dtype=float)
+    return _solved(InOtherUnits(problem, units), start * units.unknowns, DEFAULT, rtol)
+
+
+@lru_cache(maxsize=4)
+def _of_catalogue_base(name: str, rtol: float) -> tuple[Any, Any]:
+    same = Units(np.ones(make_problem(name).n), 1.0)
+    return _catalogued(name, same, rtol), _catalogued(name, same, max(1e-12, 1e-3 * rtol))
+
+
+def _of_catalogue(name: str, seed: int, rtol: float) -> Finding:
+    """A problem of the catalogue; errors are those at the end, against a run with a smaller tolerance."""
+    n = make_problem(name).n
+    variant = VARIANTS[seed % len(VARIANTS)]
+    units = units_of(n, variant, np.random.default_rng([seed, 17, *name.encode()]))
+    told = f"({variant}: unknowns times {_short(units.unknowns)}, time times {units.time:g})"
+    first, tight = _of_catalogue_base(name, rtol)
+    size = np.maximum(np.abs(first.u).max(axis=0), 1e-300)
+
+    def seen(found: Any, scale: Vector) -> Outcome:
+        far = np.abs(found.u[-1] / scale - tight.u[-1]) / size
+        error = float(far.max()) if tight.success and found.success else 0.0
+        return Outcome(found.success, found.message, int(found.stats["steps"]), error, 0.0)
+
+    def rounded(number: int) -> Outcome:
+        nearly = _nearly(n, number)
+        return seen(_catalogued(name, nearly, rtol), nearly.unknowns)
+
+    base = seen(first, np.ones(n))
+    other = seen(_catalogued(name, units, rtol), units.unknowns)
+    if not (base.success or other.success):
+        return Finding(DONE, NEITHER, steps=other.steps, solves=1)
+    return _same(base, other, told, rtol, rounded)
+
+
+def plan(families: list[str], seeds: range, quick: bool) -> Iterator[str]:
+    """Lines of all runs."""
+    for family in families:
+        for seed in seeds if quick else range(seeds.start, seeds.start + PER_SEED * len(seeds)):
+            if generate(family, seed).problem_class is not None:
+                continue
+            rng = np.random.default_rng([seed, 14, *family.encode()])
+            for variant in VARIANTS if not quick else rng.choice(VARIANTS, 1):
+                method = str(rng.choice([DEFAULT, DEFAULT, "radau-iia-5", "fully-implicit"]))
+                yield f"{family}:{seed}:units:{variant}:{method}:rtol={rng.choice([1e-4, 1e-6, 1e-8]):g}"
+    if quick:
+        return
+    for name, cls in PROBLEMS.items():
+        if name in SLOW or issubclass(cls, QuasilinearProblem):
+            continue
+        for seed in seeds:
+            for variant in range(len(VARIANTS)):
+                yield f"{CATALOGUE}:{4 * seed + variant}:units:{name}:{DEFAULT}:rtol=1e-05"
+
+
+def summary(rows: Any) -> list[str]:
+    """How many are the same in other units."""
+    lines = []
+    for title, chosen in (
+        ("generated", rows["family"] != CATALOGUE),
+        ("catalogue", rows["family"] == CATALOGUE),
+        ("all", rows["family"] != ""),
+    ):
+        part = rows[chosen & (rows["message"] != NEITHER)]
+        if len(part):
+            same = int((part["outcome"] == DONE).sum())
+            rounding = int(np.char.startswith(part["message"], BY_ROUNDING).sum())
+            lines.append(
+                f"in other units, {title}: {same} of {len(part)} the same, {same / len(part):.1%}, of which "
+                f"{rounding} differ as they do by rounding alone"
+            )
+    return ["", *lines, f"wanted are {SHARE:.0%}"] if lines else []
+
+
+KINDS.add("units", Kind(run, plan, summary))

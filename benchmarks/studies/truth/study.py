@@ -1,0 +1,312 @@
+"""The study of generated DAEs: plan of all runs, their outcomes, the table and the file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring.outcomes import BAD, OUTCOMES, REFUSED, Finding, judged
+from benchmarks.measuring.runs import Runs
+from benchmarks.studies.truth import solves
+from benchmarks.studies.truth.generated import FAMILIES
+from benchmarks.studies.truth.kinds import KINDS
+from benchmarks.study import Benchmark, Option, check_names, register
+from dae_sdc.errors import InputError
+from dae_sdc.run.results import Result
+
+COLUMNS = [
+    ("line", "U96"),
+    ("family", "U24"),
+    ("kind", "U12"),
+    ("way", "U24"),
+    ("method", "U32"),
+    ("outcome", "U8"),
+    ("error", "f8"),
+    ("steps", "i8"),
+    ("solves", "i8"),
+    ("seconds", "f8"),
+    ("message", "U400"),
+    ("warned", "U200"),
+]
+
+GROUPS = (
+    ("Radau IIA", ("default", "radau-")),
+    ("SDC", ("fully-implicit", "semi-implicit", "constrained")),
+    ("ESDIRK", ("esdirk",)),
+    ("other RK", ("backward-", "trapezoidal", "dirk", "edirk", "gauss", "lobatto")),
+    ("multistep", ("bdf", "adams", "explicit-euler")),
+)
+"""Classes of methods by how their names begin; what is left is on manifolds."""
+
+TIME_LIMIT = 60.0
+"""Seconds that one run may take on a processor."""
+
+WORKERS = 2
+
+
+def kind_of(line: str) -> str:
+    """What a line asks for: a solve, or one of the other kinds of runs."""
+    way = (line.split(":") + [""] * 3)[2]
+    return way if way in KINDS else "solve"
+
+
+def method_class(line: str) -> str:
+    """The class of the method of a solve."""
+    method = line.split(":")[3]
+    for name, starts in GROUPS:
+        if method.startswith(starts):
+            return name
+    return "manifold"
+
+
+def repeat(line: str) -> Finding:
+    """Do the run of one line.
+
+    Parameters
+    ----------
+    line : str
+        ``FAMILY:SEED:WAY:METHOD:SIZE`` for a solve, ``FAMILY:SEED:KIND:...`` for all else.
+
+    Returns
+    -------
+    Finding
+        What came of it, whatever was raised.
+
+    Raises
+    ------
+    InputError
+        If there is no such run.
+    """
+    parts = line.split(":")
+    kind = kind_of(line)
+    if len(parts) < 3 or not parts[1].isdigit() or (kind == "solve" and len(parts) != 5):
+        raise InputError(f"a run is FAMILY:SEED:WAY:METHOD:SIZE or FAMILY:SEED:KIND:...; got '{line}'")
+    family, seed, *rest = parts
+    if kind == "solve":
+        if rest[0] not in solves.WAYS:
+            raise InputError(f"unknown way '{rest[0]}' in '{line}'; there are {', '.join(solves.WAYS)}")
+        return judged(lambda: solves.run(family, int(seed), *rest))
+    return judged(lambda: KINDS[kind].run(family, int(seed), *rest[1:]))
+
+
+def planned(families: Sequence[str], seeds: range, kinds: Sequence[str], quick: bool) -> list[str]:
+    """The lines of all runs, those about one DAE together."""
+    lines: list[str] = []
+    if "solve" in kinds:
+        lines += solves.plan(list(families), seeds, quick)
+    for name in KINDS:
+        if name in kinds:
+            lines += KINDS[name].plan(list(families), seeds, quick)
+    return lines
+
+
+def _chosen(
+    quick: bool = False,
+    seed: int = 0,
+    seeds: int | None = None,
+    families: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
+    only: str | None = None,
+    chosen: Sequence[str] | None = None,
+) -> tuple[list[str], dict[str, Any]]:
+    """The lines that the arguments of :func:`truth` ask for, and the parameters of its result."""
+    known, every = list(FAMILIES), ["solve", *KINDS]
+    for name in families or ():
+        FAMILIES[name]
+    check_names("kind of run", every if kinds is None else kinds, every)
+    if only is not None and families is None and only.count(":") >= 2:
+        head = only.split(":")
+        families = [head[0]] if head[0] in FAMILIES else None
+        if head[1].isdigit():
+            seed, seeds = int(head[1]), 1
+    count = seeds if seeds is not None else 1 if quick else 2
+    if chosen is None:
+        lines = planned(families or known, range(seed, seed + count), kinds or every, quick)
+    else:
+        lines = list(chosen)
+    if only is not None:
+        lines = [line for line in lines if line == only or line.startswith(f"{only}:")] or [only]
+    about = {"seed": seed, "seeds": count, "quick": quick}
+    return lines, about | {"families": list(families or known), "kinds": list(kinds or every)}
+
+
+def lines_of(**given: Any) -> list[str]:
+    """The lines of the runs that the arguments of :func:`truth` ask for."""
+    return _chosen(**given)[0]
+
+
+def truth(
+    *,
+    quick: bool = False,
+    seed: int = 0,
+    seeds: int | None = None,
+    families: Sequence[str] | None = None,
+    kinds: Sequence[str] | None = None,
+    only: str | None = None,
+    chosen: Sequence[str] | None = None,
+    workers: int = WORKERS,
+    time_limit: float = TIME_LIMIT,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Solve generated DAEs whose solutions are known, and count what comes back.
+
+    Parameters
+    ----------
+    quick : bool
+        A small part of the runs, for tests.
+    seed : int
+        The first seed.
+    seeds : int, optional
+        Number of DAEs of each family; 2, and 1 if quick, if not given.
+    families, kinds : sequence of str, optional
+        Of these alone.
+    only : str, optional
+        The run with this line, or the planned ones whose lines begin so.
+    chosen : sequence of str, optional
+        The runs with these lines.
+    workers : int
+        Number of processes; 0 for this one.
+    time_limit : float
+        Seconds that a run may take.
+    out : str or Path, optional
+        File to save the result to.
+    progress : bool
+        Show a progress bar on standard error, and what is bad when it is found.
+
+    Returns
+    -------
+    Result
+        Of kind "bench", a row for each run.
+
+    Raises
+    ------
+    InputError
+        For names that do not exist, or a place that cannot be written to.
+    """
+    lines, about = _chosen(quick, seed, seeds, families, kinds, only, chosen)
+    how: dict[str, Any] = {"time_limit": time_limit, "out": out, "progress": progress}
+    return RUNS.carry_out(lines, about, workers=workers if len(lines) > 1 else 0, **how)
+
+
+def _row(line: str, found: Finding) -> tuple[Any, ...]:
+    parts = line.split(":")
+    kind = kind_of(line)
+    way, method = (parts[2], parts[3]) if kind == "solve" else (":".join(parts[3:]), "")
+    return (
+        line,
+        parts[0],
+        kind,
+        way,
+        method,
+        found.outcome,
+        found.error,
+        found.steps,
+        found.solves,
+        found.seconds,
+        found.message.replace("\n", " ")[:400],
+        found.warned,
+    )
+
+
+RUNS = Runs("truth", COLUMNS, repeat, _row, BAD)
+
+
+def report(result: Result, refused: bool = False) -> str:
+    """The tables of a study: outcomes by kind, family and class of methods, messages, and what is bad.
+
+    Of a single run, what came of it.
+    """
+    data, about = result.data, result.parameters
+    if len(data) == 1:
+        message = data[0]["message"] or f"error {data[0]['error']:.2g} of what is allowed"
+        return f"{data[0]['outcome']} {data[0]['line']}\n{message}"
+    totals = Counter(str(row["kind"]) for row in data)
+    integrations = int(data["solves"].sum())
+    lines = [
+        f"{len(data)} runs with {integrations} integrations in {about['elapsed']:.0f} s, "
+        f"{data['seconds'].sum():.0f} s on processors, with {about['package']}: "
+        + ", ".join(f"{number} {name}" for name, number in totals.items())
+    ]
+    solved = data[data["kind"] == "solve"]
+    classes = np.array([method_class(str(row["line"])) for row in solved]) if len(solved) else np.array([])
+    for title, part, keys in (
+        ("solves", solved, classes),
+        ("others", data[data["kind"] != "solve"], data["kind"][data["kind"] != "solve"]),
+    ):
+        if len(part):
+            lines += ["", *_table(title, part, keys)]
+    lines += ["", *_messages(data, refused)]
+    noisy = data[data["warned"] != ""]
+    if len(noisy):
+        lines += ["", f"{len(noisy)} runs let a warning through that is none of dae_sdc, as"]
+        shown = Counter(_plain_warning(str(row["warned"])) for row in noisy)
+        lines += [f"{number:6d}  {text}" for text, number in shown.most_common(8)]
+    for kind in KINDS:
+        lines += KINDS[kind].summary(data[data["kind"] == kind])
+    return "\n".join([*lines, *RUNS.bad_lines(result)])
+
+
+def _plain_warning(text: str) -> str:
+    return Finding("", text).kind
+
+
+def _table(title: str, part: NDArray[Any], keys: NDArray[Any]) -> list[str]:
+    names = sorted(
+        set(keys.tolist()),
+        key=lambda name: [g for g, _ in GROUPS].index(name) if name in dict(GROUPS) else 99,
+    )
+    head = f"{title:20s}" + "".join(f"{name:>30s}" for name in ("all", *names))
+    lines = [head, f"{'':20s}" + "".join(f"{'done ref fail WRONG CRASH':>30s}" for _ in ("all", *names))]
+    for family in [*sorted(set(part["family"].tolist())), "all"]:
+        own = np.full(len(part), True) if family == "all" else part["family"] == family
+        cells = []
+        for name in ("all", *names):
+            chosen = own if name == "all" else own & (keys == name)
+            counts = Counter(part["outcome"][chosen].tolist())
+            cells.append(" ".join(f"{counts[outcome]:5d}" for outcome in OUTCOMES).rjust(30))
+        lines.append(f"{family:20s}" + "".join(cells))
+    return lines
+
+
+def _messages(data: NDArray[Any], refused: bool) -> Iterable[str]:
+    """Classes of the messages of runs that were not done."""
+    for outcome in OUTCOMES[1:]:
+        rows = data[data["outcome"] == outcome]
+        if not len(rows):
+            continue
+        kinds = Counter(Finding(outcome, str(row["message"])).kind for row in rows)
+        yield f"{outcome}: {len(rows)} runs, {len(kinds)} classes of messages"
+        for text, number in kinds.most_common(None if refused or outcome != REFUSED else 12):
+            first = next(row for row in rows if Finding(outcome, str(row["message"])).kind == text)
+            yield f"{number:6d}  {text}"
+            yield f"        as {first['line']}"
+
+
+register(
+    "truth",
+    Benchmark(
+        truth,
+        report,
+        "--quick",
+        options={
+            "quick": Option("a small part of all runs"),
+            "seeds": Option("DAEs of each family (2; 1 with --quick)"),
+            "families": Option("families, separated by commas", flag="family", metavar="NAMES"),
+            "only": Option("one run, or those whose lines begin so", metavar="LINE"),
+            "chosen": Option(
+                "the runs whose lines are in a file",
+                flag="lines",
+                metavar="FILE",
+                read=lambda path: Path(path).read_text(encoding="utf-8").split(),
+            ),
+        },
+        plan=lines_of,
+        bad=RUNS.any_bad,
+    ),
+)

@@ -1,0 +1,16 @@
+"""Runs for tests of the processes that do runs: a module of its own, which is imported in no time."""
+
+from __future__ import annotations
+
+import os
+
+from benchmarks.measuring.outcomes import DONE, Finding
+
+
+def obey(line: str) -> Finding:
+    """A run that does what its line says."""
+    if line.endswith("die"):
+        os._exit(3)
+    while line.endswith("work"):
+        sum(range(1000))
+    return Finding(DONE)

@@ -1,0 +1,605 @@
+"""The comparison with other solvers: what they are given, what is measured, and what is made of it."""
+
+from __future__ import annotations
+
+import importlib
+import math
+import signal
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import sparse
+
+from benchmarks.__main__ import main
+from benchmarks.pictures import peers as work_precision
+from benchmarks.studies.peers import solvers as peer_solvers
+from benchmarks.studies.peers.solvers import (
+    PEERS,
+    CasadiIdas,
+    Case,
+    Ida,
+    Outcome,
+    Peer,
+    PeerFailure,
+    ScipyDae,
+    SemiExplicit,
+    TimeLimit,
+    carry_out,
+    limited,
+    missing,
+)
+from benchmarks.studies.peers.study import (
+    Score,
+    default_problems,
+    default_sweepers,
+    equal_accuracy,
+    front,
+    peers,
+    report,
+    scale_of,
+    time_to,
+)
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.errors import InputError, ResultFileError
+from dae_sdc.plotting.plot import plot, plot_all
+from dae_sdc.run.callbacks import Equations, ida_jacobian, slope_at, weighted
+from dae_sdc.run.results import Result, load
+from dae_sdc.run.solution import Solution
+
+MODULE = importlib.import_module("benchmarks.studies.peers.study")  # the name in its package is the function
+
+LIKE = [peer for peer in PEERS if peer.like]
+
+
+def made(name: str, **params: Any) -> ProblemDAE:
+    make: Any = PROBLEMS[name]
+    problem: ProblemDAE = make(**params)
+    return problem
+
+
+@pytest.fixture(params=PEERS, ids=lambda peer: peer.name)
+def peer(request: pytest.FixtureRequest) -> Peer:
+    found: Peer = request.param
+    if missing(found):
+        pytest.skip(f"{found.package} is not installed")
+    return found
+
+
+@pytest.fixture(params=LIKE, ids=lambda peer: peer.name)
+def like(request: pytest.FixtureRequest) -> Peer:
+    found: Peer = request.param
+    if missing(found):
+        pytest.skip(f"{found.package} is not installed")
+    return found
+
+
+class Ramp(ProblemDAE):
+    """x' = s with s = 1 up to t = 0.5 and s = -3 from there on, z = 2 x; x(0) = 0, so x(1) = -1."""
+
+    index = 1
+    slope = 1.0
+
+    def __init__(self) -> None:
+        super().__init__(1, 1)
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        return np.array([du[0] - self.slope, u[1] - 2.0 * u[0]])
+
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        return np.array([[1.0, 0.0], [-2.0 * c, c]])
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        return (0.5,)
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        self.slope = 1.0 if t < 0.5 else -3.0
+
+    def u_exact(self, t: float) -> Vector:
+        x = t if t <= 0.5 else 0.5 - 3.0 * (t - 0.5)
+        return np.array([x, 2.0 * x])
+
+
+class Switch(Ramp):
+    """x' = 1 while x < 0.25 and x' = -2 x from there on: x(1) = exp(-1.5) / 4."""
+
+    def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:
+        return ()
+
+    def start_step(self, u: MeshDAE, t: float) -> None:
+        self.slope = 1.0 if t < 0.25 else 0.0
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        rate = 1.0 if self.slope else -2.0 * u[0]
+        return np.array([du[0] - rate, u[1] - 2.0 * u[0]])
+
+    def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
+        return np.array([[1.0 + (0.0 if self.slope else 2.0 * c), 0.0], [-2.0 * c, c]])
+
+    def u_exact(self, t: float) -> Vector:
+        x = t if t <= 0.25 else 0.25 * math.exp(-2.0 * (t - 0.25))
+        return np.array([x, 2.0 * x])
+
+
+def ran(peer: Peer, case: Case, rtol: float, weights: str = "all", count: bool = True) -> Outcome:
+    scale = np.ones(case.problem.n)
+    found = carry_out(
+        lambda: peer.run(case, rtol, weighted(rtol, scale, case.exclusions[weights]), count), 20.0
+    )
+    assert isinstance(found, Outcome), found
+    return found
+
+
+# --- what peers are given and do
+
+
+def test_every_peer_solves_an_index_2_problem_and_tells_its_work(peer: Peer) -> None:
+    problem = made("simple")
+    case = Case(problem)
+    found = ran(peer, case, 1e-5, "<=1")
+    exact = np.array(problem.u_exact(case.t_end))
+    # The multiplier, out of the error test, is worse than the others by 1 / h.
+    assert np.abs(found.end - exact)[:2].max() < 1e-3
+    assert np.abs(found.end - exact)[2] < 1e-2
+    assert found.time > 0.0 and found.rhs > found.steps > 5 and found.jacobian >= 1
+    assert found.factorization >= found.jacobian or peer.name.startswith("scipy")
+
+
+def test_all_evaluations_are_counted(like: Peer, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = {"residual": 0, "entries": 0}
+    original = Equations.__init__
+
+    def counting(self: Equations, case: Case) -> None:
+        original(self, case)
+        plain_residual, plain_entries = self.residual, self.entries
+
+        def residual(t: float, y: Vector, yp: Vector, out: Vector) -> None:
+            calls["residual"] += 1
+            plain_residual(t, y, yp, out)
+
+        def entries(t: float, y: Vector, yp: Vector, c: float, out: Vector) -> None:
+            calls["entries"] += 1
+            plain_entries(t, y, yp, c, out)
+
+        self.residual, self.entries = residual, entries
+
+    monkeypatch.setattr(Equations, "__init__", counting)
+    found = ran(like, Case(made("simple")), 1e-4, "<=1")
+    # scipy-dae takes Jacobians by y and y' from two evaluations.
+    assert calls["entries"] == found.jacobian * (2 if isinstance(like, ScipyDae) else 1)
+    assert calls["residual"] == found.rhs
+
+
+def test_ida_counts_steps_only_if_asked() -> None:
+    if missing(Ida()):
+        pytest.skip("scikit-sundae is not installed")
+    case = Case(made("chemical-akzo-nobel"))
+    counted, plain = ran(Ida(), case, 1e-5), ran(Ida(), case, 1e-5, count=False)
+    assert counted.steps > 10 and math.isnan(plain.steps)
+    assert np.array_equal(counted.end, plain.end) and counted.rhs == plain.rhs
+
+
+def test_every_peer_with_our_equations_begins_anew_at_break_points(like: Peer) -> None:
+    case = Case(Ramp())
+    assert case.pieces == (0.0, 0.5, 1.0) and not case.switches
+    assert np.allclose(case.slope, [1.0, 0.0])  # z' does not occur; the smallest is taken
+    found = ran(like, case, 1e-6, "diff")
+    assert np.allclose(found.end, [-1.0, -2.0], atol=1e-5)
+
+
+def test_every_peer_with_our_equations_follows_the_branch_of_the_state(like: Peer) -> None:
+    case = Case(Switch())
+    assert case.switches
+    found = ran(like, case, 1e-6, "diff")
+    assert np.allclose(found.end, Switch().u_exact(1.0), atol=1e-3)
+
+
+def test_casadi_refuses_equations_that_change() -> None:
+    if missing(CasadiIdas()):
+        pytest.skip("casadi is not installed")
+    for problem in (Ramp(), Switch()):
+        with pytest.raises(InputError, match="change on the way"):
+            CasadiIdas().run(Case(problem), 1e-6, np.full(2, 1e-6), True)
+
+
+def test_both_jacobians_come_from_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peer_solvers, "SPARSE_FROM", 10)
+    problem = made("transmission-line", sections=8)
+    case = Case(problem)
+    assert case.sparse and problem.sparsity is not None
+    equations = Equations(case)
+    random = np.random.default_rng(3)
+    y, yp = 1e-2 * random.standard_normal((2, problem.n))  # diodes are exponential
+    dy, dyp = ScipyDae._jacobian(equations, True)(0.3, y, yp)
+    dense = ScipyDae._jacobian(equations, False)(0.3, y, yp)
+    assert sparse.issparse(dy) and sparse.issparse(dyp)
+    assert np.array_equal(dy.toarray(), dense[0]) and np.array_equal(dyp.toarray(), dense[1])
+    ways = np.empty(problem.n), np.empty(problem.n)
+    step = 1e-6
+    for j in range(problem.n):
+        for matrix, which in ((dense[0], 0), (dense[1], 1)):
+            for sign, out in zip((1.0, -1.0), ways, strict=True):
+                moved = [y.copy(), yp.copy()]
+                moved[which][j] += sign * step
+                equations.residual(0.3, *moved, out)
+            assert np.allclose((ways[0] - ways[1]) / (2.0 * step), matrix[:, j], atol=1e-6)
+    values, full, cj = equations.blank(), np.empty((problem.n, problem.n)), 7.0
+    ida_jacobian(equations, True)(0.3, y, yp, y, cj, values)
+    ida_jacobian(equations, False)(0.3, y, yp, y, cj, full)
+    expected = dense[0] + cj * dense[1]
+    assert np.allclose(full, expected) and np.allclose(full[equations.places()], values)
+
+
+def test_a_problem_without_an_exact_jacobian_is_refused() -> None:
+    class Bare(Ramp):
+        jacobian: Any = None
+
+    with pytest.raises(InputError, match="no exact Jacobian"):
+        Equations(Case(Bare()))
+
+
+def test_what_an_error_test_may_leave_out() -> None:
+    class Mechanism(Ramp):
+        variable_index = (1, 2, 3, 1)
+
+        def __init__(self) -> None:
+            ProblemDAE.__init__(self, 2, 2)
+
+        def u_exact(self, t: float) -> Vector:
+            return np.zeros(4)
+
+        def du_exact(self, t: float) -> Vector:
+            return np.zeros(4)
+
+    found = {name: mask.tolist() for name, mask in Case(Mechanism()).exclusions.items()}
+    assert found == {
+        "all": [False, False, False, False],
+        "<=2": [False, False, True, False],
+        "<=1": [False, True, True, False],
+        "diff": [False, False, True, True],
+    }
+    # The same choice does not stand there twice, and not one that leaves nothing.
+    assert list(Case(made("simple")).exclusions) == ["all", "<=1"]
+    assert list(Case(made("hires")).exclusions) == ["all"]
+    tolerances = weighted(1e-3, np.array([1.0, 1e-9]), np.array([False, True]))
+    assert tolerances[0] == 1e-3 and tolerances[1] >= 1e4
+
+
+def test_slopes_satisfy_the_equations() -> None:
+    for name in ("chemical-akzo-nobel", "two-transistor", "pendulum-cash"):
+        problem = made(name)
+        t0 = problem.interval[0]
+        u = np.array(problem.u_exact(t0))
+        residual = problem.evaluate(problem.state(u), problem.state(slope_at(problem, u, t0)), t0)
+        assert np.abs(residual).max() < 1e-9
+
+
+# --- CasADi
+
+
+@pytest.mark.parametrize("name", ["simple", "two-transistor", "pendulum-cash"])
+def test_expressions_are_the_equations(name: str) -> None:
+    casadi = pytest.importorskip("casadi")
+    problem = made(name)
+    form = SemiExplicit(Case(problem), casadi)
+    symbols = [form.equations[part] for part in ("t", "x", "z")]
+    function = casadi.Function("f", symbols, [form.equations["ode"], form.equations["alg"]])
+    random = np.random.default_rng(1)
+    u = np.array(problem.u_exact(problem.interval[0])) + 1e-3 * random.standard_normal(problem.n)
+    turned = form._turned(u)
+    f, g = function(0.01, turned[form.differential], turned[form.algebraic])
+    slope = np.zeros(problem.n)
+    slope[form.differential] = np.array(f).ravel()
+    back = slope if form.turn is None else form.turn @ slope
+    residual = problem.evaluate(problem.state(u), problem.state(back), 0.01)
+    # With u' = f what is left of F are the constraints, turned at most.
+    assert np.linalg.norm(residual) == pytest.approx(np.linalg.norm(np.array(g)), rel=1e-9, abs=1e-15)
+    assert np.linalg.norm(residual) > 1e-8
+    assert np.allclose(form.end(turned[form.differential], turned[form.algebraic]), u)
+
+
+def test_expressions_cannot_follow_branches() -> None:
+    pytest.importorskip("casadi")
+
+    class Branching(ProblemDAE):
+        index = 0
+
+        def residual_kernel(t: Any, u: Any, du: Any, p: Any, out: Any) -> None:  # type: ignore[override,misc]
+            out[0] = du[0] + (u[0] if u[0] > 0.5 else 1.0)
+
+        def __init__(self) -> None:
+            super().__init__(1, 0)
+
+        def u_exact(self, t: float) -> Vector:
+            return np.ones(1)
+
+    with pytest.raises(InputError, match="branch on unknowns"):
+        CasadiIdas().run(Case(Branching()), 1e-6, np.full(1, 1e-6), True)
+
+
+# --- one run
+
+
+def test_a_run_that_takes_too_long_is_stopped() -> None:
+    def forever() -> Outcome:
+        while True:
+            pass
+
+    before = signal.getsignal(signal.SIGALRM)
+    assert carry_out(forever, 0.05) == "took more than 0.05 s"
+    assert signal.getsignal(signal.SIGALRM) is before
+    assert signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+    with pytest.raises(TimeLimit), limited(0.02):
+        forever()
+
+
+def test_a_peer_is_stopped_inside_its_own_code(like: Peer) -> None:
+    found = carry_out(partial(like.run, Case(made("robertson")), 1e-12, np.full(3, 1e-24), True), 0.01)
+    assert found == "took more than 0.01 s"
+
+
+def test_the_reason_of_a_failure_is_kept(capfd: pytest.CaptureFixture[str]) -> None:
+    def fail(error: Exception) -> Outcome:
+        print("noise")
+        raise error
+
+    assert carry_out(partial(fail, PeerFailure("t=1: too\n small")), 1.0) == "t=1: too small"
+    assert carry_out(partial(fail, ValueError("wrong")), 1.0) == "ValueError: wrong"
+    assert "not finite" in str(carry_out(lambda: Outcome(1.0, np.array([np.nan])), 1.0))
+    assert "noise" not in "".join(capfd.readouterr())
+
+
+# --- scores
+
+
+def test_errors_are_those_of_scored_unknowns() -> None:
+    problem = made("nand-gate")
+    scored = problem.reference_end.scored  # type: ignore[attr-defined]
+    assert len(scored) < problem.n
+    score = Score(problem, np.ones(problem.n))
+    u = np.array(problem.u_exact(problem.interval[1])) + 0.5
+    u[list(scored)] -= 0.5
+    # What the reference is not known to cannot be told from zero.
+    assert score.error(u) < 1e-10 and score.digits(u) > 10.0
+    place = scored[0]
+    exact = u[place]
+    u[place] += 1e-4
+    assert score.error(u) == pytest.approx(1e-4 / (1.0 + abs(exact)), rel=1e-6)
+    assert score.digits(u) == pytest.approx(-math.log10(1e-4 / abs(exact)), rel=1e-6)
+
+
+def test_scores_where_there_is_no_official_one() -> None:
+    problem = made("simple")
+    exact = np.array(problem.u_exact(1.0))
+    score = Score(problem, np.array([1.0, 1.0, 0.0]))
+    assert score.error(exact * (1.0 + 1e-5)) == pytest.approx(1e-5, rel=1e-6)
+    assert score.digits(exact * (1.0 + 1e-5)) == pytest.approx(5.0, rel=1e-6)
+    assert score.digits(exact) == pytest.approx(16.0)
+
+
+def test_scales_are_the_nominal_sizes_of_the_unknowns() -> None:
+    assert (scale_of(made("simple")) == 1.0).all()
+    pump = made("charge-pump")
+    assert np.array_equal(scale_of(pump), pump.nominal)
+    assert scale_of(made("robertson")).max() <= 1.0
+
+
+def test_the_test_set_is_compared_by_default() -> None:
+    names = default_problems()
+    assert {"chemical-akzo-nobel", "car-axis", "simple", "two-transistor"} <= set(names) <= set(PROBLEMS)
+    assert len(names) == len(set(names))
+    assert {"semi-implicit", "radau-iia-5", "esdirk43"} <= set(default_sweepers())
+
+
+# --- equal accuracy
+
+
+def test_the_front_drops_what_another_run_beats() -> None:
+    error, time = np.array([1e-2, 1e-4, 1e-3, np.inf, 1e-8]), np.array([1.0, 2.0, 3.0, 0.1, 10.0])
+    errors, times = front(error, time)
+    assert errors.tolist() == [1e-2, 1e-4, 1e-8] and times.tolist() == [1.0, 2.0, 10.0]
+
+
+def test_times_between_runs_follow_the_power_law() -> None:
+    error = np.array([1e-3, 1e-5, 1e-9])
+    time = error**-0.25
+    for target in (1e-4, 3e-7, 1e-9):
+        assert time_to(target, error, time) == pytest.approx(target**-0.25)
+    assert time_to(1.0, error, time) == pytest.approx(time[0])
+    assert math.isnan(time_to(1e-10, error, time))
+    assert math.isnan(time_to(1.0, np.empty(0), np.empty(0)))
+
+
+def bench_result(rows: list[tuple[Any, ...]]) -> Result:
+    kinds = [("problem", "U8"), ("solver", "U8"), ("weights", "U8"), ("n", "i8"), ("index", "i8")]
+    kinds += [("rtol", "f8"), ("success", "i8"), ("time", "f8"), ("error", "f8")]
+    about = {"study": "peers", "default": "d", "ours": ["d", "o"], "like": ["p", "q"], "unlike": ["c"]}
+    data = np.array([(row[0], row[1], "all", 2, 1, *row[2:]) for row in rows], dtype=kinds)
+    return Result("bench", data, {}, about)
+
+
+def test_times_to_the_error_of_the_default() -> None:
+    result = bench_result(
+        [
+            ("a", "d", 1e-6, 1, 2.0, 1e-4),
+            ("a", "o", 1e-6, 1, 1.5, 1e-5),
+            ("a", "p", 1e-3, 1, 1.0, 1e-3),
+            ("a", "p", 1e-6, 1, 4.0, 1e-5),  # at 1e-4, half way in the logarithm: 2
+            ("a", "q", 1e-6, 1, 0.1, 1e-2),
+            ("a", "c", 1e-6, 1, 0.5, 1e-8),
+            ("b", "d", 1e-6, 0, np.nan, np.nan),
+            ("b", "p", 1e-6, 1, 1.0, 1e-3),
+            ("c", "d", 1e-6, 1, 1.0, 1e-3),
+            ("c", "p", 1e-6, 0, np.nan, np.nan),
+        ]
+    )
+    first, failed, alone = equal_accuracy(result)
+    assert (first.problem, first.rtol, first.error, first.ours) == ("a", 1e-6, 1e-4, 2.0)
+    assert (first.best, first.best_time, first.peer) == ("o", 1.5, "p")
+    assert first.peer_time == pytest.approx(2.0) and first.ratio == pytest.approx(1.0) and first.unlike == 0.5
+    assert failed.problem == "b" and failed.ratio == math.inf
+    assert alone.peer == "" and alone.ratio == 0.0
+
+
+# --- the study
+
+
+def stub(name: str, *, rtol: float, atol: Any, sweeper: str = "default") -> Solution:
+    """The exact solution with an error of rtol."""
+    problem = made(name)
+    t0, t_end = problem.interval
+    u = np.array([problem.u_exact(t0), np.array(problem.u_exact(t_end)) * (1.0 + rtol)])
+    if sweeper == "radau-iia-5":
+        raise InputError("not for this problem")
+    success = sweeper != "fully-implicit"
+    counts = dict.fromkeys(("steps", "rejected", "rhs", "jacobian", "factorization"), 7)
+    given: dict[str, Any] = {"t": np.array([t0, t_end]), "u": u, "du": u, "names": problem.names}
+    given |= {"units": problem.units, "success": success, "message": "" if success else "stopped on purpose"}
+    return Solution(**given, stats=counts, per_step={}, parameters={})
+
+
+@pytest.fixture(scope="module")
+def study() -> Result:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(MODULE, "solve", stub)
+        chosen = ("ida", "scipy-radau5", "casadi-idas")
+        patch.setattr(MODULE, "PEERS", tuple(peer for peer in PEERS if peer.name in chosen))
+        sweepers = ["semi-implicit", "fully-implicit", "radau-iia-5"]
+        return peers(
+            problems=["simple", "chemical-akzo-nobel"],
+            rtols=[1e-6, 1e-4, 1e-6],
+            sweepers=sweepers,
+            repetitions=1,
+            time_limit=0.2,
+        )
+
+
+def test_a_row_for_every_solver_and_tolerance(study: Result) -> None:
+    data, about = study.data, study.parameters
+    assert study.kind == "bench" and about["study"] == "peers" and about["complete"]
+    assert about["rtols"] == [1e-4, 1e-6]
+    for problem in ("simple", "chemical-akzo-nobel"):
+        own = data[data["problem"] == problem]
+        assert not (own["solver"] == "radau-iia-5").any()
+        keys = [(str(row["solver"]), str(row["weights"]), float(row["rtol"])) for row in own]
+        assert len(keys) == len(set(keys))
+        for solver in ("dae_sdc", "semi-implicit", "fully-implicit", *about["like"]):
+            assert (own["solver"] == solver).sum() >= 2
+    ours = data[(data["solver"] == "dae_sdc") & (data["problem"] == "chemical-akzo-nobel")]
+    assert ours["scd"] == pytest.approx(-np.log10(ours["rtol"]), rel=1e-6)
+    assert (ours["error"] < ours["rtol"]).all() and (ours["rhs"] == 7).all() and (ours["runs"] == 1).all()
+    failed = data[data["solver"] == "fully-implicit"]
+    assert (failed["success"] == 0).all() and set(failed["message"]) == {"stopped on purpose"}
+    assert np.isnan(failed["time"]).all()
+    left_out = [text for text in about["left_out"] if "radau-iia-5" in text]
+    assert left_out == [
+        f"{name}, radau-iia-5: not for this problem" for name in ("simple", "chemical-akzo-nobel")
+    ]
+    good = data[(data["success"] == 1) & (data["rtol"] < 1e-5)]
+    assert (good["error"] < 1e-2).all() and (good["time"] > 0.0).all()
+
+
+def test_the_tables(study: Result) -> None:
+    text = report(study)
+    for name in (*study.parameters["like"], *study.parameters["unlike"]):
+        assert f"  {name}: " in text
+    assert "stopped on purpose" in text and "left out: simple, radau-iia-5" in text
+    (ratio,) = [one.ratio for one in equal_accuracy(study) if one.problem == "simple"]
+    row = next(
+        line for line in text.splitlines() if line.startswith("simple ") and "dae_sdc" not in line[:16]
+    )
+    assert f"{ratio:.2f}" in row
+    assert "at most 1 on" in text
+
+
+def test_a_picture_for_every_problem(study: Result, tmp_path: Path) -> None:
+    path = study.save(tmp_path / "all")
+    assert [picture.name for picture in plot_all("peers", path)] == [
+        "all-simple.png",
+        "all-chemical-akzo-nobel.png",
+    ]
+    figure = work_precision.peers(study, "simple")
+    (axes,) = figure.axes
+    assert axes.get_xscale() == axes.get_yscale() == "log" and axes.get_xlim()[0] > axes.get_xlim()[1]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert labels[:2] == ["dae_sdc", "semi-implicit"] and "fully-implicit" not in labels
+    assert "fully-implicit" in figure.get_supxlabel()
+    one = Result("bench", study.data[study.data["problem"] == "simple"], {}, study.parameters)
+    assert plot("peers", one.save(tmp_path / "one")).name == "one.png"
+    lacking = Result("bench", np.zeros(1, dtype=[("n", "i8")]), {}, {"study": "peers"})
+    with pytest.raises(ResultFileError, match="lacks the columns"):
+        plot("peers", lacking.save(tmp_path / "lacking"))
+
+
+def test_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(MODULE, "solve", stub)
+    monkeypatch.setattr(MODULE, "PEERS", ())
+    out = tmp_path / "p.npy"
+    given = ["--problems", "simple", "--rtols", "1e-3,1e-6", "--repetitions", "1", "--time-limit", "5"]
+    assert main(["peers", *given, "--sweeper", "semi-implicit", "--out", str(out)]) == 0
+    assert "no peer is installed" in capsys.readouterr().out
+    assert set(load(out).data["solver"]) == {"dae_sdc", "semi-implicit"}
+    assert main(["plot", "peers", str(out)]) == 0
+    assert capsys.readouterr().out.split() == [str(tmp_path / "p.png")]
+    with pytest.raises(SystemExit, match="2"):
+        main(["work", "--rtols", "1e-3"])
+    assert "work: unrecognized arguments: --rtols" in capsys.readouterr().err
+
+
+def test_peers_that_are_not_installed_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "solve", stub)
+    monkeypatch.setattr(MODULE, "missing", lambda peer: True)
+    result = peers(problems=["simple"], rtols=[1e-3], sweepers=[], repetitions=1)
+    assert result.data["solver"].tolist() == ["dae_sdc"]
+    assert {text.partition(":")[0] for text in result.parameters["left_out"]} == {p.package for p in PEERS}
+    assert "pip install 'dae_sdc[bench]'" in report(result)
+
+
+def test_no_tighter_tolerance_is_tried_after_one_that_takes_too_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(name: str, *, rtol: float, **given: Any) -> Solution:
+        while rtol < 1e-3:
+            pass
+        return stub(name, rtol=rtol, **given)
+
+    monkeypatch.setattr(MODULE, "solve", slow)
+    monkeypatch.setattr(MODULE, "PEERS", ())
+    result = peers(problems=["simple"], rtols=[1e-3, 1e-4, 1e-5], sweepers=[], repetitions=1, time_limit=0.1)
+    assert result.data["success"].tolist() == [1, 0, 0]
+    assert result.data["message"].tolist()[1:] == [
+        "took more than 0.1 s",
+        "not tried: took more than 0.1 s at 0.0001",
+    ]
+    (one,) = [one for one in equal_accuracy(result)] or [None]
+    assert one is None
+
+
+def test_our_own_solver_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MODULE, "PEERS", ())
+    result = peers(problems=["simple"], rtols=[1e-5], sweepers=[], repetitions=1)
+    row = result.data[0]
+    assert row["solver"] == "dae_sdc" and row["success"] == 1, row["message"]
+    assert row["error"] < 1e-3 and row["steps"] > 2 and row["rhs"] > row["steps"]
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"problems": ["nothing"]}, "unknown problem 'nothing'"),
+        ({"problems": []}, "at least one problem"),
+        ({"sweepers": ["nothing"]}, "unknown sweeper 'nothing'"),
+        ({"rtols": []}, "at least one tolerance"),
+        ({"rtols": [1.0]}, "between 0 and 1"),
+        ({"rtols": ["small"]}, "rtols must be a sequence of numbers"),
+        ({"repetitions": 0}, "repetitions must be"),
+        ({"time_limit": 0.0}, "time_limit must be positive"),
+        ({"out": "/nowhere/x.npy"}, "does not exist"),
+    ],
+)
+def test_what_cannot_be_compared_is_refused_at_once(given: dict[str, Any], says: str) -> None:
+    with pytest.raises(InputError, match=says):
+        peers(**given)

@@ -1,0 +1,225 @@
+"""The Test Set for IVP Solvers to tolerances: digits and steps, and the study that tables them."""
+
+from __future__ import annotations
+
+import math
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from benchmarks.__main__ import main
+from benchmarks.studies.testset import (
+    digits_reached,
+    published_work,
+    report,
+    required_digits,
+    testset as study,
+)
+from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.problems._testset import Published, PublishedRun, ReferenceEnd, published, scd, scd_differential
+from dae_sdc.run.results import load
+
+NAMES = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
+
+RTOLS = (1e-4, 1e-7)
+
+LESS = {
+    # Stick-slip transitions that are narrower than a step, between its stages: no estimate sees them.
+    ("wheelset", 1e-7): 5.0
+}
+
+CASES = [(name, rtol) for name in NAMES for rtol in RTOLS]
+
+
+def made(name: str) -> Any:
+    cls: Any = PROBLEMS[name]
+    return cls()
+
+
+def test_the_whole_test_set_is_here() -> None:
+    assert {"andrews", "ring-modulator", "two-bit-adder", "wheelset"} <= set(NAMES) and len(NAMES) >= 15
+
+
+@pytest.mark.parametrize(("name", "rtol"), CASES)
+def test_a_tolerance_alone_gives_its_digits_in_few_steps(name: str, rtol: float) -> None:
+    solution = ds.solve(name, rtol=rtol, time_limit=120.0)
+    assert solution.success, solution.message
+    problem, u = made(name), solution.u[-1]
+    assert digits_reached(problem, u) >= LESS.get((name, rtol), required_digits(problem, rtol))
+    steps, _ = published_work(published(name), scd(problem, u))
+    # NaN where nothing is published for these digits.
+    assert not solution.stats["steps"] >= steps
+
+
+# --- published figures --------------------------------------------------------------------------------------
+
+
+def ladder(*rows: tuple[int, int, float | None], failed: bool = False) -> Published:
+    runs = tuple(
+        PublishedRun("code", 1e-3, 1e-3, steps, 0, fev, 1, None, digits, failed)
+        for steps, fev, digits in rows
+    )
+    return Published("source", "", runs, ())
+
+
+def test_published_work_is_that_of_a_run() -> None:
+    about = ladder((100, 500, 3.0), (200, 900, 5.0))
+    assert published_work(about, 3.0) == pytest.approx((100.0, 500.0))
+    assert published_work(about, 5.0) == pytest.approx((200.0, 900.0))
+
+
+def test_published_work_between_two_runs_is_their_geometric_mean() -> None:
+    assert published_work(ladder((100, 500, 3.0), (400, 2000, 5.0)), 4.0) == pytest.approx((200.0, 1000.0))
+
+
+def test_published_runs_that_cost_more_for_less_do_not_count() -> None:
+    about = ladder((100, 500, 3.0), (300, 900, 2.0), (400, 2000, 5.0))
+    assert published_work(about, 4.0) == pytest.approx((200.0, 1000.0))
+    # The order in which they were printed does not matter.
+    assert published_work(ladder((400, 2000, 5.0), (100, 500, 3.0)), 4.0) == pytest.approx((200.0, 1000.0))
+
+
+def test_fewer_digits_than_published_cost_the_least_published() -> None:
+    assert published_work(ladder((100, 500, 3.0), (400, 2000, 5.0)), 1.0) == pytest.approx((100.0, 500.0))
+
+
+@pytest.mark.parametrize(
+    ("about", "digits"),
+    [
+        (ladder(), 3.0),
+        (ladder((100, 500, 3.0)), 3.1),
+        (ladder((100, 500, None)), 3.0),
+        (ladder((100, 500, 3.0), failed=True), 2.0),
+    ],
+)
+def test_what_is_not_published_is_nan(about: Published, digits: float) -> None:
+    assert all(math.isnan(value) for value in published_work(about, digits))
+
+
+# --- digits -------------------------------------------------------------------------------------------------
+
+
+def reference(digits: list[float], index: tuple[int, ...], scored: tuple[int, ...], n_diff: int = 2) -> Any:
+    end = ReferenceEnd(1.0, np.ones(3), np.array(digits), scored, "")
+    return SimpleNamespace(reference_end=end, variable_index=index, n_diff=n_diff)
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        # The tolerance with a digit to spare.
+        (reference([12.0, 12.0, 12.0], (1, 1, 1), (0, 1, 2)), 6.0),
+        # As far as the reference is known.
+        (reference([12.0, 4.5, 12.0], (1, 1, 1), (0, 1, 2)), 4.5),
+        # Of the differential unknowns of index 1 that are scored, and whose digits are known.
+        (reference([12.0, 12.0, 2.0], (1, 1, 3), (0, 1, 2)), 6.0),
+        (reference([12.0, 3.0, 12.0], (1, 2, 3), (0, 1, 2)), 6.0),
+        (reference([12.0, 3.0, 12.0], (1, 1, 1), (0, 2)), 6.0),
+        (reference([12.0, 0.0, 12.0], (1, 1, 1), (0, 1, 2)), 6.0),
+        # Of all that are scored, where none is such.
+        (reference([12.0, 12.0, 5.0], (1, 1, 1), (2,)), 5.0),
+    ],
+)
+def test_required_digits(problem: Any, expected: float) -> None:
+    assert required_digits(problem, 1e-7) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_reference_has_all_the_digits_that_are_required(name: str) -> None:
+    problem = made(name)
+    u = np.array(problem.reference_end.u)
+    assert digits_reached(problem, u) >= required_digits(problem, 1e-15) > 3.0
+    # An error of 1e-2 in all unknowns is one of two digits.
+    assert digits_reached(problem, 1.01 * u) == pytest.approx(2.0, abs=1e-6)
+
+
+def test_digits_are_those_of_the_differential_unknowns() -> None:
+    problem = made("chemical-akzo-nobel")
+    u = np.array(problem.reference_end.u)
+    u[-1] *= 1.001
+    assert problem.n_diff == 5 and scd(problem, u) == pytest.approx(3.0, abs=1e-3)
+    assert digits_reached(problem, u) == scd_differential(problem, u) > 8.0
+
+
+# --- the study ----------------------------------------------------------------------------------------------
+
+
+def test_the_study_tables_work_and_digits(tmp_path: Path) -> None:
+    names, rtols, out = ["pendulum-cash", "chemical-akzo-nobel"], [1e-3, 1e-6], tmp_path / "set.npy"
+    result = study(problems=names, rtols=rtols, out=out)
+    assert result.kind == "bench" and result.parameters["study"] == "testset"
+    rows = result.data
+    assert [(row["problem"], row["rtol"]) for row in rows] == [
+        (name, rtol) for name in names for rtol in rtols
+    ]
+    for row in rows:
+        name, rtol = str(row["problem"]), float(row["rtol"])
+        solution, problem = ds.solve(name, rtol=rtol), made(name)
+        assert row["success"] == 1 and row["message"] == "" and row["time"] > 0.0
+        assert (row["n"], row["index"]) == (problem.n, problem.index)
+        assert row["method"] == solution.parameters["sweeper"]
+        for key in ("steps", "rejected", "rhs", "jacobian", "factorization"):
+            assert row[key] == solution.stats[key]
+        assert row["scd"] == scd(problem, solution.u[-1])
+        assert row["scd_differential"] == scd_differential(problem, solution.u[-1])
+        assert row["required"] == pytest.approx(-math.log10(rtol) - 1.0)
+        told = published_work(published(name), float(row["scd"]))
+        np.testing.assert_equal((row["steps_published"], row["rhs_published"]), told)
+    stored = load(out)
+    np.testing.assert_array_equal(stored.data, rows)
+    assert stored.parameters["rtols"] == rtols
+    lines = report(result).splitlines()
+    assert len(re.findall(r"^\S+ +[56] +[13] +1e-0[36] ", "\n".join(lines), re.MULTILINE)) == 4
+    assert "chemical-akzo-nobel  PSIDE 1e-19: 5535, 100411, 7" in lines
+    assert "short of what is required: none" in lines
+    assert "at least as many steps as published for the same scd: none" in lines
+
+
+def test_runs_that_do_not_end_are_told() -> None:
+    result = study(problems=["hires"], rtols=[1e-6], time_limit=1e-6)
+    (row,) = result.data
+    assert row["success"] == 0 and "the time limit of 1e-06 s ran out" in row["message"]
+    assert math.isnan(row["scd"]) and math.isnan(row["steps_published"])
+    text = report(result)
+    assert "the time limit of 1e-06 s ran out" in text
+    assert "short of what is required: hires at 1e-06" in text
+
+
+def test_what_falls_short_is_told() -> None:
+    result = study(problems=["chemical-akzo-nobel"], rtols=[1e-4])
+    result.data["scd_differential"], result.data["steps_published"] = 2.9, 10.0
+    lines = report(result).splitlines()
+    assert lines[-2] == "short of what is required: chemical-akzo-nobel at 0.0001"
+    assert lines[-1] == "at least as many steps as published for the same scd: chemical-akzo-nobel"
+
+
+def test_the_study_from_a_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "set.npy"
+    command = ["testset", "--problems", "hires,pendulum-cash", "--rtols", "1e-4,1e-6"]
+    assert main([*command, "--time-limit", "60", "--out", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert f"written to {out}" in text and "short of what is required: none" in text
+    data = load(out).data
+    assert data["problem"].tolist() == ["hires", "hires", "pendulum-cash", "pendulum-cash"]
+    assert data["rtol"].tolist() == [1e-4, 1e-6, 1e-4, 1e-6]
+    assert load(out).parameters["time_limit"] == 60.0
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"problems": ["pendulum"]}, "problem with a reference at its end"),
+        ({"problems": ["hirs"]}, "hires"),
+        ({"rtols": []}, "at least one tolerance"),
+        ({"rtols": ["small"]}, "rtols must be a sequence of numbers"),
+        ({"time_limit": "long"}, "time_limit must be a number"),
+    ],
+)
+def test_what_the_study_cannot_use_is_refused(given: dict[str, Any], words: str) -> None:
+    with pytest.raises(ds.InputError, match=words):
+        study(**given)

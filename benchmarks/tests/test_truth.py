@@ -1,0 +1,293 @@
+"""Generated DAEs with exact solutions: that the instrument is right, and what it shows in a minute."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from obedient import obey
+
+import dae_sdc as ds
+from benchmarks.__main__ import main as benchmark
+from benchmarks.measuring.outcomes import BAD, CRASHED, DONE, FAILED, REFUSED, WRONG, Finding, judged
+from benchmarks.measuring.workers import carry_out
+from benchmarks.studies.truth import solves, study
+from benchmarks.studies.truth.checks.structures import dependent, disguised
+from benchmarks.studies.truth.families.hessenberg import differences
+from benchmarks.studies.truth.generated import FAMILIES, Units
+from benchmarks.studies.truth.random_parts import signal
+from benchmarks.studies.truth.signals import Trig
+from dae_sdc.errors import InputError, NewtonError
+from dae_sdc.run.results import load
+
+PLAIN = [name for name in FAMILIES if not name.startswith("quasi")]
+
+
+def series(trig: Trig, t: float) -> float:
+    return float(
+        sum(
+            float(a) * np.cos(float(w) * t) + float(b) * np.sin(float(w) * t)
+            for w, (a, b) in trig.terms.items()
+        )
+    )
+
+
+# --- what is known of a generated DAE is true
+
+
+def test_signals_add_multiply_and_differentiate_as_functions_do() -> None:
+    rng = np.random.default_rng(0)
+    a, b, t = signal(rng), signal(rng), 0.83
+    assert series(a + b, t) == pytest.approx(series(a, t) + series(b, t), abs=1e-14)
+    assert series(a * b, t) == pytest.approx(series(a, t) * series(b, t), abs=1e-14)
+    assert series(a - b * 2, t) == pytest.approx(series(a, t) - 2 * series(b, t), abs=1e-14)
+    product = (a * b).derivative()
+    assert series(product, t) == pytest.approx(
+        series(a.derivative(), t) * series(b, t) + series(a, t) * series(b.derivative(), t), abs=1e-14
+    )
+
+
+@pytest.mark.parametrize("family", list(FAMILIES))
+def test_the_exact_solution_satisfies_the_equations_and_all_constraints(family: str) -> None:
+    for seed in range(3):
+        given = FAMILIES[family](seed)
+        units = Units(10.0 ** np.arange(given.n), 1e3)
+        for t in (0.0, 0.7, 1.9):
+            u, du = given.solution(t), given.slope(t)
+            moved = (given.solution(t + 1e-4) - given.solution(t - 1e-4)) / 2e-4
+            assert np.abs(moved - du).max() < 1e-6
+            assert np.abs(given.residual(u, du, t)).max() < 1e-13
+            problem = given.problem(True, units)
+            there = problem.eval_f(problem.u_exact(1e3 * t), problem.du_exact(1e3 * t), 1e3 * t)
+            assert np.abs(np.asarray(there)).max() < 1e-9
+            if given.problem_class is not None:
+                own = given.problem()
+                assert np.abs(np.asarray(own.eval_f(own.state(u), own.state(du), t))).max() < 1e-12
+            if given.constraints is not None:
+                assert np.abs(given.constraints(u, t)).max(initial=0.0) < 1e-11
+
+
+@pytest.mark.parametrize("family", PLAIN)
+def test_as_many_constraints_as_the_degrees_of_freedom_leave_are_independent(family: str) -> None:
+    for seed in range(3):
+        given = FAMILIES[family](seed)
+        if given.dof == given.n:
+            continue
+        constraints = given.constraints
+        assert constraints is not None
+        slopes = differences(lambda v: constraints(v, 0.3), given.solution(0.3))  # noqa: B023
+        values = np.linalg.svd(slopes, compute_uv=False)
+        assert slopes.shape == (given.n - given.dof, given.n) and values.min() > 1e-2
+
+
+@pytest.mark.parametrize("family", PLAIN)
+def test_the_pencil_along_the_solution_has_the_index_of_the_family(family: str) -> None:
+    """The local pencil of a Hessenberg form has the index of the DAE; that of turning equations need not."""
+    if family.startswith("varying"):
+        pytest.skip("its local pencil says nothing")
+    for seed in range(3):
+        given = FAMILIES[family](seed)
+        u, du, t = given.solution(0.4), given.slope(0.4), 0.4
+        E = differences(lambda v: given.residual(u, v, t), du)  # noqa: B023
+        A = differences(lambda v: given.residual(v, du, t), u)  # noqa: B023
+        shifted = np.linalg.solve(A + 0.7 * E, E)
+        ranks = [np.linalg.matrix_rank(np.linalg.matrix_power(shifted, k), tol=1e-7) for k in range(6)]
+        assert next(k for k in range(5) if ranks[k] == ranks[k + 1]) == given.index
+        assert ranks[-1] == given.dof
+
+
+def test_disguises_change_no_solution_and_dependent_equations_leave_some_out() -> None:
+    given = FAMILIES["pencil-2"](1)
+    u, du, t = given.solution(0.2), given.slope(0.2), 0.2
+    rng = np.random.default_rng(0)
+    elsewhere = u + rng.standard_normal(given.n), du + rng.standard_normal(given.n), t
+    mixed = disguised(given, 0)
+    assert np.abs(mixed.residual(u, du, t)).max() < 1e-13
+    assert np.abs(mixed.residual(*elsewhere) - given.residual(*elsewhere)).max() > 1e-3
+    rows = dependent(given, 0).residual(*elsewhere)
+    assert np.linalg.matrix_rank(np.array([dependent(given, 0).residual(*elsewhere), rows])) == 1
+    model = mixed.model()
+    problem = model.problem()
+    values = dict(zip(given.names, u, strict=True))
+    state = problem.state([values[name] for name in problem.names])
+    rates = dict(zip(given.names, du, strict=True))
+    assert np.abs(problem.eval_f(state, problem.state([rates[n] for n in problem.names]), t)).max() < 1e-12
+
+
+# --- what is bad is seen
+
+
+class Told:
+    """A solution with errors that are put into it."""
+
+    success, message, dense = True, "", None
+
+    def __init__(self, given: Any, t: Any, error: Any) -> None:
+        self.given, self.t = given, np.asarray(t)
+        self.u = np.array([given.solution(s) for s in t]) + error
+        self.stats = {"steps": len(t) - 1}
+
+    def values(self, name: str) -> Any:
+        return self.u[:, self.given.names.index(name)]
+
+
+def test_errors_are_held_against_the_tolerance_and_the_index_of_the_unknown() -> None:
+    given = FAMILIES["hessenberg-3"](1)
+    assert given.variable_index == (1, 2, 3)
+    h = given.tau / 10.0
+    count = int(2.0 / h)
+    t = np.array([0.0, *(h * np.arange(1, count)), 2.0])
+    for j, amplified in enumerate((1.0, 10.0, 100.0)):
+        size = 1.0 + np.abs(given.solution(t[3])[j])
+        for factor, outcome in ((0.98, DONE), (1.02, WRONG)):
+            error = np.zeros((len(t), 3))
+            error[3, j] = factor * 100.0 * 1e-6 * size * amplified
+            found = solves.judge(given, Told(given, t, error), 1e-6)
+            assert found.outcome == outcome, found.message
+    error[:] = np.nan
+    assert solves.judge(given, Told(given, t, error), 1e-6).outcome == WRONG
+    assert solves.judge(given, Told(given, t[:-1], error[:-1]), 1e-6).message.startswith(
+        "success, but the run ended"
+    )
+
+
+def test_the_first_and_the_last_step_do_not_count_as_smallest() -> None:
+    assert solves.smallest_step(np.array([0.0, 1e-6, 0.3, 0.8, 0.9, 1.0]), 0.0, 1.0) == pytest.approx(0.1)
+    assert solves.smallest_step(np.array([0.0, 0.5, 1.0]), 0.0, 1.0) == 0.5
+
+
+@pytest.mark.parametrize("broken", ["stays where it is", "does not converge"])
+def test_fixed_steps_that_do_not_converge_are_wrong(broken: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    given = FAMILIES["hessenberg-1"](0)
+    original = ds.solve
+
+    def solve(*args: Any, **options: Any) -> Any:
+        solution = original(*args, **options)
+        wrong = given.solution(0.0) if broken == "stays where it is" else solution.u + 0.1
+        object.__setattr__(solution, "u", np.broadcast_to(wrong, solution.u.shape).copy())
+        return solution
+
+    line = "hessenberg-1:0:declared:radau-iia-5:fixed"
+    assert study.repeat(line).outcome == DONE
+    monkeypatch.setattr(ds, "solve", solve)
+    assert study.repeat(line).outcome == WRONG
+
+
+@pytest.mark.parametrize(
+    ("error", "outcome"),
+    [
+        (InputError("u0 has 3 entries for 2 unknowns"), REFUSED),
+        (InputError("could not be broadcast together with shapes (3,) (2,)"), CRASHED),
+        (InputError(""), CRASHED),
+        (NewtonError("did not converge", time=0.0, history=(), equation="a"), FAILED),
+        (ValueError("u0 has 3 entries"), CRASHED),
+        (KeyError("x"), CRASHED),
+    ],
+)
+def test_exceptions_are_refusals_failures_or_crashes(error: Exception, outcome: str) -> None:
+    def run() -> Finding:
+        raise error
+
+    assert judged(run).outcome == outcome
+
+
+def test_messages_that_differ_in_numbers_and_names_are_one_class() -> None:
+    one = Finding(FAILED, "no step from t=0.125 succeeds, down to dt=3e-17: 'x0' (equation 3)")
+    two = Finding(FAILED, "no step from t=1.7e-3 succeeds, down to dt=4.4e-192: 'x12' (equation 0)")
+    assert one.kind == two.kind and "0.125" not in one.kind
+
+
+def test_runs_that_take_too_long_or_kill_their_process_are_counted_and_the_others_go_on() -> None:
+    lines = ["a:0:well", "a:0:die", "a:0:work", "a:0:well again"]
+    found = dict(carry_out(obey, lines, 1, 1.0))
+    assert [found[line].outcome for line in lines] == [DONE, CRASHED, FAILED, DONE]
+    assert found["a:0:work"].message == "time limit"
+
+
+# --- the study
+
+
+SHORT = (
+    "pencil-1:0:declared:default:rtol=1e-06",
+    "pencil-2:1:declared:radau-iia-5:rtol=1e-05",
+    "pencil-2:2:declared:radau-iia-5:rtol=1e-08",
+    "pencil-2:1:undeclared:default:rtol=1e-05",
+    "varying-1:0:declared:default:rtol=1e-07",
+    "varying-3:0:declared:default:rtol=1e-09",
+    "hessenberg-1:2:declared:esdirk43:rtol=1e-04",
+    "hessenberg-2:0:declared:fully-implicit:rtol=1e-06",
+    "hessenberg-3:0:declared:default:rtol=1e-08",
+    "hessenberg-3:1:declared:bdf3:fixed",
+    "implicit-1:1:declared:default:rtol=1e-06",
+    "mechanics-index-3:0:declared:semi-implicit:rtol=1e-05",
+    "mechanics-ggl:1:declared:radau-iia-7:rtol=1e-09",
+    "ordinary:0:declared:adams-bashforth-3:fixed",
+    "ordinary:1:declared:gauss-6:fixed",
+    "pencil-3:2:reduce:default:rtol=1e-06",
+    "pencil-2:0:started:default:rtol=1e-06",
+    "hessenberg-2:0:initial:near",
+    "hessenberg-2:0:initial:impossible",
+    "pencil-3:1:initial:fixed",
+    "pencil-2:1:structure:plain",
+    "varying-2:1:structure:repair",
+    "pencil-1:1:structure:dependent:1",
+    "pencil-1:1:structure:dependent:0",
+    "pencil-2:0:structure:mixed-repair:0",
+    "hessenberg-2:0:structure:mixed:0",
+    "hessenberg-2:2:units:one:radau-iia-5:rtol=1e-06",
+    "hessenberg-3:0:declared:fully-implicit:rtol=1e-06",
+    "hessenberg-3:1:declared:semi-implicit:rtol=1e-10",
+    "hessenberg-1:0:events:pair:default:rtol=1e-07",
+    "hessenberg-2:0:events:terminal:radau-iia-5:rtol=1e-07",
+)
+
+
+def test_nothing_wrong_comes_back_as_if_it_were_right(tmp_path: Path) -> None:
+    result = study.truth(chosen=SHORT, workers=0, out=tmp_path / "truth.npy")
+    data = result.data
+    bad = data[np.isin(data["outcome"], BAD)]
+    assert not len(bad), [(str(row["line"]), str(row["message"])) for row in bad]
+    assert data["line"].tolist() == list(SHORT)
+    assert (data["outcome"] == DONE).sum() >= len(SHORT) - 2
+    kept = load(tmp_path / "truth.npy")
+    assert kept.data.tobytes() == data.tobytes() and kept.parameters["complete"]
+    text = study.report(result)
+    assert f"{len(SHORT)} runs" in text and "0 bad" in text
+
+
+def test_every_planned_run_has_its_own_line_and_is_understood() -> None:
+    for quick in (True, False):
+        lines = study.planned(["pencil-1", "quasi-daeq1"], range(2), ["solve", *study.KINDS], quick)
+        assert len(set(lines)) == len(lines)
+        assert all(len(line) <= 96 for line in lines)
+        kinds = {study.kind_of(line) for line in lines}
+        assert kinds == {"solve", *study.KINDS}
+        methods = {line.split(":")[3] for line in lines if study.kind_of(line) == "solve"}
+        assert quick or set(ds.SWEEPERS) <= methods
+    every = study.planned(list(FAMILIES), range(2), ["solve", *study.KINDS], False)
+    counts = {
+        kind: sum(study.kind_of(line) == kind for line in every)
+        for kind in ("structure", "initial", "events")
+    }
+    assert counts["structure"] >= 500 and counts["initial"] >= 300 and counts["events"] >= 300
+    assert sum(1 + line.endswith("fixed") for line in every if study.kind_of(line) == "solve") >= 3000
+
+
+def test_the_command_repeats_a_run_by_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    line = "ordinary:1:declared:default:rtol=1e-06"
+    assert benchmark(["truth", "--only", line]) == 0
+    assert capsys.readouterr().out.startswith(f"done {line}")
+    assert benchmark(["truth", "--only", "nothing:1:declared:default:rtol=1e-06"]) == 0
+    assert "refused" in capsys.readouterr().out
+    for wrong, says in (
+        (["truth", "--family", "nothing"], "unknown family 'nothing'"),
+        (["truth", "--kind", "nothing"], "unknown kind of run 'nothing'"),
+        (["truth", "--only", "pencil-1:0:sideways:default:fixed"], "unknown way 'sideways'"),
+        (["truth", "--only", "pencil-1:zero:declared:default:fixed"], "a run is FAMILY:SEED:WAY:METHOD:SIZE"),
+        (["truth", "--out", "/nowhere/x.npy"], "does not exist"),
+        (["tooth"], "did you mean 'truth'"),
+    ):
+        assert benchmark(wrong) == 2
+        assert says in capsys.readouterr().err

@@ -1,0 +1,25 @@
+"""The comparison with pySDC.projects.DAE."""
+
+from __future__ import annotations
+
+import pkgutil
+
+import pySDC.projects.DAE.problems as theirs
+
+from benchmarks.studies.upstream import UPSTREAM, report, upstream
+
+
+def test_both_sides_do_equal_work_and_agree() -> None:
+    result = upstream(problems=["discontinuous"], repetitions=1)
+    row = result.data[0]
+    assert row["n"] == 2
+    assert row["error"] < 1e-9
+    assert row["error_upstream"] < 1e-9
+    assert row["difference"] < 1e-9
+    assert row["rhs_upstream"] > row["rhs"] > row["sweeps"]
+    assert "discontinuous " in report(result) and "geometric mean" in report(result)
+
+
+def test_every_problem_of_upstream_is_compared() -> None:
+    modules = {module.name for module in pkgutil.iter_modules(theirs.__path__)}
+    assert {case.module for case in UPSTREAM} == modules
