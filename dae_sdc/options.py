@@ -39,7 +39,7 @@ R = TypeVar("R")
 WIDTH = 106
 """Columns of a docstring."""
 
-MOST_SWEEPS = 100_000
+LARGEST_ITERATION_COUNT = 100_000
 """Largest number of iterations of a step, and of sweeps in an iteration, that may be allowed."""
 
 MOST_TOGETHER = 10_000
@@ -299,9 +299,9 @@ class Sweeping(Group):
         None, "type of the nodes: RADAU-RIGHT, LOBATTO or GAUSS (RADAU-RIGHT)", metavar="TYPE"
     )
     maxiter: int | None = option(
-        None, "largest number of iterations in a step (60)", check=count(MOST_SWEEPS)
+        None, "largest number of iterations in a step (60)", check=count(LARGEST_ITERATION_COUNT)
     )
-    nsweeps: int | None = option(None, "sweeps in one iteration (1)", check=count(MOST_SWEEPS))
+    nsweeps: int | None = option(None, "sweeps in one iteration (1)", check=count(LARGEST_ITERATION_COUNT))
     initial_guess: str | None = option(None, "predictor: extrapolate, spread, zero or random (extrapolate)")
     residual_type: str | None = option(
         None, "how residuals are measured: full_abs, last_abs, full_rel or last_rel (full_abs)"

@@ -23,7 +23,7 @@ MECHANICAL = ("lobatto-iiic-6",)
 """Methods whose order at index 3 is that of mechanical systems, y' = v; for the y' = f(y, v) of hessenberg-3
 it is one less in the positions."""
 
-MOST_STEPS = 48
+MOST_STEPS_A_LENGTH = 48
 
 SDC = [name for name, cls in SWEEPERS.items() if issubclass(cls, SpectralDeferredCorrectionDAE)]
 NODES = (2, 3, 4)
@@ -37,7 +37,7 @@ def expected(sweeper: str, index: int, **settings: Any) -> dict[str, float]:
 def check_orders(problem: str, sweeper: str, index: int, strict: float, **settings: Any) -> None:
     """Compare slopes with orders, those up to ``strict`` within 0.3."""
     orders = expected(sweeper, index, **settings)
-    dts, end = step_sizes(index, max(orders.values()), MOST_STEPS, 11.0)
+    dts, end = step_sizes(index, max(orders.values()), MOST_STEPS_A_LENGTH, 11.0)
     data = convergence(problem, sweeper=sweeper, dt=dts, t_end=end, **settings).data
     for group, order in orders.items():
         rows = data[data["group"] == group]

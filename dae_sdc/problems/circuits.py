@@ -20,7 +20,7 @@ GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Numbers that stand for the three potentials that are given, where a node number is expected."""
 
 
-_HEAD = 10
+_AMPLIFIER_LISTS = 10
 """Where in the parameters of a circuit its components begin."""
 
 
@@ -30,7 +30,7 @@ def circuit_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
     signal, rate = p[8] * math.sin(p[9] * t), p[8] * p[9] * math.cos(p[9] * t)
     for i in range(int(p[0])):
         out[i] = 0.0
-    at = _HEAD
+    at = _AMPLIFIER_LISTS
     for _ in range(int(p[1])):
         i, j, conductance = int(p[at]), int(p[at + 1]), p[at + 2]
         if j >= 0:

@@ -213,19 +213,19 @@ def potential(node: int, t: float, u: Vector, first: int, p: Vector, lines: int)
     return value
 
 
-_HEAD, _KIND, _DEVICE = 10, 5, 6
+_GATE_LISTS, _KIND, _DEVICE = 10, 5, 6
 """How many numbers stand before the kinds of a circuit, and how many a kind and a transistor have."""
 
 
 @inlined
 def add_currents(t: float, u: Vector, first: int, p: Vector, out: Vector) -> None:
     """Add to ``out`` the currents that leave every node, u[first] being the potential of the first."""
-    devices = _HEAD + _KIND * int(p[3])
+    devices = _GATE_LISTS + _KIND * int(p[3])
     lines = devices + _DEVICE * int(p[1]) + int(p[2])
     channel, bulk, gate_capacitance, saturation = p[5], p[6], p[7], p[9]
     for k in range(int(p[1])):
         at = devices + _DEVICE * k
-        node, kind = int(p[at]), _HEAD + _KIND * int(p[at + 1])
+        node, kind = int(p[at]), _GATE_LISTS + _KIND * int(p[at + 1])
         source, drain, gate = int(p[at + 2]), int(p[at + 3]), int(p[at + 4])
         left, right = u[first + node], u[first + node + 1]
         low, high = u[first + node + 2], u[first + node + 3]
@@ -265,7 +265,7 @@ def nand_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
     for i in range(int(p[0])):
         out[i] = 0.0
     add_currents(t, u, 0, p, out)
-    devices = _HEAD + _KIND * int(p[3])
+    devices = _GATE_LISTS + _KIND * int(p[3])
     capacitors = devices + _DEVICE * int(p[1])
     lines = capacitors + int(p[2])
     for k in range(int(p[1])):
@@ -299,7 +299,7 @@ def adder_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
         out[i] = du[i]
         out[n + i] = u[i]
     add_currents(t, u, n, p, out)
-    devices = _HEAD + _KIND * int(p[3])
+    devices = _GATE_LISTS + _KIND * int(p[3])
     capacitors = devices + _DEVICE * int(p[1])
     lines = capacitors + int(p[2])
     for k in range(int(p[1])):

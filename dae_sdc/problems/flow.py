@@ -87,7 +87,7 @@ def _faces(u: Vector) -> Vector:
     return halves
 
 
-_HEAD = 4
+_FLOW_LISTS = 4
 """Before the parts of the force in the parameters of the flow: cells, nu, inertia, wells."""
 _PARTS = 13
 """Parts of the force on every face, in the order in which :func:`flow_residual` adds them up."""
@@ -106,7 +106,7 @@ def flow_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
     a, b, d = 1.0 + 0.5 * math.sin(2.0 * t), math.cos(3.0 * t), p[3] * math.cos(2.0 * t)
     da, db, dd = math.cos(2.0 * t), -3.0 * math.sin(3.0 * t), -2.0 * p[3] * math.sin(2.0 * t)
     aa, ab, ad, bb, bd = inertia * a * a, inertia * a * b, inertia * a * d, inertia * b * b, inertia * b * d
-    q, at = math.exp(-t), _HEAD
+    q, at = math.exp(-t), _FLOW_LISTS
     for r in range(2 * half):
         force = da * p[at] + db * p[at + 1] + dd * p[at + 2]
         force += nu * (a * p[at + 3] + b * p[at + 4] + d * p[at + 5])

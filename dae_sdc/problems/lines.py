@@ -58,7 +58,7 @@ class LineTransfer(SpaceTransfer):  # type: ignore[misc]
         return attach(fine, 2 * m)
 
 
-_HEAD = 8
+_LINE_LISTS = 8
 """Where in the parameters of the line the cosines of the phases begin; their sines follow."""
 
 
@@ -66,7 +66,7 @@ def line_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
     """F of :class:`TransmissionLine`, in V/ms at nodes and V in middles."""
     n, rate, omega, half, drop, U_d = int(p[0]), p[1], p[2], p[3], p[4], p[5]
     wave, step = p[6] != 0.0, p[7]
-    cosines, sines = _HEAD, _HEAD + 2 * n
+    cosines, sines = _LINE_LISTS, _LINE_LISTS + 2 * n
     c, s = math.cos(omega * t), math.sin(omega * t)
     # Second differences of the wave in closed form, which loses no digits to cancellation.
     bend = 2.0 * half * (1.0 - math.cos(0.5 * step))

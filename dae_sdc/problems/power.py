@@ -318,9 +318,9 @@ _CONSTANTS = (
 )
 """Data of a machine in the parameters of the kernels; its set points V_ref and P_C follow."""
 _EACH = len(_CONSTANTS) + 2
-_HEAD = 5
+_GRID_LISTS = 5
 """Before the machines: time of the outage, its slack, whether valve 1 is held, numbers of entries."""
-_LOADS = _HEAD + 3 * _EACH
+_LOADS = _GRID_LISTS + 3 * _EACH
 _ENTRIES = _LOADS + 18
 """Entries of an admittance matrix: row, column, conductance, susceptance; those before the outage first."""
 
@@ -349,9 +349,9 @@ def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
         out[row] = -p[_LOADS + 2 * i] - (out[i] * out[18 + i] + out[9 + i] * out[27 + i])
         row += 3 if i < 3 else 6
         out[row] = -p[_LOADS + 2 * i + 1] - (out[9 + i] * out[18 + i] - out[i] * out[27 + i])
-    total = p[_HEAD + 16] + p[_HEAD + _EACH + 16] + p[_HEAD + 2 * _EACH + 16]
+    total = p[_GRID_LISTS + 16] + p[_GRID_LISTS + _EACH + 16] + p[_GRID_LISTS + 2 * _EACH + 16]
     for m in range(3):
-        k = _HEAD + m * _EACH
+        k = _GRID_LISTS + m * _EACH
         xd, xdp, xdpp, xq, xqp, xqpp = p[k], p[k + 1], p[k + 2], p[k + 3], p[k + 4], p[k + 5]
         rs, xls, a1, a2, a3, a4 = p[k + 10], p[k + 11], p[k + 12], p[k + 13], p[k + 14], p[k + 15]
         ka, kf, tf = p[k + 18], p[k + 22], p[k + 23]
@@ -368,7 +368,7 @@ def wscc9_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> N
         # The deviation from the mean speed as a mean of differences, which loses no digits.
         apart = 0.0
         for j in range(3):
-            apart += p[_HEAD + j * _EACH + 16] * (w - u[15 + j])
+            apart += p[_GRID_LISTS + j * _EACH + 16] * (w - u[15 + j])
         out[12 + m] = apart / total - du[12 + m]
         in_d, in_q = a1 * eqp + a2 * si1d, a3 * edp - a4 * si2q
         torque = in_d * i_q + in_q * i_d + (xqpp - xdpp) * i_d * i_q
@@ -430,9 +430,9 @@ def _network_slopes(t: float, u: Vector, c: float, p: Vector, out: Vector) -> No
 @inlined
 def _machine_slopes(u: Vector, c: float, p: Vector, out: Vector) -> None:
     """Derivatives of the equations of the machines, and of what they send into their buses."""
-    total = p[_HEAD + 16] + p[_HEAD + _EACH + 16] + p[_HEAD + 2 * _EACH + 16]
+    total = p[_GRID_LISTS + 16] + p[_GRID_LISTS + _EACH + 16] + p[_GRID_LISTS + 2 * _EACH + 16]
     for m in range(3):
-        k = _HEAD + m * _EACH
+        k = _GRID_LISTS + m * _EACH
         xd, xdp, xdpp, xq, xqp, xqpp = p[k], p[k + 1], p[k + 2], p[k + 3], p[k + 4], p[k + 5]
         rs, xls, a1, a2, a3, a4 = p[k + 10], p[k + 11], p[k + 12], p[k + 13], p[k + 14], p[k + 15]
         ka, kf, tf = p[k + 18], p[k + 22], p[k + 23]
@@ -455,7 +455,7 @@ def _machine_slopes(u: Vector, c: float, p: Vector, out: Vector) -> None:
         row += 171
         out[row + 15 + m] = c
         for j in range(3):
-            out[row + 15 + j] -= c * p[_HEAD + j * _EACH + 16] / total
+            out[row + 15 + j] -= c * p[_GRID_LISTS + j * _EACH + 16] / total
         f = c * SYNCHRONOUS_SPEED / (2.0 * p[k + 16])
         row += 171
         out[row + m], out[row + 3 + m] = -f * a1 * i_q, -f * a2 * i_q

@@ -22,7 +22,7 @@ NODES = (5, 8, 1, 2, 3, 4, 6, 7, 9, 10, 11, 12, 13)
 """The nodes in the order of their pressures; the first two have a buffer."""
 VISCOSITY = 1.31e-6
 """Kinematic viscosity of water in m^2/s."""
-GRAVITY = 9.8
+GRAVITY_OF_PIPES = 9.8
 """Acceleration of gravity in m/s^2."""
 DENSITY = 1000.0
 """Density of water in kg/m^3."""
@@ -35,7 +35,7 @@ BUFFER = 200.0
 
 _AREA = math.pi * DIAMETER**2 / 4.0
 _INERTIA = DENSITY * LENGTH / _AREA
-_CAPACITY = BUFFER / (DENSITY * GRAVITY)
+_CAPACITY = BUFFER / (DENSITY * GRAVITY_OF_PIPES)
 _REYNOLDS = DIAMETER / (VISCOSITY * _AREA)
 _LAMINAR = 32.0 * VISCOSITY * DENSITY * LENGTH / (_AREA * DIAMETER**2)
 _TURBULENT = DENSITY * LENGTH / (_AREA**2 * DIAMETER)

@@ -39,17 +39,17 @@ FRACTIONS = (0.625, 0.75, 0.875, 1.0)
 LENGTH = {1: 2.5, 2: 1.0, 3: 1.0}
 """Longest time, for hessenberg-<index>, that a study covers."""
 
-MOST_STEPS = 24
+MOST_STEPS_A_LENGTH = 24
 MOST_STEPS_A_UNIT = 512.0
 """Where an order is so low that errors are large anyway: smallest step size, as steps in a LENGTH."""
 
 DIGITS = 11.0
 """Accuracy at the smallest step size."""
 
-RESTOL = 2e-14
+RESIDUAL_TOLERANCE_OF_STUDY = 2e-14
 """What sweeps with MIN-SR-S leave of the iteration is up to a hundred times this."""
 
-MAXITER = 400
+ITERATIONS_OF_STUDY = 400
 """The fully implicit sweep at index 3 contracts by a half."""
 
 TOLERANCE = 0.3
@@ -101,8 +101,8 @@ def accuracy(given: AccuracyOptions) -> Result:
                 parallel=given.parallel,
                 comm=given.comm,
                 progress=given.progress,
-                restol=RESTOL,
-                maxiter=MAXITER,
+                restol=RESIDUAL_TOLERANCE_OF_STUDY,
+                maxiter=ITERATIONS_OF_STUDY,
             )
             study.parameters["failures"] += part.parameters["failures"]
             study.add(part.data.tolist(), last=True)
@@ -110,7 +110,7 @@ def accuracy(given: AccuracyOptions) -> Result:
 
 
 def step_sizes(
-    index: int, order: float, most_steps: int = MOST_STEPS, digits: float = DIGITS
+    index: int, order: float, most_steps: int = MOST_STEPS_A_LENGTH, digits: float = DIGITS
 ) -> tuple[list[float], float]:
     """Step sizes and end time for hessenberg-<index> at which a method of this order errs by 10^-digits."""
     shortest = LENGTH[index] / min(0.5 * 10.0 ** ((digits - 0.5) / order), MOST_STEPS_A_UNIT)

@@ -19,7 +19,7 @@ from dae_sdc.errors import InputError
 SPARSE_FROM = 100
 """Smallest number of unknowns with which peers solve sparse linear systems."""
 
-MOST_STEPS = 1_000_000
+MOST_INNER_STEPS = 1_000_000
 """Steps to the next output after which SUNDIALS gives up; the time limit comes first in most problems."""
 
 OUT = 1e8

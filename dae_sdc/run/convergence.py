@@ -61,7 +61,7 @@ COLUMNS = [
 HALVINGS = 5
 """Number of step sizes where none are given."""
 
-RESTOL = 1e-13
+RESIDUAL_BELOW_ERRORS = 1e-13
 NEWTON_TOL = 1e-13
 """Tolerances where none are given: below any error a study is to show."""
 
@@ -126,7 +126,7 @@ def convergence(given: ConvergenceOptions) -> Result:
             runs.append((problem, sweeper, settings))
             continue
         for number, qdelta in product(several(given.nodes), several(given.qdelta)):
-            own = {"restol": RESTOL, **settings, "nodes": number, "qdelta": qdelta}
+            own = {"restol": RESIDUAL_BELOW_ERRORS, **settings, "nodes": number, "qdelta": qdelta}
             runs.append((problem, sweeper, own))
     if not runs:
         raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")

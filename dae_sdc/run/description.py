@@ -458,7 +458,7 @@ def _sweeper_name(cls: type[Any]) -> str:
     return next((name for name, entry in SWEEPERS.items() if entry is cls), cls.__name__)
 
 
-SHORTEST = 1e-150
+SHORTEST_INTERVAL = 1e-150
 """Length of an interval from which on squares of rates are finite."""
 
 
@@ -466,8 +466,10 @@ def check_interval(t0: float, t_end: float) -> None:
     """Raise InputError unless ``t0`` and ``t_end`` are the ends of an interval."""
     if not (np.isfinite([t0, t_end]).all() and t_end > t0):
         raise InputError(f"need t_end > t0, both finite; got t0={t0:g}, t_end={t_end:g}")
-    if t_end - t0 < SHORTEST:
-        raise InputError(f"t_end={t_end:g} is less than {SHORTEST:g} after t0={t0:g}: use another time unit")
+    if t_end - t0 < SHORTEST_INTERVAL:
+        raise InputError(
+            f"t_end={t_end:g} is less than {SHORTEST_INTERVAL:g} after t0={t0:g}: use another time unit"
+        )
 
 
 def number_of_steps(t0: float, t_end: float, dt: float) -> int:

@@ -58,7 +58,7 @@ DT = 0.01
 START = "explicit-euler"
 """Start of multistep methods as in the classical study, by steps of the first order."""
 
-SHORTEST = 0.2
+SHORTEST_WINDOW = 0.2
 """Least length of the windows in which the bounce is measured."""
 
 UNITS = {"amplitude_start": "1", "amplitude_end": "1", "energy": "1", "error": "1", "dt": "1", "time": "s"}
@@ -180,7 +180,7 @@ def pendulum_study(given: PendulumOptions) -> Result:
     ]
     rows = Study("pendulum", columns, UNITS, given.out)
     rows.parameters |= {"k": ks, "dt": dt, "start": start, "interval": [first, last]}
-    rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST}
+    rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST_WINDOW}
     total = len(methods) * len(ks)
     with rows.running(total, "run", given.progress) as bar:
         for method, k in product(methods, ks):
@@ -225,7 +225,7 @@ def _methods(given: PendulumOptions) -> tuple[list[Method], list[str]]:
 def windows(k: float, times: NDArray[np.float64]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
     """Which times belong to the first and to the last window, see :func:`pendulum_study`."""
     first, last = float(times[0]), float(times[-1])
-    length = min(max(SHORTEST, 2.0 * math.pi / math.sqrt(k)), 0.5 * (last - first))
+    length = min(max(SHORTEST_WINDOW, 2.0 * math.pi / math.sqrt(k)), 0.5 * (last - first))
     slack = 1e-9 * (last - first)
     return times <= first + length + slack, times >= last - length - slack
 

@@ -128,7 +128,7 @@ def _of_equations(
     t0: float | None,
     settings: Mapping[str, Any],
 ) -> Prepared:
-    """The same of a model, or of one that is simplified already."""
+    """The problem and start values of a model, or of one that is simplified already."""
     from_tool = is_modelica(problem)
     left = dict(settings)
     params = left.pop("params", None)

@@ -158,7 +158,7 @@ class Result:
         return self.save_with(path, None)
 
     def save_with(self, path: str | os.PathLike[str], beside: Callable[[BinaryIO], object] | None) -> Path:
-        """The same as :meth:`save`, and a file beside that ``beside`` writes; without it there is none."""
+        """Save as :meth:`save` does, and a file beside that ``beside`` writes; without it there is none."""
         target = check_target(path)
         sidecar, more = target.with_suffix(".json"), target.with_suffix(BESIDE)
         about = {

@@ -166,7 +166,7 @@ class Solution:
         return self.dense
 
     def with_corrected_events(self) -> Solution:
-        """The same, with states at events and switches within steps that satisfy the equations."""
+        """A copy whose states at events and switches within steps satisfy the equations."""
         if self.dense is None or self.equations is None:
             return self
 
@@ -222,7 +222,7 @@ class Solution:
         return self.names if self.unknowns is None else (*self.names, *self.unknowns.removed)
 
     def at(self, times: NDArray[np.float64]) -> Solution:
-        """The same run with ``times`` for rows, as many of them as were reached.
+        """A copy of the run with ``times`` for rows, as many of them as were reached.
 
         Parameters
         ----------
@@ -260,7 +260,7 @@ class Solution:
         return replace(self, t=t, u=u, du=du, per_step=per_step)._told(failed)
 
     def _told(self, failed: Vector) -> Solution:
-        """The same with a message about times at which values are interpolated only."""
+        """A copy with a message about times at which values are interpolated only."""
         parts = (self.message, _interpolated(failed) if failed.size else "")
         return replace(self, message="; ".join(part for part in parts if part))
 

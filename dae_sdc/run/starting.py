@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 MOST_CHANGES = 6
 """Start values that a message names."""
 
-SAME = 1e-6
+SAME_VALUE = 1e-6
 """Difference of a value at two starts, relative to its size, that is told."""
 
 MOVED = 1e-8
@@ -106,7 +106,7 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
     strayed = [
         one
         for one in moved.changed
-        if abs(one.after - one.before) > SAME * (abs(one.before) + abs(one.after))
+        if abs(one.after - one.before) > SAME_VALUE * (abs(one.before) + abs(one.after))
     ]
     if strayed:
         remark = "; ".join(filter(None, [remark, "simplified equations have " + _listed(strayed)]))
@@ -207,7 +207,7 @@ def _told(start: Initial, names: tuple[str, ...]) -> str:
             name
             for name in names
             if name in first
-            and any(abs(one[name] - first[name]) > SAME * (1.0 + abs(first[name])) for one in others)
+            and any(abs(one[name] - first[name]) > SAME_VALUE * (1.0 + abs(first[name])) for one in others)
         ]
         if apart:
             shown = ", ".join(f"{name} = {first[name]:.6g}" for name in apart[:MOST_CHANGES])

@@ -32,7 +32,14 @@ from dae_sdc.errors import EvaluationError, InputError, SolveError, require_numb
 from dae_sdc.options import HIGHEST_ORDER, Output, Start, Steps, Times, about, redeclared, takes
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import first_step, stops_of
-from dae_sdc.run.callbacks import MOST_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at, weighted
+from dae_sdc.run.callbacks import (
+    MOST_INNER_STEPS,
+    SPARSE_FROM,
+    Equations,
+    ida_jacobian,
+    slope_at,
+    weighted,
+)
 from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
@@ -52,11 +59,11 @@ INNER = (0.2, 0.4, 0.6, 0.8)
 
 NOTHING: Vector = np.empty((0, 0))
 
-SAME = 1e-13
+UNCHANGED_MATRIX = 1e-13
 """Part of F that may be left at u' = f, for an earlier matrix dF/du' to be still that of now."""
 
-LINEAR = 1e-7
-"""The same with the matrix of now; what is more shows that F is not linear in u'."""
+LINEAR_IN_DERIVATIVES = 1e-7
+"""Part of F that may be left at u' = f with the matrix of now; more shows that F is not linear in u'."""
 
 STUCK = 3
 """Steps in a row that leave the time where it is."""
@@ -220,7 +227,7 @@ class Task:
             "rtol": tolerance.rtol,
             "atol": weighted(tolerance.rtol, scale, left_out),
             "max_order": self.max_order,
-            "max_num_steps": MOST_STEPS,
+            "max_num_steps": MOST_INNER_STEPS,
             "first_step": first_step(sizes.dt) or 0.0,
             "max_step": sizes.dt_max or 0.0,
         }
@@ -559,10 +566,10 @@ class _CvodeDriver(_Driver):
         residual(t, y, self._zero, rest)
         at_zero = rest.copy()
         slope = -self._solve(at_zero)
-        if self._left(t, y, slope, at_zero) > SAME and np.isfinite(at_zero).all():
+        if self._left(t, y, slope, at_zero) > UNCHANGED_MATRIX and np.isfinite(at_zero).all():
             self._find_mass(t, y)
             slope = -self._solve(at_zero)
-            if self._left(t, y, slope, at_zero) > LINEAR:
+            if self._left(t, y, slope, at_zero) > LINEAR_IN_DERIVATIVES:
                 raise InputError(
                     f"CVODE takes equations that are linear in u'; those of {type(self.problem).__name__} "
                     f"are not, or dF/du' is nearly singular at t={t:.6g}; use 'ida'"

@@ -29,7 +29,7 @@ from scipy import sparse
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.run.callbacks import MOST_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
+from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
 
 FIRST_STEP = 1e-6
 """First step of scipy-dae relative to a piece of the interval, where u' = 0 at its start."""
@@ -217,7 +217,7 @@ class Ida:
     def options(self, case: Case) -> dict[str, Any]:
         """Options of the integrator besides callbacks and tolerances."""
         given: dict[str, Any] = {"linsolver": "sparse" if case.sparse else "dense", "max_order": 5}
-        return given | {"max_num_steps": MOST_STEPS, "calc_initcond": None}
+        return given | {"max_num_steps": MOST_INNER_STEPS, "calc_initcond": None}
 
     def settings(self, case: Case) -> str:
         """What it is given besides equations, start and tolerances."""
@@ -453,7 +453,9 @@ class CasadiIdas:
 
     def settings(self, case: Case) -> str:
         """What it is given besides equations, start and tolerances."""
-        return f"own expressions, max_num_steps={MOST_STEPS}, calc_ic=False, integrators built beforehand"
+        return (
+            f"own expressions, max_num_steps={MOST_INNER_STEPS}, calc_ic=False, integrators built beforehand"
+        )
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval; expressions and integrators are made before the clock starts."""
@@ -461,7 +463,7 @@ class CasadiIdas:
         if len(case.pieces) > 2 or case.switches:
             raise InputError("equations that change on the way are not passed on to CasADi")
         form = SemiExplicit(case, casadi)
-        options = {"reltol": rtol, "abstolv": form.tolerances(atol), "max_num_steps": MOST_STEPS}
+        options = {"reltol": rtol, "abstolv": form.tolerances(atol), "max_num_steps": MOST_INNER_STEPS}
         options |= {"calc_ic": False, "init_xdot": form.slope.tolist(), "print_stats": False}
         options |= {"show_eval_warnings": False, "disable_internal_warnings": True}
         solver = casadi.integrator("peer", "idas", form.equations, case.t0, case.t_end, options)
