@@ -166,7 +166,7 @@ def test_a_problem_is_one_file(imported: Import) -> None:
 
 def test_a_runge_kutta_method_is_one_file(imported: Import) -> None:
     imported(TABLEAU, "own_method")
-    study = ds.convergence("hessenberg-1", sweepers="sdirk2", dts=[0.1, 0.05, 0.025, 0.0125])
+    study = ds.convergence("hessenberg-1", sweeper="sdirk2", dt=[0.1, 0.05, 0.025, 0.0125])
     for group in ("differential", "algebraic"):
         rows = study.data[study.data["group"] == group]
         assert rows["expected"][0] == 2.0 and abs(rows["slope"][0] - 2.0) < 0.3

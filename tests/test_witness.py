@@ -10,6 +10,7 @@ import sympy as sp
 
 import dae_sdc as ds
 from dae_sdc.errors import InputError
+from dae_sdc.polynomials.monodromy import irreducible
 from dae_sdc.polynomials.polynomials import PolynomialSystem
 from dae_sdc.polynomials.witness import Component, Decomposition, decompose
 
@@ -198,12 +199,10 @@ def test_units_do_not_matter() -> None:
 
 
 def test_lost_witness_points_are_told_by_the_trace_test() -> None:
-    from dae_sdc.polynomials import witness
-
     (part,) = decomposed(CRANK, BARS).components
     assert part._section is not None
     section = part._section.part(np.arange(3))
-    groups = witness._irreducible(section, np.random.default_rng(0))
+    groups = irreducible(section, np.random.default_rng(0))
     assert not any(certified for _, certified in groups)
     told = Component(
         1, 3, True, 3, False, part.witness[:3], part.linear, part.offset, section, part._given, part._scales

@@ -60,7 +60,7 @@ class _Compiled:
 @functools.cache
 def constraint_machine() -> Any:
     """The module of compiled equations and derivatives, imported when one is wanted."""
-    return importlib.import_module("dae_sdc.constrained.machine_constraints")
+    return importlib.import_module("dae_sdc.constrained._machine_constraints")
 
 
 class CompiledParts(PartDerivatives):
@@ -115,7 +115,7 @@ class CompiledParts(PartDerivatives):
         return functions
 
     def _substitutes(self) -> dict[str, str]:
-        """Parts that compiled functions of :mod:`dae_sdc.constrained.machine_constraints` give, and which."""
+        """Names of the parts that :mod:`dae_sdc.constrained._machine_constraints` computes from others."""
         return {name: name for name in ("dg", "dg_dt", "d2g") if not self._source_of(name)}
 
     def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:

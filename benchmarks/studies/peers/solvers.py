@@ -453,9 +453,7 @@ class CasadiIdas:
 
     def settings(self, case: Case) -> str:
         """What it is given besides equations, start and tolerances."""
-        return (
-            f"own expressions, max_num_steps={MOST_INNER_STEPS}, calc_ic=False, integrators made before"
-        )
+        return f"own expressions, max_num_steps={MOST_INNER_STEPS}, calc_ic=False, integrators made before"
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval; expressions and integrators are made before the clock starts."""
