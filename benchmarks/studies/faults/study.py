@@ -39,10 +39,12 @@ def planned(
             case_of(line)
         return list(only)
     chosen = {name: KINDS[name] for name in kinds or KINDS}
-    total = sum(one.share for one in chosen.values())
+    left, shares = cases, sum(one.share for one in chosen.values())
     lines = []
-    for name, one in chosen.items():
-        count = min(one.most, max(1, round(cases * one.share / total)), NUMBERS_OF_A_SEED)
+    # What kinds with a bound leave of their shares goes to the others.
+    for name, one in sorted(chosen.items(), key=lambda entry: entry[1].most / entry[1].share):
+        count = min(one.most, max(1, round(left * one.share / shares)), NUMBERS_OF_A_SEED)
+        left, shares = max(left - count, 0), shares - one.share
         lines += [f"{name}:{seed * NUMBERS_OF_A_SEED + i}" for i in range(count)]
     np.random.default_rng(seed).shuffle(lines)
     return lines
