@@ -5,10 +5,10 @@ import signal
 import subprocess
 import sys
 from contextlib import contextmanager
-from time import perf_counter, process_time
 
 import numpy as np
 import pytest
+from helpers.timing import within
 
 import dae_sdc as ds
 from dae_sdc.cli import main
@@ -57,9 +57,7 @@ def exact_ladder(cells: int, t: float) -> np.ndarray:
 def test_a_thousand_trivial_equations(tmp_path):
     path = tmp_path / "ladder.mo"
     path.write_text(ladder(100, 10))
-    began = process_time()
-    solution = ds.solve(str(path), simplify=True, rtol=1e-8)
-    assert process_time() - began < 10.0
+    solution = within(10.0, lambda: ds.solve(str(path), simplify=True, rtol=1e-8))
     assert solution.success
     exact = exact_ladder(100, 1.0)
     found = np.array([solution.values(f"v{k}")[-1] for k in range(1, 101)])
@@ -72,10 +70,8 @@ def test_from_the_command_line(tmp_path):
     path = tmp_path / "ladder.mo"
     path.write_text(ladder(100, 10))
     command = [sys.executable, "-m", "dae_sdc", "solve", str(path), "--rtol", "1e-6"]
-    began = perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = within(15.0, lambda: subprocess.run(command, capture_output=True, text=True, timeout=60))
     assert done.returncode == 0, done.stderr
-    assert perf_counter() - began < 15.0
 
 
 DECAY = """
