@@ -9,27 +9,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dae_sdc.errors import InputError
+from dae_sdc.options import listed
 from dae_sdc.plotting.plot import PICTURES, Picture
 from dae_sdc.registry import Registry, unknown
 from dae_sdc.run.results import Result
 from dae_sdc.run.study import Study
 
 PROGRAM = "python -m benchmarks"
-
-
-def listed(kind: Callable[[str], Any], of: str) -> Callable[[str], list[Any]]:
-    """A reader of at least one value, separated by commas."""
-
-    def read(text: str) -> list[Any]:
-        try:
-            found = [kind(part) for part in map(str.strip, text.split(",")) if part]
-        except ValueError:
-            found = []
-        if not found:
-            raise argparse.ArgumentTypeError(f"needs {of}, separated by commas; got {text!r}")
-        return found
-
-    return read
 
 
 READERS: Sequence[tuple[str, Callable[[str], Any]]] = (
