@@ -103,7 +103,7 @@ def of_the_shell(command: str) -> tuple[int, str]:
 
 
 def in_this_process(words: list[str]) -> tuple[int, str]:
-    """The same of the words after ``dae-sdc``, without the seconds that imports take in a new process."""
+    """Exit code of ``dae-sdc`` with these words and what it printed, without the start of a process."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings():
         warnings.simplefilter("default")

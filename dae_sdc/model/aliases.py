@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from typing import Final, get_args
+from typing import Final
 
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.symbols import Unknown
 from dae_sdc.model.constants import Constants
 from dae_sdc.model.elimination import LinearElimination, linear_form, sum_of
+from dae_sdc.model.levels import LEVELS, Level
 from dae_sdc.model.model import Model
-from dae_sdc.model.simplified import Level, Removed, Simplified
+from dae_sdc.model.simplified import Removed, Simplified
 from dae_sdc.model.starts import Relation, Starts
 from dae_sdc.registry import unknown as unknown_name
 
-__all__ = ["LEVELS", "simplify"]
-
-LEVELS: Final[tuple[Level, ...]] = get_args(Level)
-"""How much :func:`simplify` can remove."""
+__all__ = ["simplify"]
 
 _NOWHERE: Final = -1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -14,15 +14,13 @@ from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.symbols import Unknown, derivative
 from dae_sdc.model.constants import Condition
+from dae_sdc.model.levels import Level
 from dae_sdc.model.model import Model
 
-__all__ = ["KINDS", "Level", "Removed", "Simplified"]
+__all__ = ["KINDS", "Removed", "Simplified"]
 
 KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
 """What a removed unknown can be, see :attr:`Removed.kind`."""
-
-Level = Literal["trivial", "linear", "explicit"]
-"""How much is removed, see :func:`dae_sdc.model.aliases.simplify`."""
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Mapping
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
+from dae_sdc.model.levels import LEVELS, Level
 from dae_sdc.options import Parameters, add_options, given_options
 from dae_sdc.problems._models import MODELS
 from dae_sdc.run.models import ModelLike, make_model
@@ -27,9 +28,6 @@ if TYPE_CHECKING:
 
 ALL = "all"
 """Stands for all models of the library."""
-
-Level = Literal["trivial", "linear", "explicit"]
-LEVELS = get_args(Level)
 
 _HEADS = ("model", "equations", "after", "index", "after", "freedoms", "after", "seconds")
 
