@@ -33,7 +33,7 @@ from benchmarks.studies.faults.cases import (
     process,
     repeat,
 )
-from benchmarks.studies.faults.kinds import commands, kills
+from benchmarks.studies.faults.kinds import commands, functions, kills
 from dae_sdc import cli
 from dae_sdc.errors import InputError
 
@@ -165,6 +165,15 @@ def test_a_line_repeats_its_case_and_other_numbers_make_others() -> None:
     assert not set(lines) & set(study.planned(2, 1000))
     counts = {name: sum(line.startswith(f"{name}:") for line in lines) for name in KINDS}
     assert counts["kill"] == counts["surroundings"] == 100 and sum(counts.values()) > 9000
+
+
+def test_what_the_kinds_name_exists() -> None:
+    functions_named = {*functions.QUICK, *functions.MUST_STAY}
+    assert functions_named <= set(functions.functions())
+    given = {(name, key) for name, cases in functions.QUICK.items() for case in cases for key in case}
+    assert not {(name, key) for name, key in given if key not in functions.parameters(name)}
+    verbs = {line.split()[0] for line in commands.BASES if not line.startswith("-")} - {"nonsense"}
+    assert verbs | set(commands.LONG) <= set(cli.find_verbs())
 
 
 @pytest.mark.parametrize("name", ["function", "command", "file", "model", "problem"])

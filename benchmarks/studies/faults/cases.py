@@ -167,7 +167,7 @@ def told(text: str, of_the_user: bool = False) -> Finding:
     if not text.strip() or "\n" in text.strip():
         return Finding(LINES, f"message {text[:300]!r}")
     if not of_the_user and RAW_TEXT.search(
-        re.sub("that numba compiles|available: compiled, numpy", "", text)
+        re.sub("(that|which) numba compiles|available: compiled, numpy", "", text)
     ):
         return Finding(RAW, f"raw text: {text[:300]}")
     return Finding(TOLD, text[:300])

@@ -47,7 +47,6 @@ BASES = (
     "plot linear run.npy -o a.png",
     "drift rigid-pendulum --case radau-iia-9/ggl --t-end 0.05 --points 2",
     "playground synchronous-machine --t-end 0.02",
-    "bench none",
     "accuracy --sweeper none",
     "pendulum-study --sweeper none",
     "nonsense",
@@ -70,7 +69,7 @@ class Own(ds.ProblemDAE):
         return [du[0] + u[0], u[1] - u[0]]
 """
 
-LONG = ("bench", "accuracy", "pendulum-study")
+LONG = ("accuracy", "pendulum-study")
 """Verbs that take minutes without the words that stand above."""
 
 STREAMS = ("read", "closed", "full", "early", "both closed")

@@ -35,7 +35,6 @@ QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
     "drift": ({"case": ["radau-iia-9/ggl"], "t_end": 0.05, "points": 2},),
     "playground": ({"name": "synchronous-machine", "t_end": 0.02},),
     "pendulum_study": ({"k": [1.0], "sweeper": ["bdf2"], "dt": 0.05, "rtol": [1e-2], "max_order": [1]},),
-    "bench": ({"study": "start", "problems": ["simple"], "repetitions": 0},),
     "accuracy": ({"sweeper": "none", "nodes": 2},),
     "info": ({"name": "pendulum"},),
     "load": ({"path": "missing.npy"},),
@@ -45,7 +44,7 @@ QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
 }
 """Arguments with which a function is quick; functions that are not here get all they need from the table."""
 
-MUST_STAY: Mapping[str, tuple[str, ...]] = {"bench": ("repetitions",), "accuracy": ("sweeper",)}
+MUST_STAY: Mapping[str, tuple[str, ...]] = {"accuracy": ("sweeper",)}
 """Arguments without which a function would take minutes."""
 
 NUMBERS = {"float", "int", "float | None", "int | None"}

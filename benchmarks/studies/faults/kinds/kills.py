@@ -150,7 +150,9 @@ def judged(long: str, short: str, kill: Kill, ranks: int = 1) -> Finding:
         return Finding(TORN, broken)
     if kill.before and not finished(place):
         return Finding(LOST, "run.npy is not the finished one")
-    if begun and ranks == 1 and kill.number != signal.SIGKILL and done[0] != 0:
+    # After the command has ended, while the interpreter takes itself down, a signal ends it without a word.
+    over = done[0] == -kill.number and not left(place) and finished(place)
+    if begun and ranks == 1 and kill.number != signal.SIGKILL and done[0] != 0 and not over:
         if "Traceback" in done[1] or len(done[1].strip().splitlines()) != 1:
             return Finding(LINES, done[1][-300:])
     again = process(words(*short.split()))
