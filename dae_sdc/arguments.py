@@ -62,7 +62,8 @@ class Kind:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool)
+    number = isinstance(value, Real) and not isinstance(value, bool)
+    return number and bool(value == value)  # NaN is none
 
 
 def _is_integer(value: Any) -> bool:

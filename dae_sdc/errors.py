@@ -51,7 +51,7 @@ def _short(value: object) -> str:
 
 def require_number(name: str, value: object) -> float:
     """``value`` as a float; raises :class:`InputError` unless it is a real number."""
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, Real) or value != value:
         raise InputError(f"{name} must be a number; got {value!r}")
     try:
         return float(value)

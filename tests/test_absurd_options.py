@@ -15,7 +15,7 @@ from dae_sdc.errors import InputError
 INF, NAN = float("inf"), float("nan")
 
 REFUSED: list[tuple[dict[str, Any], str]] = [
-    *(({"restol": value}, "restol must be a finite number") for value in (INF, NAN, 1e300, 2.0, -INF)),
+    *(({"restol": value}, r"restol must be a (finite )?number") for value in (INF, NAN, 1e300, 2.0, -INF)),
     *(({"newton_tol": value}, "newton_tol must be") for value in (INF, NAN, 1e300, 2.0, 0.0, -1.0)),
     *(({"rtol": value, "dt": None}, "rtol must be") for value in (INF, NAN, 1e300, 1.0, 0.0, "1e-3")),
     *(

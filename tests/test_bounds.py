@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -215,3 +216,28 @@ def test_20000_branches_are_analysed() -> None:
     branches = "".join(f"elseif x > {i} then {i} " for i in range(20_000))
     m = ds.read_modelica_text(f"model M Real x; equation der(x) = if x > -1 then 1 {branches} else 0; end M;")
     assert ds.structure(m).index == 0
+
+
+def test_start_values_of_the_catalogue_say_where_they_are_not_defined() -> None:
+    for call in (ds.solve, ds.sundials):
+        with pytest.raises(ds.DAEError, match=r"HessenbergIndex1.u_exact has no value at t=-1e\+300"):
+            call("hessenberg-1", rtol=1e-3, t0=-1e300, t_end=0.2)
+
+
+@pytest.mark.parametrize("number", [Fraction(1, 10**8), np.float32(1e-8), np.longdouble(1e-8)])
+def test_a_tolerance_may_be_a_number_of_any_class(number: Any) -> None:
+    found = ds.solve("hessenberg-1", sweeper="bdf2", dt=0.1, t_end=0.5, newton_tol=number)
+    wanted = ds.solve("hessenberg-1", sweeper="bdf2", dt=0.1, t_end=0.5, newton_tol=float(number))
+    assert np.array_equal(found.u, wanted.u)
+
+
+def test_a_switch_that_is_no_function_of_t_and_u_is_named() -> None:
+    random = np.random.default_rng(1)
+
+    class Restless(ds.PROBLEMS["simple"]):
+        def switches(self, u: Any, t: float) -> list[float]:
+            return [random.normal()]
+
+    with pytest.raises(ds.InputError, match="gives another sign at the same t and u"):
+        for _ in range(20):
+            ds.solve(Restless, rtol=1e-6, t_end=1.0)

@@ -226,7 +226,7 @@ MISTAKES: dict[str, Mistake] = {
     ),
     "dt negative": Mistake(SIMPLE, {"dt": -0.1}, ("need", "dt > 0", "dt=-0.1")),
     "dt zero": Mistake(SIMPLE, {"dt": 0.0}, ("need", "dt > 0", "dt=0")),
-    "dt not a number": Mistake(SIMPLE, {"dt": math.nan}, ("finite", "dt=nan")),
+    "dt not a number": Mistake(SIMPLE, {"dt": math.nan}, ("dt must be a number", "nan")),
     "end before the start": Mistake(SIMPLE, {"t0": 0.5, "t_end": 0.2}, ("t_end > t0", "t0=0.5", "t_end=0.2")),
     "end at the start": Mistake(SIMPLE, {"t_end": 0.0}, ("t_end > t0", "t0=0", "t_end=0")),
     "end infinite": Mistake(SIMPLE, {"t_end": math.inf}, ("finite", "t_end=inf")),

@@ -291,9 +291,7 @@ class _Watch:
 
         for place, within in enumerate(self.within):
             if within is not None and value(within[0]) * value(within[1]) < 0.0:
-                t = float(
-                    brentq(value, *within, xtol=EPS * (within[1] - within[0]), rtol=4.0 * EPS, maxiter=200)
-                )
+                t = self._zero_between(value, *within, EPS * (within[1] - within[0]))
                 self.times[place], self.states[place], self.within[place] = t, dense(t), None
 
     def record(self, n: int) -> EventRecord:
@@ -341,13 +339,24 @@ class _Watch:
     def set_side(self, state: tuple[int, float, float]) -> None:
         self.side, self.tolerance, self.noise = state
 
-    @staticmethod
-    def _zero(value: Callable[[float], float], a: float, b: float, at_a: float, at_b: float) -> float:
+    def _zero(self, value: Callable[[float], float], a: float, b: float, at_a: float, at_b: float) -> float:
         if at_a * at_b > 0.0 or at_a == 0.0:
             return a
         if at_b == 0.0:
             return b
-        return float(brentq(value, a, b, xtol=0.25 * EPS, rtol=4.0 * EPS, maxiter=200))
+        return self._zero_between(value, a, b, 0.25 * EPS)
+
+    def _zero_between(self, value: Callable[[float], float], a: float, b: float, xtol: float) -> float:
+        """A zero between two places at which the function had values of different signs."""
+        try:
+            return float(brentq(value, a, b, xtol=xtol, rtol=4.0 * EPS, maxiter=200))
+        except ValueError:
+            if value(a) * value(b) < 0.0:
+                raise  # one of the function's own
+            raise InputError(
+                f"the function of '{self.name}' gives another sign at the same t and u than it gave before; "
+                f"it must depend on t and u alone"
+            ) from None
 
     @staticmethod
     def _with_extrema(

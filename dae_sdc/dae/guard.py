@@ -11,12 +11,16 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from dae_sdc.arguments import shown
-from dae_sdc.errors import InputError
+from dae_sdc.dae.values import undefined
+from dae_sdc.errors import EvaluationError, InputError
 
 S = TypeVar("S", bound=Callable[..., Any])
 
 ROWS = ("switches", "sides", "breakpoints", "invariants")
 """Methods that return a number for each of several things."""
+
+OF_TIME = ("u_exact", "du_exact")
+"""Methods of a time alone; those of the catalogue say where they are not defined."""
 
 
 def read_only(function: S, name: str) -> S:
@@ -34,6 +38,7 @@ def read_only(function: S, name: str) -> S:
     """
     method = name.rpartition(".")[2]
     returns_row = method in ROWS
+    bundled = method in OF_TIME and function.__module__.startswith("dae_sdc.")
 
     @functools.wraps(function)
     def call(*arguments: Any, **named: Any) -> Any:
@@ -45,7 +50,9 @@ def read_only(function: S, name: str) -> S:
             array.flags.writeable = False
         try:
             value = function(*arguments, **named)
-        except ValueError as error:
+        except (ArithmeticError, ValueError) as error:
+            if bundled and undefined(error):
+                raise EvaluationError(f"{name} has no value at t={arguments[-1]!r}: {error}") from error
             if isinstance(error, InputError) or "read-only" not in str(error):
                 raise
             raise InputError(

@@ -472,7 +472,7 @@ def times_within(times: Any, first: float, last: float, label: str, slack: float
     """
     try:
         found = np.array(times, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{label} must be a time or an array of times; got {times!r}") from None
     if found.ndim > 1:
         raise InputError(f"{label} must be a time or an array of times; got an array of shape {found.shape}")

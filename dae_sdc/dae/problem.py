@@ -149,6 +149,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         require_count(f"the number of unknowns of {type(self).__name__}", n_diff + n_alg, LARGEST_PROBLEM)
         n_diff, n_alg = int(n_diff), int(n_alg)
         check_newton(newton_tol, newton_maxiter, linear_solver)
+        newton_tol, newton_maxiter = float(newton_tol), int(newton_maxiter)
         super().__init__(StateShape(n_diff + n_alg, None, np.dtype(np.float64), n_diff))
         self._makeAttributeAndRegister("newton_tol", "newton_maxiter", "linear_solver", localVars=locals())
         self.n_diff = n_diff

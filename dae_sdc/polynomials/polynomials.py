@@ -69,7 +69,7 @@ class PolynomialSystem:
         try:
             given = np.atleast_2d(np.asarray(coefficients, dtype=np.complex128))
             powers = np.asarray(exponents)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError("coefficients and exponents of polynomials must be arrays of numbers") from None
         if powers.ndim != 2 or given.ndim != 2 or given.shape[1] != powers.shape[0] or powers.size == 0:
             raise InputError(

@@ -197,7 +197,7 @@ def _cases(
     given: DriftOptions, params: Mapping[str, Any], start: float, end: float
 ) -> tuple[list[Case], list[str]]:
     """What is run, and what is not, and why; everything that can be refused is refused here."""
-    problem, rtol, dt = given.problem, require_number("rtol", given.rtol), given.dt
+    problem, rtol, dt = given.problem, require_number("rtol", given.rtol), require_number("dt", given.dt)
     names = None if given.case is None else several(given.case)
     if names == []:
         raise InputError("nothing to run: name at least one case")
@@ -223,7 +223,7 @@ def _cases(
             left_out.append(f"{name}: {error}")
             continue
         if not adapts:
-            number_of_steps(start, end, require_number("dt", dt))
+            number_of_steps(start, end, dt)
         found.append(case)
     if not found:
         raise InputError(f"no case takes the problem: {'; '.join(left_out)}")

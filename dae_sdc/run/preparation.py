@@ -251,7 +251,7 @@ class _Wanted:
         else:
             try:
                 values = np.asarray(self.u0, dtype=np.float64)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, OverflowError):
                 return None
             # Who did not ask for a reduction gives the state of the model.
             names = states if self.reduce is None and values.shape == (len(states),) else problem.names

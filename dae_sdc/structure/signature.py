@@ -149,7 +149,7 @@ class Signature:
         """
         try:
             dense = np.asarray(matrix, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise InputError(
                 f"a signature matrix has rows of numbers, of the same length; got {shown(matrix)}"
             ) from None

@@ -88,7 +88,7 @@ def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
     for m, entry in enumerate(entries[1:]):
         try:
             values = np.asarray(entry, dtype=float)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             values = np.empty(0)
         if values.shape != (n,):
             raise InputError(f"level.{name}[{m + 1}] must be an array of {n} numbers; got {entry!r}")

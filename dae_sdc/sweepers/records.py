@@ -37,7 +37,7 @@ class MethodRecord:
         """Coefficients as an array that nobody can change."""
         try:
             array = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise self._error(f"{label} is not an array of numbers") from None
         if not np.isfinite(array).all():
             raise self._error(f"{label} has entries that are not finite")
