@@ -410,3 +410,34 @@ def test_two_versions_and_four_processes_fill_one_directory(tmp_path: Path) -> N
     assert not any("damaged" in one.stderr for one in done)
     files = list((tmp_path / "__pycache__").glob("*.nbc"))
     assert len(files) == 4, "for each version and type of the argument one"
+
+
+STAMPED = """
+import sys
+from pathlib import Path
+from dae_sdc.dae import compiling
+
+compiling.__file__ = str(Path(sys.argv[1]) / "dae" / "compiling.py")
+sys.path.insert(0, str(Path(sys.argv[1]).parent))
+from house.sweepers.caller import caller
+
+found = compiling.kept(caller)
+print(found(1.0), found.stats.cache_misses[found.signatures[0]] if found.stats.cache_misses else 0)
+"""
+
+
+def test_code_that_is_kept_follows_the_files_of_the_functions_it_calls(tmp_path: Path) -> None:
+    package = tmp_path / "house"
+    for room in ("", "dae", "sweepers"):
+        (package / room).mkdir(exist_ok=True)
+        (package / room / "__init__.py").write_text("")
+    text = "from numba import njit\n\n@njit\ndef called(x):\n    return {} * x\n"
+    calls = "from house.dae.called import called\n\ndef caller(x):\n    return called(x)\n"
+    (package / "sweepers" / "caller.py").write_text(calls)
+    seen = []
+    for factor in (2.0, 2.0, 31.0):
+        path = package / "dae" / "called.py"
+        if text.format(factor) != (path.read_text() if path.exists() else ""):
+            path.write_text(text.format(factor))
+        seen.append(run("-c", STAMPED, str(package)).stdout.split())
+    assert seen == [["2.0", "1"], ["2.0", "0"], ["31.0", "1"]]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import pickle
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FunctionType
 from typing import Any, Final
 
 import llvmlite
@@ -24,6 +26,10 @@ from dae_sdc.sharing import filtering, is_safe, read_kept, write_kept
 
 MOST_VERSIONS: Final = 4
 """Files that one function has for the same types of arguments: of other versions, machines and compilers."""
+
+
+COMPILED_ROOMS: Final = ("dae", "compiled", "sweepers", "constrained")
+"""Rooms whose functions become machine code."""
 
 
 class _Files:
@@ -86,13 +92,32 @@ class _Places(CompileResultCacheImpl):  # type: ignore[misc]
     _locator_classes = tuple(map(_in_safety, CompileResultCacheImpl._locator_classes))
 
 
+@functools.cache
+def _stamp_of_rooms(own: Path) -> str:
+    """A digest that changes with any file of the package of which a compiled function may call something.
+
+    numba looks at the file of a function alone, but machine code holds that of all functions it calls.
+
+    Parameters
+    ----------
+    own : Path
+        The directory of the file of the function, which counts if it is a room of the package.
+    """
+    package = Path(__file__).parents[1]
+    rooms = {*(package / name for name in COMPILED_ROOMS), *({own} if own.parent == package else ())}
+    files = sorted(path for room in rooms for path in room.glob("*.py"))
+    known = [(path.name, stat.st_mtime_ns, stat.st_size) for path in files for stat in [path.stat()]]
+    return hashlib.sha256(repr(known).encode()).hexdigest()
+
+
 class _Cache(FunctionCache):  # type: ignore[misc]
     _impl_class = _Places
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __init__(self, function: FunctionType) -> None:
         super().__init__(function)
         known = self._impl
-        stamp = known.locator.get_source_stamp()
+        room = Path(function.__code__.co_filename).parent
+        stamp = (known.locator.get_source_stamp(), _stamp_of_rooms(room))
         self._cache_file = _Files(known.locator.get_cache_path(), known.filename_base, stamp)
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -100,7 +125,7 @@ class _Cache(FunctionCache):  # type: ignore[misc]
             super().save_overload(sig, data)
 
 
-def _keep(compiled: Any, function: Callable[..., Any]) -> None:
+def _keep(compiled: Any, function: Any) -> None:
     """Let numba keep a function on disk if there is a place for it."""
     with suppress(RuntimeError):  # typed at a prompt, or there is nowhere to write
         compiled._cache = _Cache(function)
