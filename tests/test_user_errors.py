@@ -730,6 +730,16 @@ SPOILT: dict[str, tuple[dict[str, Any], str]] = {
         },
         "invariants_jacobian is not finite at the start",
     ),
+    "names of switches": ({"switch_names": math.nan}, "switch_names must be a tuple of texts; got nan"),
+    "a text for names of switches": ({"switch_names": "a"}, "switch_names must be a tuple of texts"),
+    "names of invariants": (
+        {
+            "invariants": lambda self, u, t: [0.0],
+            "invariants_jacobian": lambda self, u, t: np.zeros((1, 2)),
+            "invariant_names": (1.0,),
+        },
+        "invariant_names must be a tuple of texts",
+    ),
     "texts for a pattern": ({"sparsity": np.full((2, 2), "a")}, "sparsity must be None or a matrix"),
     "units of no shape": ({"units": np.array(1.0)}, "units must be a tuple"),
     "units of themselves": ({"units": OF_ITSELF}, "units"),

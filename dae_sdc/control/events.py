@@ -18,6 +18,7 @@ from scipy.optimize import brentq, minimize_scalar
 
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK
+from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.guard import read_only
 from dae_sdc.dae.interpolant import HERMITE, DenseOutput, Scheme, step_data
 from dae_sdc.dae.jacobian import linearize
@@ -810,12 +811,12 @@ def switch_names(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[str, ...]:
     InputError
         If the problem gives another number of names than of switches.
     """
-    count, given = len(problem.switches(u, t)), problem.switch_names
+    count, given = len(problem.switches(u, t)), names_given(problem, "switch_names")
     if given and len(given) != count:
         raise InputError(
             f"{type(problem).__name__} has {count} switches and {len(given)} switch_names; name each once"
         )
-    return tuple(given) or tuple(f"switch {i}" for i in range(count))
+    return given or tuple(f"switch {i}" for i in range(count))
 
 
 def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> MeshDAE:

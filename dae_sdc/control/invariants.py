@@ -13,6 +13,7 @@ from pySDC.core.hooks import Hooks
 
 from dae_sdc.control.hooks import add_at_end
 from dae_sdc.dae.consistency import CONSISTENCY
+from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.polynomial import EndDerivative, StepPolynomial
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
@@ -113,7 +114,7 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
 def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any:
     """The Jacobian of the invariants, after a look at what the user's methods return at the start."""
     matrix, name = problem.invariants_jacobian(u, t), type(problem).__name__
-    counts = values.size, matrix.shape[0], len(problem.invariant_names)
+    counts = values.size, matrix.shape[0], len(names_given(problem, "invariant_names"))
     if len(set(counts)) > 1:
         raise InputError(
             f"{name} has invariants with {counts[0]} values at t={t:.6g}, invariants_jacobian with "

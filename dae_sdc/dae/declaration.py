@@ -170,6 +170,29 @@ def _texts(which: str, attribute: str, given: Any, n: int) -> tuple[str, ...]:
     return tuple(str(text) for text in texts)
 
 
+def names_given(problem: Any, attribute: str) -> tuple[str, ...]:
+    """Names that a problem gives to several things of its own, such as ``switch_names``; none if it does not.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    attribute : str
+        Which names.
+
+    Raises
+    ------
+    InputError
+        If they are no sequence of texts.
+    """
+    given = getattr(problem, attribute, ())
+    if not is_sequence(given) or not all(isinstance(name, str) for name in given):
+        raise InputError(
+            f"{type(problem).__name__}.{attribute} must be a tuple of texts; got {shortened(given)}"
+        )
+    return tuple(given)
+
+
 def _indices(which: str, given: Any, n: int) -> tuple[int, ...]:
     """``given`` as a tuple with the index of every unknown."""
     if not is_sequence(given):

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sparse
 
+from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
@@ -132,7 +133,7 @@ class ProblemJets:
         self.accuracy = Accuracy(DIFFERENCES[c.max()].error, DIFFERENCES[c.max()].dependent)
         names = tuple(row_name(problem.equation_names[i], k) for i, k in rows)
         self.invariants = getattr(problem, "invariants", None)
-        extra = tuple(getattr(problem, "invariant_names", ())) if self.invariants is not None else ()
+        extra = names_given(problem, "invariant_names") if self.invariants is not None else ()
         self._added = self._not_among(stiffness, mass, u) if extra else np.zeros(0, dtype=np.int64)
         extra = tuple(extra[row] for row in self._added)
         self.row_names = (*names, *(f"invariant {name}" for name in extra))
