@@ -241,3 +241,7 @@ def test_a_switch_that_is_no_function_of_t_and_u_is_named() -> None:
     with pytest.raises(ds.InputError, match="gives another sign at the same t and u"):
         for _ in range(20):
             ds.solve(Restless, rtol=1e-6, t_end=1.0)
+
+
+def test_an_empty_array_of_hooks_is_none() -> None:
+    assert ds.solve("simple", rtol=1e-3, t_end=0.2, hooks=np.array([])).success

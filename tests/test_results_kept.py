@@ -115,7 +115,7 @@ def test_a_killed_run_leaves_the_finished_result_and_the_next_one_no_hidden_file
         while not (tmp_path / "run.partial.npy").exists() and time.monotonic() < limit:
             time.sleep(0.002)
         child.kill()
-    for name in ("run.npy", "run.partial.npy", "run.json", "run.dense.npz"):
+    for name in ("run.npy", "run.partial.npy", "run.json", "run.dense.npz", "state.npz"):
         (tmp_path / f".{name}.0123456789ab.tmp").write_bytes(b"half")
     kept = ds.Solution.load(out)
     assert np.array_equal(kept.u, whole.u) and np.array_equal(kept(0.55), whole(0.55))

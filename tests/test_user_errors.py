@@ -229,6 +229,7 @@ MISTAKES: dict[str, Mistake] = {
     "dt not a number": Mistake(SIMPLE, {"dt": math.nan}, ("dt must be a number", "nan")),
     "end before the start": Mistake(SIMPLE, {"t0": 0.5, "t_end": 0.2}, ("t_end > t0", "t0=0.5", "t_end=0.2")),
     "end at the start": Mistake(SIMPLE, {"t_end": 0.0}, ("t_end > t0", "t0=0", "t_end=0")),
+    "start infinite": Mistake(SIMPLE, {"t0": math.inf, "points": 3}, ("finite", "t0=inf")),
     "end infinite": Mistake(SIMPLE, {"t_end": math.inf}, ("finite", "t_end=inf")),
     # Q_Delta that cannot work
     "Q_Delta of Picard": Mistake(

@@ -77,6 +77,61 @@ def weights_of(order: int) -> Vector:
     return found
 
 
+def beside(problem: ProblemDAE, u: Vector, number: int) -> Vector:
+    """A small change of a state, different in every entry and for every number."""
+    size = np.asarray(problem.nominal, dtype=np.float64) + np.abs(u)
+    found: Vector = 0.01 * size * np.cos(1.0 + 2.0 * np.arange(u.size) + number)
+    return found
+
+
+def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, tuple[Any, Any]]:
+    """Entries of dF/du' and dF/du near a state and time, in units of the largest of each equation.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    t : float
+        Time.
+    u : ndarray, shape (n,)
+        State; entries are looked for at :data:`POINTS_OF_PATTERN` points beside it.
+
+    Returns
+    -------
+    mass, stiffness : csr_matrix, shape (n, n)
+        Entries that are not 0 at one of the points.
+    here : tuple of csr_matrix
+        Both at the time itself, where some that matter for derivatives may vanish.
+
+    Raises
+    ------
+    InputError
+        If the equations have no values at any of the points.
+    """
+    n, first = problem.n, problem.n_diff
+    found: list[Any] = []
+    for number in range(POINTS_OF_PATTERN):
+        place, slope = u + beside(problem, u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
+        near = t + 0.1 * number * float(problem.dt)
+        try:
+            halves = linearize(problem, attach(place, first), attach(slope, first), near, accurate=True)
+        except DAEError:
+            continue
+        found.append((sparse.csr_matrix(halves.mass), sparse.csr_matrix(halves.stiffness)))
+    if not found:
+        raise InputError(
+            f"the equations of {type(problem).__name__} have no values near the given ones at t={t:.6g}; "
+            f"give others"
+        )
+    sizes = [abs(mass) + abs(stiffness) for mass, stiffness in found]
+    largest = sum(sizes).max(axis=1).toarray().ravel()
+    largest[largest == 0.0] = 1.0
+    # An entry may vanish at one of the points by chance.
+    pair = [_largest(parts, largest) for parts in zip(*found, strict=True)]
+    here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ half) for half in found[0])
+    return pair[0], pair[1], (here[0], here[1])
+
+
 class ProblemJets:
     r"""The equations F(t, u, u') = 0 of a problem, differentiated along a curve.
 
@@ -110,8 +165,8 @@ class ProblemJets:
     def __init__(self, problem: ProblemDAE, t: float, u: Vector) -> None:
         self.problem, self.t, self.title = problem, t, type(problem).__name__
         n = self.unknowns = problem.n
-        mass, stiffness, here = self._patterns(u)
-        found = _offsets(problem, mass, stiffness, here)
+        mass, stiffness, here = patterns_near(problem, t, u)
+        found = offsets_of(problem, mass, stiffness, here)
         self.whole = found is None
         if found is None:
             times = max(0, (1 if problem.index is None else problem.index) - 1)
@@ -150,7 +205,7 @@ class ProblemJets:
         """Invariants that are not equations of the problem, by their gradients beside a state."""
         assert self.invariants is not None
         problem: Any = self.problem
-        own = problem.invariants_jacobian(attach(u + self._beside(u, 0), problem.n_diff), self.t)
+        own = problem.invariants_jacobian(attach(u + beside(self.problem, u, 0), problem.n_diff), self.t)
         own = np.asarray(sparse.csr_matrix(own).toarray())
         plain = np.flatnonzero(np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0)
         rows = np.asarray(stiffness[plain].toarray())
@@ -162,7 +217,9 @@ class ProblemJets:
         """Invariants belong to the stage from which on all their unknowns are known."""
         if not count:
             return stages
-        pattern = sparse.csr_matrix(sparse.csr_matrix(self._invariants_jacobian(u + self._beside(u, 0))) != 0)
+        pattern = sparse.csr_matrix(
+            sparse.csr_matrix(self._invariants_jacobian(u + beside(self.problem, u, 0))) != 0
+        )
         added: dict[int, dict[frozenset[int], list[int]]] = {}
         for row in range(count):
             unknowns = pattern[row].indices
@@ -183,40 +240,6 @@ class ProblemJets:
                 found.append(Stage(np.array(own, dtype=np.int64), np.array(jets, dtype=np.int64)))
                 before = unknowns_of
         return found
-
-    def _beside(self, u: Vector, number: int) -> Vector:
-        """A small change of the state, different in every entry."""
-        size = np.asarray(self.problem.nominal, dtype=np.float64) + np.abs(u)
-        found: Vector = 0.01 * size * np.cos(1.0 + 2.0 * np.arange(u.size) + number)
-        return found
-
-    def _patterns(self, u: Vector) -> tuple[Any, Any, tuple[Any, Any]]:
-        """Entries of dF/du' and dF/du near a state and time, in units of the largest of each equation.
-
-        The last are those at the time itself, where some that matter for derivatives may vanish.
-        """
-        problem, n, first = self.problem, self.problem.n, self.problem.n_diff
-        found: list[Any] = []
-        for number in range(POINTS_OF_PATTERN):
-            place, slope = u + self._beside(u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
-            t = self.t + 0.1 * number * float(problem.dt)
-            try:
-                halves = linearize(problem, attach(place, first), attach(slope, first), t, accurate=True)
-            except DAEError:
-                continue
-            found.append((sparse.csr_matrix(halves.mass), sparse.csr_matrix(halves.stiffness)))
-        if not found:
-            raise InputError(
-                f"the equations of {self.title} have no values near the given ones at t={self.t:.6g}; give "
-                f"others"
-            )
-        sizes = [abs(mass) + abs(stiffness) for mass, stiffness in found]
-        largest = sum(sizes).max(axis=1).toarray().ravel()
-        largest[largest == 0.0] = 1.0
-        # An entry may vanish at one of the points by chance.
-        pair = [_largest(parts, largest) for parts in zip(*found, strict=True)]
-        here = tuple(sparse.csr_matrix(sparse.diags(1.0 / largest) @ half) for half in found[0])
-        return pair[0], pair[1], (here[0], here[1])
 
     # --- equations ------------------------------------------------------------------------------------------
 
@@ -373,7 +396,7 @@ def _largest(matrices: tuple[Any, ...], rows: Vector) -> Any:
     )
 
 
-def _offsets(
+def offsets_of(
     problem: ProblemDAE, mass: Any, stiffness: Any, here: tuple[Any, Any]
 ) -> tuple[Integers, Integers] | None:
     """Offsets by the entries of the Jacobian; None where the system Jacobian is not regular at the start."""

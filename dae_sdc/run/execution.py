@@ -203,7 +203,7 @@ class Execution:
         with told_before():  # the setup has made the problem once and warned of its parameters
             if self.count is None or self.locates or self.saving is not None:
                 controller = SteppingController(params, description)
-                controller.show_stages(bool(hooks))
+                controller.show_stages(len(hooks) > 0)
             elif team.steps is None:
                 controller = controller_nonMPI(self.given.steps or 1, params, description)
             else:

@@ -26,7 +26,7 @@ except ImportError:  # on Windows, where nobody can delete a file that another p
     fcntl = None  # type: ignore[assignment]
 
 _PARTIAL = ".partial"
-_UNFINISHED = re.compile(r"\.[0-9a-f]{12}\.tmp")
+_UNFINISHED = re.compile(r"\..+\.[0-9a-f]{12}\.tmp")
 _MAGIC = b"\x93NUMPY"
 _LENGTHS = {b"\x01\x00": 2, b"\x02\x00": 4, b"\x03\x00": 4}
 _LONGEST_HEADER = 100_000
@@ -90,13 +90,13 @@ def partial_name(target: Path) -> Path:
 
 
 def remove_leftovers(target: Path) -> None:
-    """Delete the unfinished files of processes that were killed while they wrote ``target`` or beside it.
+    """Delete the unfinished files of killed processes in the directory of ``target``.
 
     A file that a process still writes is locked by it, and stays.
     """
     with suppress(OSError):
         for name in os.listdir(target.parent):
-            if name.startswith(f".{target.stem}.") and _UNFINISHED.fullmatch(name[-17:]):
+            if _UNFINISHED.fullmatch(name):
                 with suppress(OSError), open(target.with_name(name), "rb") as file:
                     _lock(file, wait=False)
                     os.unlink(file.name)
@@ -150,7 +150,7 @@ def replacing(*targets: Path, without: Sequence[Path] = ()) -> Iterator[tuple[Bi
     ------
     tuple of binary file
         Hidden temporary files ``.<name>.<random>.tmp`` in the directories of the targets, locked as long as
-        they are there. What a killed process leaves of them, the next one removes that writes the same file.
+        they are there. What a killed process leaves of them, the next one that writes there removes.
 
     Raises
     ------

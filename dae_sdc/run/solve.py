@@ -105,6 +105,7 @@ def solve(given: SolveOptions) -> Solution:
     problem = setup.problem
     start = problem.interval[0] if given.t0 is None else require_number("t0", given.t0)
     end = problem.interval[1] if given.t_end is None else require_number("t_end", given.t_end)
+    check_interval(start, end)
     times = output_times(given.t_eval, given.points, start, end)
     first, count, fixed = _steps(given, setup, start, end)
     together = given.steps not in (None, 1)
@@ -216,7 +217,6 @@ def _steps(
         stops = stops_of(problem, start, end)
         fixed = {"dt": (end - start) / count, "count": count, "t_end": end, "stops": stops}
         return initial_state(problem, given.u0, start), count, fixed
-    check_interval(start, end)
     if given.steps not in (None, 1):
         raise InputError("with rtol steps are taken one at a time; leave steps out, or give dt instead")
     tolerance = Tolerance.checked(problem, given.rtol, given.atol, given.leave_out or ())

@@ -1,0 +1,209 @@
+"""The index of equations that are functions, from numbers: Jacobians near a state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.jacobian import linearize
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import DAEError
+from dae_sdc.initial.differentiated import DIFFERENCES, beside, offsets_of, patterns_near
+from dae_sdc.initial.jets import Integers
+
+
+@dataclass(frozen=True)
+class IndexSearch:
+    """How the index is found from numbers.
+
+    Parameters
+    ----------
+    points : int
+        States near the given one at which the matrix pencil is looked at; all must give the same index.
+    largest_dense : int
+        Number of unknowns above which ranks by singular values are left out.
+    dependent : float
+        Singular value, relative to the largest, that counts as 0.
+    constant : float
+        Change of an entry, in units of the largest of its equation, that counts as none.
+    reached : float
+        Part of an unknown in a chain of derivatives, relative to the largest, that counts as 0.
+    """
+
+    points: int = 3
+    largest_dense: int = 100
+    dependent: float = 1e-7
+    constant: float = 1e-9
+    reached: float = 1e-5
+
+
+SEARCH = IndexSearch()
+
+
+@dataclass(frozen=True)
+class FoundIndex:
+    """The index of a DAE and of its unknowns.
+
+    Parameters
+    ----------
+    index : int
+        Differentiation index.
+    of_unknowns : tuple of int
+        Index of each unknown, at least 1: how often the equations are differentiated until its rate is known.
+    """
+
+    index: int
+    of_unknowns: tuple[int, ...]
+
+
+def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
+    r"""Find the index of a DAE from its Jacobians near a state.
+
+    Which entries they have gives offsets of the equations and unknowns; where these leave the system Jacobian
+    regular, they hold. Elsewhere the pencil :math:`\lambda F_{u'} + F_u` is reduced by ranks at several
+    points, which is exact for linear equations with constant coefficients; where these vary, its index must
+    also be the number of differentiations after which the equations determine u'.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations; what they declare about their index is not looked at.
+    t : float
+        Time.
+    u : ndarray, shape (n,)
+        A state, which need not be consistent.
+
+    Returns
+    -------
+    FoundIndex or None
+        None where the numbers do not say it.
+
+    References
+    ----------
+    J. D. Pryce, A simple structural analysis method for DAEs, BIT 41 (2001); P. Kunkel, V. Mehrmann,
+    Differential-Algebraic Equations, EMS (2006), chapter 2.
+    """
+    try:
+        mass, stiffness, here = patterns_near(problem, t, u)
+        offsets = offsets_of(problem, mass, stiffness, here)
+    except DAEError:
+        return None
+    if offsets is not None:
+        return _by_offsets(*offsets)
+    if problem.n > SEARCH.largest_dense:
+        return None
+    pencils = [_pencil(problem, t, u, number) for number in range(SEARCH.points)]
+    every = [None if pencil is None else _by_chains(*pencil) for pencil in pencils]
+    known = [one for one in every if one is not None]
+    if len(known) < len(every) or len({one.index for one in known}) > 1:
+        return None
+    # An unknown may be out of the reach of derivatives at one of the points by chance.
+    found = FoundIndex(known[0].index, tuple(map(max, *(one.of_unknowns for one in known))))
+    if all(_are_close(pencils[0], other) for other in pencils[1:]):
+        return found
+    if found.index >= len(DIFFERENCES):
+        return None
+    before = found.index > 0 and _determine_rates(problem, t, u, found.index - 1)
+    return found if not before and _determine_rates(problem, t, u, found.index) else None
+
+
+def _by_offsets(c: Integers, d: Integers) -> FoundIndex:
+    most = int(c.max())
+    index = most + 1 if (d == 0).any() else most
+    of_unknowns = np.maximum(1, most + 1 - d)
+    return FoundIndex(index, tuple(of_unknowns.tolist()))
+
+
+def _pencil(problem: ProblemDAE, t: float, u: Vector, number: int) -> tuple[Vector, Vector] | None:
+    """dF/du' and dF/du at a point near a state, in units of the largest entry of each equation."""
+    n, first = problem.n, problem.n_diff
+    place, slope = u + beside(problem, u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
+    near = t + 0.1 * number * float(problem.dt)
+    try:
+        halves = linearize(problem, attach(place, first), attach(slope, first), near, accurate=True)
+    except DAEError:
+        return None
+    mass, stiffness = (_dense(half) for half in (halves.mass, halves.stiffness))
+    rows = np.maximum(np.abs(mass), np.abs(stiffness)).max(axis=1)[:, None]
+    return (mass / rows, stiffness / rows) if (rows > 0.0).all() else None
+
+
+def _are_close(pencil: tuple[Vector, Vector] | None, other: tuple[Vector, Vector] | None) -> bool:
+    """Whether two pencils are the same up to what differences leave."""
+    if pencil is None or other is None:
+        return False
+    return all(np.allclose(a, b, rtol=0.0, atol=SEARCH.constant) for a, b in zip(pencil, other, strict=True))
+
+
+def _by_chains(mass: Vector, stiffness: Vector) -> FoundIndex | None:
+    r"""The index of a matrix pencil by the chains of its infinite eigenvalues.
+
+    With :math:`G = (\lambda E + A)^{-1} E`, the range of :math:`G^m` on the kernel of :math:`G^\nu`, where
+    powers of G have no more kernel, holds the unknowns that depend on the m-th derivative of a perturbation.
+    """
+    n = len(mass)
+    shift = (1.0 + np.linalg.norm(stiffness)) / (1.0 + np.linalg.norm(mass))
+    pencil = shift * mass + stiffness
+    if _kernel(pencil).shape[1]:
+        return None
+    step = np.linalg.solve(pencil, shift * mass)
+    kernel, size, grows = np.zeros((n, 0)), float(np.linalg.norm(step, 2)), True
+    while grows:
+        # The kernel of the next power: what G maps into the last kernel.
+        more = _kernel(step - kernel @ (kernel.T @ step), size)
+        grows = more.shape[1] > kernel.shape[1]
+        kernel = more if grows else kernel
+    of_unknowns, chain = np.ones(n, dtype=np.int64), kernel
+    for index in range(n + 1):
+        reached = np.linalg.norm(chain, axis=1) > SEARCH.reached
+        if not reached.any():
+            return FoundIndex(index, tuple(of_unknowns.tolist()))
+        of_unknowns[reached] = index + 1
+        chain = step @ chain
+    return None
+
+
+def _determine_rates(problem: ProblemDAE, t: float, u: Vector, times: int) -> bool:
+    """Whether the equations, differentiated so many times, determine u' for given u, by a rank."""
+    n, first = problem.n, problem.n_diff
+    difference = DIFFERENCES[times]
+    slope = np.sin(1.0 + 3.0 * np.arange(n))
+    distances = 0.1 * difference.step * np.arange(-difference.pairs, difference.pairs + 1)
+    halves = []
+    for s in distances.tolist():
+        state, rate = attach(u + beside(problem, u, 0) + s * slope, first), attach(slope, first)
+        try:
+            halves.append(linearize(problem, state, rate, t + s, accurate=True))
+        except DAEError:
+            return False
+    mass = np.array([_dense(half.mass) for half in halves])
+    stiffness = np.array([_dense(half.stiffness) for half in halves])
+    spacing = 0.1 * difference.step if times else 1.0
+    polynomials = np.polynomial.polynomial.polyvander(distances / spacing, len(halves) - 1)
+    taylor = np.linalg.inv(polynomials)[: times + 1] / spacing ** np.arange(times + 1)[:, None]
+    mass_terms, stiffness_terms = (np.tensordot(taylor, part, 1) for part in (mass, stiffness))
+    # Row k is the Taylor coefficient k of F, column l that of u' in powers of s.
+    matrix = np.zeros((times + 1, n, times + 1, n))
+    for k in range(times + 1):
+        for power in range(k + 1):
+            matrix[k, :, power] = mass_terms[k - power]
+            if power < k:
+                matrix[k, :, power] += stiffness_terms[k - power - 1] / (power + 1)
+    size = (times + 1) * n
+    free = _kernel(matrix.reshape(size, size))[:n]
+    return not free.size or float(np.linalg.norm(free)) < SEARCH.reached
+
+
+def _kernel(matrix: Vector, size: float | None = None) -> Vector:
+    """An orthonormal basis of what a square matrix maps to 0, in units of a size, by default its own."""
+    _, values, right = np.linalg.svd(matrix)
+    found: Vector = right[values <= SEARCH.dependent * (values[0] if size is None else size)].T
+    return found
+
+
+def _dense(matrix: npt.ArrayLike) -> Vector:
+    found: Vector = matrix.toarray() if hasattr(matrix, "toarray") else np.array(matrix, dtype=np.float64)
+    return found

@@ -1,0 +1,90 @@
+"""The index of equations that are functions, found from their Jacobians."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.linalg as linalg
+
+import dae_sdc as ds
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.initial.index import FoundIndex, index_of
+
+MORE_CAREFUL = ("charge-pump", "problematic-f", "water-tube")
+"""Problems of which some unknowns are found to have a higher index than is declared."""
+
+DEGENERATE = ("two-bit-adder",)
+"""Problems whose system Jacobian is singular, with more unknowns than dense ranks are for."""
+
+
+@pytest.mark.parametrize("name", ds.PROBLEMS)
+def test_the_index_of_the_catalogue_is_found(name: str) -> None:
+    problem = ds.PROBLEMS[name]()
+    start = problem.interval[0]
+    found = index_of(problem, start, np.array(problem.u_exact(start)))
+    if name in DEGENERATE:
+        assert found is None
+        return
+    assert found is not None and found.index == problem.index
+    if name not in MORE_CAREFUL:
+        assert found.of_unknowns == tuple(problem.variable_index)
+
+
+def scrambled(index: int, seed: int, varying: bool) -> tuple[ProblemDAE, tuple[int, ...]]:
+    """Linear equations P (E Q u' + A Q u) = f with chains of derivatives, and the index of each unknown."""
+    rng = np.random.default_rng(seed)
+    chains = [index, *rng.integers(1, index + 1, 3).tolist()]
+    n = 2 + sum(chains)
+    nilpotent = linalg.block_diag(*[np.diag(np.ones(size - 1), 1) for size in chains])
+    mass = linalg.block_diag(np.eye(2), nilpotent)
+    stiffness = linalg.block_diag(rng.normal(size=(2, 2)), np.eye(n - 2))
+    rows, unknowns = rng.normal(size=(n, n)), linalg.block_diag(rng.normal(size=(n - 1, n - 1)), 1.0)
+    # What a chain holds depends on the derivatives of what comes behind it.
+    of_chains = [1, 1, *(size - at for size in chains for at in range(size))]
+    back = np.linalg.inv(unknowns)
+    of_unknowns = tuple(max(k for k, part in zip(of_chains, row, strict=True) if part != 0.0) for row in back)
+
+    class Scrambled(ProblemDAE):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(n, 0, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            factor = 1.0 + 0.3 * np.sin(t + np.arange(n)) if varying else 1.0
+            return factor * (rows @ (mass @ (unknowns @ du) + stiffness @ (unknowns @ u))) - np.sin(t)
+
+    return Scrambled(), of_unknowns
+
+
+@pytest.mark.parametrize("varying", [False, True])
+@pytest.mark.parametrize("index", [1, 2, 3, 4])
+def test_the_index_of_scrambled_linear_equations_is_found(index: int, varying: bool) -> None:
+    for seed in range(8):
+        problem, of_unknowns = scrambled(index, seed, varying)
+        assert index_of(problem, 0.2, np.ones(problem.n)) == FoundIndex(index, of_unknowns)
+
+
+def test_a_kernel_that_turns_is_not_taken_for_a_constant_one() -> None:
+    class Turning(ProblemDAE):
+        r"""A pencil that is singular for every t, though the equations have one solution (Petzold's)."""
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(2, 0, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return [u[0] + t * u[1] - np.sin(t), du[0] + t * du[1] + 2.0 * u[1]]
+
+    found = index_of(Turning(), 0.3, np.ones(2))
+    assert found is None or found.index == 2
+
+
+def test_equations_that_determine_nothing_have_no_index() -> None:
+    class Twice(ProblemDAE):
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(1, 1, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return [du[0] + u[1], 2.0 * du[0] + 2.0 * u[1]]
+
+    assert index_of(Twice(), 0.0, np.ones(2)) is None
