@@ -116,6 +116,7 @@ if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do no
         sundials as sundials,
     )
     from dae_sdc.run.initial import solution_sets as solution_sets
+    from dae_sdc.run.models import trace as trace
     from dae_sdc.run.results import (
         Result as Result,
         load as load,
@@ -226,6 +227,7 @@ _HOME = {
     "decompose": "dae_sdc.polynomials.witness",
     "solution_sets": "dae_sdc.run.initial",
     "repair": "dae_sdc.run.structure",
+    "trace": "dae_sdc.run.models",
     "Structure": "dae_sdc.structure.analysis",
     "Repair": "dae_sdc.structure.repair",
     "ReducedProblem": "dae_sdc.reduction.problem",

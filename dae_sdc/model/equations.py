@@ -202,6 +202,9 @@ class Equations:
     @property
     def expressions(self) -> tuple[Any, ...]:
         """The equations as SymPy's expressions that vanish, as they were given."""
+        missing = [i for i, expression in enumerate(self._expressions) if expression is None]
+        for i, expression in zip(missing, self.sympy([self.roots[i] for i in missing]), strict=True):
+            self._expressions[i] = expression
         return tuple(self._expressions)
 
     def unknown(self, unknown: Any) -> tuple[str, int]:

@@ -246,8 +246,22 @@ class Model(Equations):
         if root in self.graph.numbers:
             reason = "holds always" if root == self.graph.zero else "never holds"
             raise InputError(f"{where} {reason}: no unknown is left in it")
+        self.add_root(root, name, vanishes)
+
+    def add_root(self, root: int, name: str, expression: Any = None) -> None:
+        """Add an equation that is in the graph already.
+
+        Parameters
+        ----------
+        root : int
+            The node of what vanishes.
+        name : str
+            Name of the equation, which no other one has.
+        expression : sympy.Expr, optional
+            What vanishes as it was written; made from the node when it is looked at, if not given.
+        """
         self.roots.append(root)
-        self._expressions.append(vanishes)
+        self._expressions.append(expression)
         self._equation_names[name] = len(self._equation_names)
 
     def nodes(self, expressions: Iterable[Any]) -> list[int]:
@@ -369,7 +383,7 @@ class Model(Equations):
         ]
         equations = [
             (name, f"0 = {expression}")
-            for name, expression in zip(self._equation_names, self._expressions, strict=True)
+            for name, expression in zip(self._equation_names, self.expressions, strict=True)
         ]
         for heading, rows in (("unknowns", unknowns), ("parameters", parameters), ("equations", equations)):
             if rows:
@@ -381,7 +395,7 @@ class Model(Equations):
         if not self._expressions:
             return r"\begin{aligned}\end{aligned}"
         try:
-            rows = [f"0 &= {sympy.latex(expression)}" for expression in self._expressions]
+            rows = [f"0 &= {sympy.latex(expression)}" for expression in self.expressions]
         except RecursionError:
             raise InputError(
                 f"an equation of {self.name} is nested too deeply to be shown; make unknowns of its parts"

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import copy
 import functools
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, TypeGuard, cast
 from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.control.stagnation import StopAtRoundOff
 from dae_sdc.control.transfer import SameUnknowns, TransferDAE
-from dae_sdc.dae.declaration import check_newton
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError
@@ -40,7 +37,8 @@ from dae_sdc.options import (
 )
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.models import is_file
+from dae_sdc.run.instances import instance_of
+from dae_sdc.run.models import from_file, is_file, is_problem
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.sweepers.collocation import check_quadrature, determines_multiplier, expected_orders
 from dae_sdc.sweepers.direct import DirectMethod
@@ -61,7 +59,6 @@ class ModelLike(Protocol):
 ProblemLike = str | type[ProblemDAE] | ProblemDAE | ModelLike
 SweeperLike = str | type[Any]
 
-_PARAMETERS: WeakKeyDictionary[Any, Mapping[str, inspect.Parameter]] = WeakKeyDictionary()
 _STRUCTURES: WeakKeyDictionary[Any, tuple[int, Any]] = WeakKeyDictionary()
 
 RESTOL = 1e-10
@@ -143,14 +140,6 @@ def poor_choice(setup: Setup) -> str:
     )
 
 
-def parameters_of(function: Any) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function or constructor, which take a while to find out."""
-    known = _PARAMETERS.get(function)
-    if known is None:
-        known = _PARAMETERS[function] = inspect.signature(function).parameters
-    return known
-
-
 def is_model(problem: object) -> TypeGuard[ModelLike]:
     """Whether equations were given, from which a problem is to be made."""
     return not isinstance(problem, str | type | ProblemDAE) and callable(getattr(problem, "problem", None))
@@ -163,11 +152,21 @@ def _model(name: str) -> Model:
     return make_model(name)
 
 
+@functools.lru_cache(maxsize=16)
+def _defined(text: str) -> Any:
+    return from_file(text)
+
+
 def named(problem: ProblemLike) -> ProblemLike:
-    """The model that a name stands for where it is none of a problem, everything else as it is."""
-    if not isinstance(problem, str) or problem in PROBLEMS:
+    """The model, or the problem of a file, that a name stands for; everything else as it is."""
+    if not isinstance(problem, str | Path) or problem in PROBLEMS:
         return problem
-    return _model(problem) if problem in MODELS or is_file(problem) else problem
+    text = str(problem)
+    if text.partition(":")[0].endswith(".py"):
+        found = _defined(text)
+        if is_problem(found):
+            return cast(ProblemLike, found)
+    return _model(text) if text in MODELS or is_file(text) else cast(ProblemLike, problem)
 
 
 def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) -> ProblemDAE:
@@ -189,45 +188,7 @@ def make_problem(problem: ProblemLike, params: Mapping[str, Any] | None = None) 
     problem = named(problem)
     if is_model(problem):
         return _problem_of(problem, given)
-    if isinstance(problem, ProblemDAE):
-        settable = ("newton_tol", "newton_maxiter", "linear_solver")
-        unsettable = [name for name in given if name not in settable]
-        if unsettable:
-            raise InputError(
-                f"{type(problem).__name__} is already made; set {', '.join(unsettable)} when you make it"
-            )
-        try:
-            own = copy.deepcopy(cast(ProblemDAE, problem))
-        except Exception as error:
-            raise InputError(
-                f"{type(problem).__name__} cannot be copied for a run ({type(error).__name__}: {error}); let "
-                f"its class keep what cannot be copied, or give the class"
-            ) from error
-        for name, value in given.items():
-            setattr(own, name, value)
-        check_newton(own.newton_tol, own.newton_maxiter, own.linear_solver)
-        own.check_properties()
-        return own
-    cls: Any = PROBLEMS[problem] if isinstance(problem, str) else problem
-    if not (isinstance(cls, type) and issubclass(cls, ProblemDAE)):
-        raise InputError(
-            f"a problem is a name, a ProblemDAE class or an instance of one, or a Model; got {problem!r}"
-        )
-    accepted: Mapping[str, inspect.Parameter] = parameters_of(cls)
-    open_ended = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in accepted.values())
-    if open_ended:
-        own_names = ("n_diff", "n_alg")  # given by the problem to its base, not by the user
-        base = parameters_of(ProblemDAE)
-        accepted = {**accepted, **{name: p for name, p in base.items() if name not in own_names}}
-        if issubclass(cls, QuasilinearProblem):
-            accepted["formulation"] = parameters_of(QuasilinearProblem)["formulation"]
-    strange = [name for name in given if name not in accepted]
-    if strange:
-        known = [name for name in accepted if name not in ("settings", "n_diff", "n_alg")]
-        raise InputError(f"{cls.__name__} has no parameter {', '.join(strange)}; it has {', '.join(known)}")
-    made: ProblemDAE = cls(**given)
-    made.check_properties()
-    return made
+    return instance_of(PROBLEMS[problem] if isinstance(problem, str) else problem, given)
 
 
 @one_at_a_time

@@ -33,8 +33,8 @@ from dae_sdc.options import (
 )
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import make_problem
-from dae_sdc.run.models import ModelLike, is_file, make_model
+from dae_sdc.run.description import make_problem, named
+from dae_sdc.run.models import ModelLike, is_problem, make_model
 from dae_sdc.run.simplify import simplify
 from dae_sdc.sharing import one_at_a_time
 
@@ -158,12 +158,15 @@ def initial(given: InitialOptions) -> Initial:
         "restarts": given.restarts,
     }
     equations = given.equations
-    if _is_problem(equations):
-        if given.all_solutions:
-            raise InputError(
-                "every solution is looked for of a model only; a problem has no equations to read"
-            )
-        return initial_of_problem(make_problem(equations, given.params), u0=given.u0, **settings)
+    if _is_problem(equations) and not given.all_solutions:
+        problem = make_problem(equations, given.params)
+        model = None if problem.kernels is not None else _read(problem)
+        if model is None:
+            return initial_of_problem(problem, u0=given.u0, **settings)
+        if given.u0 is not None:
+            own = dict(zip(model.names, problem.state(given.u0).tolist(), strict=True))
+            settings["guesses"] = {**own, **(given.guesses or {})}
+        return initial_of_model(model, **settings)
     if given.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
     model = make_model(equations, given.params)
@@ -198,22 +201,27 @@ def solution_sets(given: SetsOptions) -> tuple[SolutionSet, ...]:
     A. J. Sommese, C. W. Wampler: The numerical solution of systems of polynomials, World Scientific, 2005.
     N. Mani: Symbolic-numeric analysis of DAEs, thesis, University of Western Ontario 2010.
     """
-    if _is_problem(given.model):
-        raise InputError("solution sets are those of a model; a problem has no equations to read")
     own = {name: getattr(given, name) for name in ("fixed", "t0", "seed", "workers")}
     return sets_of_model(make_model(given.model, given.params), **own)
 
 
+def _read(problem: ProblemDAE) -> Model | None:
+    """The equations of a problem; None where its function cannot be read."""
+    from dae_sdc.model.trace import trace_problem
+
+    try:
+        return trace_problem(problem).model
+    except InputError:
+        return None
+
+
 def _is_problem(equations: Any) -> bool:
-    if isinstance(equations, str):
-        if equations in MODELS or is_file(equations):
-            return False
-        if equations in PROBLEMS:
-            return True
-        raise InputError(unknown("model or problem", equations, {*MODELS, *PROBLEMS}))
-    return isinstance(equations, ProblemDAE) or (
-        isinstance(equations, type) and issubclass(equations, ProblemDAE)
-    )
+    if isinstance(equations, str) and equations in MODELS:
+        return False
+    found = named(equations)
+    if isinstance(found, str) and found not in PROBLEMS:
+        raise InputError(unknown("model or problem", found, {*MODELS, *PROBLEMS}))
+    return isinstance(found, str) or is_problem(found)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -11,17 +11,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dae_sdc.arguments import shown
-from dae_sdc.dae.problem import PROBLEMS
+from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
+from dae_sdc.run.instances import instance_of
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
-ModelLike: TypeAlias = "str | Path | Model | Callable[..., Model]"
-"""A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, or a
-function that returns one."""
+ModelLike: TypeAlias = "str | Path | Model | ProblemDAE | type[ProblemDAE] | Callable[..., Model]"
+"""A name in the library, ``file.mo`` or ``file.mo:class``, ``file.py`` or ``file.py:name``, a model, a
+function that returns one, or a problem whose ``eval_f`` is read as equations, see :func:`trace`."""
+
+
+def is_problem(value: object) -> bool:
+    """Whether a value is a problem, or a class of problems, of functions."""
+    return isinstance(value, ProblemDAE) or (isinstance(value, type) and issubclass(value, ProblemDAE))
 
 
 def is_file(text: str) -> bool:
@@ -55,24 +61,27 @@ def make_model(model: ModelLike, params: Mapping[str, Any] | None = None) -> Mod
 
     given = dict(params or {})
     found: Any = model
+    name = ""
     if isinstance(model, str | Path):
-        path, _, name = str(model).partition(":")
+        path, _, inside = str(model).partition(":")
         if path.endswith(".mo"):
             from dae_sdc.modelica.reader import read_modelica
 
-            return read_modelica(path, name=name or None, parameters=given)
+            return read_modelica(path, name=inside or None, parameters=given)
         if str(model) in PROBLEMS and str(model) not in MODELS:
-            raise InputError(
-                f"problem '{model}' is given by functions and has no model to read; 'dae-sdc list models' "
-                f"shows what has one"
-            )
-        found = _from_file(path, name) if path.endswith(".py") else MODELS[str(model)]
-    if callable(found) and not isinstance(found, Model):
+            found, name = PROBLEMS[str(model)], str(model)
+        else:
+            found = from_file(model) if path.endswith(".py") else MODELS[str(model)]
+    if callable(found) and not isinstance(found, Model) and not is_problem(found):
         found = _called(found, given)
+    if is_problem(found):
+        from dae_sdc.model.trace import trace_problem
+
+        return trace_problem(instance_of(found, given), name=name).model
     if not isinstance(found, Model):
         raise InputError(
-            f"a model is a name, a file.mo, a file.py:name, a Model or a function that returns one; "
-            f"got {found!r}"
+            f"equations are a name, a file.mo, a file.py:name, a Model, a ProblemDAE or a function that "
+            f"returns one; got {found!r}"
         )
     for name, value in given.items():
         if name not in found.parameters_by_name:
@@ -102,8 +111,46 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
         raise InputError(f"{who} raised {type(error).__name__}: {error}; correct it") from error
 
 
-def _from_file(path: str, name: str) -> Any:
-    """What a file of Python defines under a name."""
+def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Model:
+    """The equations of a problem as a model, from one call of its ``eval_f`` with symbols for numbers.
+
+    Unknowns have the names and the order that they have in the problem. Public attributes that are floats
+    become parameters, with their values, but those on which a branch depends. The equations are compared with
+    the function at random points near the start.
+
+    Parameters
+    ----------
+    problem : str, type or ProblemDAE
+        Name of a problem, ``file.py:name``, class or instance; a model is returned as it is.
+    params : mapping, optional
+        Arguments of the constructor of the problem.
+
+    Returns
+    -------
+    Model
+        The equations.
+
+    Raises
+    ------
+    InputError
+        If ``eval_f`` branches on a value of an unknown or of time, changes its problem, reads files, tables
+        or random numbers, or calls what takes numbers only: with the file, the line and the reason.
+
+    Examples
+    --------
+    >>> trace("robertson").names
+    ('u[0]', 'u[1]', 'u[2]')
+    """
+    if isinstance(problem, str) and problem in PROBLEMS:
+        from dae_sdc.model.trace import trace_problem
+
+        return trace_problem(instance_of(PROBLEMS[problem], dict(params or {})), name=problem).model
+    return make_model(problem, params)
+
+
+def from_file(text: str | Path) -> Any:
+    """What a file of Python defines, given as ``file.py`` or ``file.py:name``."""
+    path, _, name = str(text).partition(":")
     if not os.path.isfile(path):
         raise InputError(f"there is no file {path}; give the path of a Python file with a model")
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)

@@ -169,7 +169,7 @@ def _is_model(problem: Any, as_model: bool) -> bool:
     """Whether equations can be read: a Model, or the name of one."""
     if isinstance(problem, str | Path):
         name = str(problem)
-        return is_file(name) or (name in MODELS and not _is_problem(problem, as_model))
+        return (is_file(name) or name in MODELS) and not _is_problem(problem, as_model)
     model = sys.modules.get("dae_sdc.model.model")  # if it was never imported, it made nothing
     if model is not None and isinstance(problem, model.Model):
         return True
@@ -178,6 +178,8 @@ def _is_model(problem: Any, as_model: bool) -> bool:
 
 def _is_problem(problem: Any, as_model: bool) -> bool:
     """Whether equations are functions; of a name that a model has too, the model can be meant."""
+    if isinstance(problem, str | Path) and is_file(str(problem)):
+        problem = named(str(problem))
     if isinstance(problem, str):
         return problem in PROBLEMS and not (as_model and problem in MODELS)
     return isinstance(problem, ProblemDAE | type)

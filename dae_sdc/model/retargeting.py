@@ -1,0 +1,486 @@
+"""Copies of functions in plain Python, in which what makes numbers makes expressions."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import math
+import random
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Final
+
+import numpy as np
+import scipy.sparse as sparse
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, array_of, has_symbols
+
+__all__ = ["Retargeting", "given_by_library", "parameter_names"]
+
+FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})
+"""Top-level modules whose functions are called as they are."""
+
+_MATH: Final = {
+    **{
+        name: name for name in ("sqrt", "exp", "exp2", "expm1", "log2", "log10", "log1p", "sin", "cos", "tan")
+    },
+    **{name: name for name in ("sinh", "cosh", "tanh", "floor", "ceil", "fabs", "copysign", "degrees")},
+    **{name: name for name in ("radians", "cbrt")},
+    **{f"a{name}": f"arc{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
+    "atan2": "arctan2",
+    "pow": "power",
+}
+"""Functions of :mod:`math`, and the names of those of NumPy that take their places."""
+
+_CONSTRUCTORS: Final = (
+    "zeros",
+    "empty",
+    "ones",
+    "full",
+    "zeros_like",
+    "empty_like",
+    "ones_like",
+    "full_like",
+)
+_CONVERSIONS: Final = ("array", "asarray", "asanyarray", "ascontiguousarray", "float64", "copy")
+_READERS: Final = ("load", "loadtxt", "genfromtxt", "fromfile", "memmap")
+
+
+def parameter_names(problem: ProblemDAE) -> list[str]:
+    """The public attributes of a problem that are floats, but those that every problem has."""
+    names = [name for name in vars(problem) if name not in _OF_EVERY_PROBLEM]
+    for cls in type(problem).__mro__:
+        if not issubclass(cls, ProblemDAE) or cls is ProblemDAE:
+            continue
+        names += [name for name in vars(cls) if name not in names and not hasattr(ProblemDAE, name)]
+    static = functools.partial(inspect.getattr_static, problem)
+    return [name for name in names if name[0] != "_" and isinstance(static(name), float)]
+
+
+_OF_EVERY_PROBLEM: Final = {"newton_tol", "dt", "nominal", "interval"}
+
+
+class Retargeting:
+    """Copies of functions for calls with expressions.
+
+    The copies run the code of the originals, with substitutes for modules, functions and built-in names that
+    take numbers only. Nothing of the originals, of their modules or of NumPy is changed.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Whose methods are called.
+    symbols : mapping of str to Scalar
+        What attributes of the problem are read as.
+
+    Attributes
+    ----------
+    codes : set of code
+        The code that was copied: what a message names a line of.
+    """
+
+    def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar]) -> None:
+        self.codes: set[CodeType] = set()
+        self._copies: dict[int, tuple[Any, Any]] = {}  # with the originals, so that ids stay theirs
+        self._numpy = _Module(self, np)
+        self._math = _Module(self, math)
+        self._by_id = {id(np): self._numpy, id(math): self._math, id(random): _Refused("random numbers")}
+        self._by_id[id(np.random)] = self._by_id[id(random)]
+        self._substitutes = self._functions()
+        self._builtins = {**vars(builtins), **self._of_python()}
+        self.problem = _Object(self, problem, symbols)
+
+    # Substitutes
+
+    def _functions(self) -> dict[int, Any]:
+        found: dict[int, Any] = {}
+        for name, other in _MATH.items():
+            if hasattr(math, name):
+                found[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
+        found[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
+        found[id(math.log)] = _chosen(math.log, _logarithm)
+        for name in _CONSTRUCTORS:
+            found[id(getattr(np, name))] = _constructor(getattr(np, name))
+        for name in _CONVERSIONS:
+            found[id(getattr(np, name))] = _conversion(getattr(np, name))
+        for name in ("eye", "identity", "diag"):
+            found[id(getattr(np, name))] = _changeable(getattr(np, name))
+        for name in _READERS:
+            found[id(getattr(np, name))] = _Refused("a file")
+        return found
+
+    def _of_python(self) -> dict[str, Any]:
+        def imported(*args: Any, **kwargs: Any) -> Any:
+            return self.of(builtins.__import__(*args, **kwargs))
+
+        return {
+            "max": _extreme(max, np.maximum),
+            "min": _extreme(min, np.minimum),
+            "float": _Float,
+            "open": _Refused("a file"),
+            "__import__": imported,
+        }
+
+    def of(self, value: Any) -> Any:
+        """What a value is replaced by; most values stay."""
+        known = self._by_id.get(id(value)) or self._substitutes.get(id(value)) or self._copies.get(id(value))
+        if known is not None:
+            return known[1] if isinstance(known, tuple) else known
+        if isinstance(value, ModuleType):
+            root = value.__name__.partition(".")[0]
+            return value if root in FOREIGN and root != "numpy" else _Module(self, value)
+        compiled = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
+        if isinstance(value, FunctionType):
+            return self.function(value)
+        if isinstance(compiled, FunctionType) and not _is_foreign(
+            compiled
+        ):  # numba's and functools' own kinds of functions
+            return self.function(compiled)
+        if isinstance(value, MethodType):
+            return MethodType(self.of(value.__func__), self.of(value.__self__))
+        if isinstance(value, functools.partial):
+            args = [self.of(part) for part in value.args]
+            return functools.partial(
+                self.of(value.func), *args, **{key: self.of(part) for key, part in value.keywords.items()}
+            )
+        if sparse.issparse(value):
+            return self._kept(value, _Sparse(value))
+        if type(value) in (list, tuple):
+            parts = [self.of(part) for part in value]
+            same = all(new is old for new, old in zip(parts, value, strict=True))
+            return value if same else (parts if isinstance(value, list) else tuple(parts))
+        if type(value) is dict:
+            entries = {key: self.of(part) for key, part in value.items()}
+            return value if all(entries[key] is value[key] for key in value) else entries
+        if _is_plain_object(value):
+            return self._kept(value, _Object(self, value, {}))
+        return value
+
+    def _kept(self, original: Any, copy: Any) -> Any:
+        self._copies[id(original)] = original, copy
+        return copy
+
+    def function(self, function: FunctionType) -> Any:
+        """A copy of a function; those of the standard library and of NumPy stay as they are."""
+        known = self._copies.get(id(function))
+        if known is not None:
+            return known[1]
+        if _is_foreign(function):
+            return function
+        self.codes.update(_nested(function.__code__))
+        space: dict[str, Any] = {"__builtins__": self._builtins, "__name__": function.__module__}
+        cells = tuple(type(cell)() for cell in function.__closure__ or ())
+        copied = FunctionType(function.__code__, space, function.__name__, None, cells or None)
+        self._kept(function, copied)
+        copied.__defaults__ = self.of(function.__defaults__)
+        copied.__kwdefaults__ = self.of(function.__kwdefaults__)
+        for name in {name for code in _nested(function.__code__) for name in code.co_names}:
+            if name in function.__globals__:
+                space[name] = self.of(function.__globals__[name])
+        for cell, original in zip(cells, function.__closure__ or (), strict=True):
+            try:
+                cell.cell_contents = self.of(original.cell_contents)
+            except ValueError:  # nothing is in it yet
+                continue
+        return copied
+
+
+def _is_foreign(function: FunctionType) -> bool:
+    return (function.__module__ or "").partition(".")[0] in FOREIGN
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
+
+
+def _is_plain_object(value: Any) -> bool:
+    """Whether a value is an object of a class of the user whose methods may be called with expressions."""
+    cls = type(value)
+    if not isinstance(getattr(cls, "__dict__", None), type(vars(type))) or isinstance(value, type):
+        return False
+    if (getattr(cls, "__module__", "") or "").partition(".")[0] in FOREIGN | {"builtins", "dae_sdc"}:
+        return False
+    if isinstance(value, np.ndarray | np.ufunc | Scalar | _Object | _Module | _Sparse | _Refused):
+        return False
+    own = {name for one in cls.__mro__[:-1] for name in vars(one)}
+    return not own & {"__getitem__", "__len__", "__iter__", "__add__", "__mul__", "__getattr__"}
+
+
+# Modules and objects
+
+
+class _Module:
+    """A module whose functions are substitutes."""
+
+    def __init__(self, work: Retargeting, module: ModuleType) -> None:
+        self.__dict__["_of"] = work, module
+
+    def __getattr__(self, name: str) -> Any:
+        work, module = self.__dict__["_of"]
+        value = getattr(module, name)
+        found = work.of(value)
+        if found is value and module.__name__.partition(".")[0] == "numpy" and callable(value):
+            return value if isinstance(value, type) else _WithLists(value)
+        return found
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise Untraceable(f"sets {name} of a module: state that changes between calls")
+
+
+class _Refused:
+    """What cannot be known when a function is called with expressions."""
+
+    def __init__(self, what: str) -> None:
+        self.__dict__["_what"] = what
+
+    def __getattr__(self, name: str) -> Any:
+        raise Untraceable(f"reads {self.__dict__['_what']}")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        raise Untraceable(f"reads {self.__dict__['_what']}")
+
+
+class _Object:
+    """An object whose methods are copies, and some of whose attributes are expressions."""
+
+    def __init__(self, work: Retargeting, target: Any, symbols: Mapping[str, Scalar]) -> None:
+        self.__dict__["_of"] = work, target, symbols
+
+    __class__: Any = property(lambda self: type(self.__dict__["_of"][1]))  # what isinstance and super() ask
+
+    def __getattr__(self, name: str) -> Any:
+        work, target, symbols = self.__dict__["_of"]
+        if name in symbols:
+            return symbols[name]
+        if isinstance(target, ProblemDAE) and name in ("dtype_u", "dtype_f"):
+            return functools.partial(_state, target)
+        if name in getattr(target, "__dict__", {}):
+            return work.of(target.__dict__[name])
+        static = inspect.getattr_static(target, name)
+        if isinstance(static, property) and static.fget is not None and not _of_library(static.fget):
+            return work.function(static.fget)(self)
+        if isinstance(static, FunctionType):
+            function = _unguarded(static)
+            if not _of_library(function):
+                return MethodType(work.function(function), self)
+            if name in ("u_init", "f_init"):
+                return function(self)
+        if isinstance(static, property) and name in ("u_init", "f_init"):
+            return static.__get__(self, type(target))
+        return work.of(getattr(target, name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise Untraceable(f"sets {name}: state that changes between calls")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.__getattr__("__call__")(*args, **kwargs)
+
+
+def _of_library(function: Any) -> bool:
+    module = getattr(function, "__module__", "") or ""
+    return module.startswith(("dae_sdc.dae.", "dae_sdc.constrained.", "pySDC."))
+
+
+def given_by_library(problem: ProblemDAE) -> bool:
+    """Whether the ``eval_f`` of a problem is one that a base class of the library makes from other parts."""
+    return _of_library(_unguarded(inspect.getattr_static(type(problem), "eval_f")))
+
+
+def _unguarded(function: Any) -> Any:
+    """A method without what a class of problems puts around it, see :mod:`dae_sdc.dae.guard`."""
+    while _around(function) and hasattr(function, "__wrapped__"):
+        function = function.__wrapped__
+    return function
+
+
+def _around(function: Any) -> bool:
+    code = getattr(function, "__code__", None)
+    return code is not None and code.co_filename.endswith(("controller_calls.py", "guard.py"))
+
+
+def _state(problem: ProblemDAE, init: Any = None, val: float = 0.0, **kwargs: Any) -> SymbolArray:
+    if isinstance(init, SymbolArray):
+        return init.copy()
+    made = np.full(problem.n, val, dtype=object).view(SymbolArray)
+    made.n_diff = problem.n_diff
+    return made
+
+
+class _Sparse:
+    """A sparse matrix of numbers whose products may be of expressions."""
+
+    __array_ufunc__ = None
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = matrix
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self.matrix, name)
+        return _Sparse(value) if sparse.issparse(value) else value
+
+    def __getitem__(self, key: Any) -> Any:
+        value = self.matrix[key]
+        return _Sparse(value) if sparse.issparse(value) else value
+
+    def __matmul__(self, other: Any) -> Any:
+        if isinstance(other, _Sparse):
+            return _Sparse(self.matrix @ other.matrix)
+        if not has_symbols(other):
+            return self.matrix @ (other.astype(float) if isinstance(other, SymbolArray) else other)
+        vector, rows = array_of(other), self.matrix.tocsr()
+        products = []
+        for i in range(rows.shape[0]):
+            entries = range(rows.indptr[i], rows.indptr[i + 1])
+            products.append(sum(float(rows.data[k]) * vector[rows.indices[k]] for k in entries))
+        if vector.ndim > 1:
+            return np.stack([np.broadcast_to(row, vector.shape[1:]) for row in products]).view(SymbolArray)
+        return array_of(products)
+
+    dot = __matmul__
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _Sparse(self.matrix.T) @ other
+
+    def __mul__(self, other: Any) -> Any:
+        if isinstance(other, int | float):
+            return _Sparse(self.matrix * other)
+        is_array = isinstance(self.matrix, sparse.sparray)
+        if is_array or isinstance(other, Scalar):
+            raise Untraceable("multiplies a sparse matrix by an expression")
+        return self @ other
+
+    __rmul__ = __mul__
+
+    def __neg__(self) -> Any:
+        return _Sparse(-self.matrix)
+
+    def __add__(self, other: Any) -> Any:
+        return _Sparse(self.matrix + getattr(other, "matrix", other))
+
+    def __sub__(self, other: Any) -> Any:
+        return _Sparse(self.matrix - getattr(other, "matrix", other))
+
+
+# Functions
+
+
+def _chosen(of_numbers: Callable[..., Any], of_symbols: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        if any(isinstance(arg, SymbolArray) for arg in args):
+            args = tuple(arg.item() if isinstance(arg, SymbolArray) else arg for arg in args)
+        return (of_symbols if any(isinstance(arg, Scalar) for arg in args) else of_numbers)(*args)
+
+    return call
+
+
+def _logarithm(x: Any, base: Any = None) -> Any:
+    return np.log(x) if base is None else np.log(x) / np.log(base)
+
+
+def _extreme(of_numbers: Callable[..., Any], of_two: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        values = list(args[0]) if len(args) == 1 else list(args)
+        if kwargs or not any(isinstance(value, Scalar) for value in values):
+            return of_numbers(values, **kwargs)
+        return functools.reduce(of_two, values)
+
+    return call
+
+
+class _FloatType(type):
+    def __instancecheck__(cls, instance: Any) -> bool:
+        return isinstance(instance, float | Scalar)
+
+    def __eq__(cls, other: Any) -> bool:
+        return other is cls or other is float
+
+    def __hash__(cls) -> int:
+        return hash(float)
+
+
+class _Float(float, metaclass=_FloatType):
+    """``float``, which leaves expressions as they are."""
+
+    def __new__(cls, value: Any = 0.0) -> Any:
+        if isinstance(value, SymbolArray) and value.size == 1:
+            value = value.item()
+        return value if isinstance(value, Scalar) else float(value)
+
+
+def _is_whole(dtype: Any) -> bool:
+    return dtype is not None and dtype is not _Float and np.dtype(dtype).kind in "iubUS"
+
+
+def _constructor(function: Callable[..., Any]) -> Callable[..., Any]:
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs).arguments
+        if _is_whole(given.get("dtype")):
+            return function(*args, **kwargs)
+        source = next(iter(given.values()))
+        shape = np.shape(source) if function.__name__.endswith("_like") else source
+        if function.__name__.startswith("full"):
+            made = np.empty(shape, dtype=object).view(SymbolArray)
+            made[...] = given["fill_value"]
+            return made
+        made = np.full(shape, 1.0 if "ones" in function.__name__ else 0.0, dtype=object).view(SymbolArray)
+        if isinstance(source, SymbolArray) and source.shape == made.shape:
+            made.n_diff = source.n_diff
+        return made
+
+    return call
+
+
+def _conversion(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function, updated=())
+    def call(value: Any, *args: Any, **kwargs: Any) -> Any:
+        if isinstance(value, Scalar) and function is np.float64:
+            return value
+        if has_symbols(value) or isinstance(value, SymbolArray):
+            array = array_of(value)
+            return array.copy() if function in (np.array, np.copy) else array
+        args = tuple(float if arg is _Float else arg for arg in args)
+        kwargs = {key: float if arg is _Float else arg for key, arg in kwargs.items()}
+        return function(value, *args, **kwargs)
+
+    return call
+
+
+def _changeable(function: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        args = tuple(array_of(arg) if has_symbols(arg) else arg for arg in args)
+        return array_of(function(*args, **{k: v for k, v in kwargs.items() if k != "dtype"})).copy()
+
+    return call
+
+
+class _WithLists:
+    """A function of NumPy that is also given lists of expressions."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.function, name)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        found = self.function(*map(_row, args), **{key: _row(value) for key, value in kwargs.items()})
+        return found.view(SymbolArray) if type(found) is np.ndarray and found.dtype == object else found
+
+
+def _row(value: Any) -> Any:
+    if not isinstance(value, list | tuple) or not has_symbols(value):
+        return value
+    if all(np.ndim(entry) == 0 for entry in value if not isinstance(entry, Scalar | list | tuple)):
+        if not any(isinstance(entry, list | tuple | np.ndarray) for entry in value):
+            return array_of(list(value))
+    return type(value)(map(_row, value))

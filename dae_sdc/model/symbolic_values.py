@@ -1,0 +1,549 @@
+"""Scalars and arrays of expressions, which NumPy and Python take in the places of numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from fractions import Fraction
+from typing import Any, Final
+
+import numpy as np
+
+from dae_sdc.expressions.dag import MOVING
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import Op
+
+__all__ = [
+    "NumberNeeded",
+    "Scalar",
+    "SymbolArray",
+    "Untraceable",
+    "array_of",
+    "entries_of",
+    "has_symbols",
+    "node_of",
+]
+
+LARGEST_SOLVE: Final = 12
+"""Number of rows up to which linear systems of expressions are solved by elimination."""
+
+
+class Untraceable(BaseException):
+    """What is done with a symbol has no expression; no ``except Exception`` of the user's code catches it."""
+
+
+class NumberNeeded(BaseException):
+    """A number is needed where an expression of parameters alone stands.
+
+    Parameters
+    ----------
+    parameters : set of int
+        The parameters in it.
+    """
+
+    def __init__(self, parameters: set[int]) -> None:
+        super().__init__(parameters)
+        self.parameters = parameters
+
+
+class Scalar:
+    """An expression in the place of a number.
+
+    Parameters
+    ----------
+    graph : Graph
+        Where the expression belongs to.
+    node : int
+        Its node.
+    """
+
+    __slots__ = ("graph", "node")
+
+    def __init__(self, graph: Graph, node: int) -> None:
+        self.graph, self.node = graph, node
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _function(func, args, kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        # NumPy calls methods of this kind for the elements of arrays of objects.
+        if name in _UNARY:
+            return lambda: _elementwise(name, self)
+        if name in ("real", "T"):
+            return self
+        raise AttributeError(name)
+
+    def conjugate(self) -> Scalar:
+        """The expression, which is real."""
+        return self
+
+    def item(self) -> Scalar:
+        """The expression, as a NumPy scalar returns its number."""
+        return self
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __pos__(self) -> Scalar:
+        return self
+
+    def __neg__(self) -> Any:
+        return _elementwise("negative", self)
+
+    def __abs__(self) -> Any:
+        return _elementwise("absolute", self)
+
+    def __bool__(self) -> bool:
+        self._need_number("branches on a value")
+        return False
+
+    def __float__(self) -> float:
+        self._need_number("needs a number and has an expression of the unknowns")
+        return 0.0
+
+    def __complex__(self) -> complex:
+        return complex(float(self))
+
+    __int__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = __float__
+
+    def _need_number(self, reason: str) -> None:
+        if not self.graph.mark[self.node] & MOVING:
+            raise NumberNeeded({leaf.index for leaf in self.graph.leaves_of(self.node) if leaf.kind == "p"})
+        raise Untraceable(reason)
+
+
+def _operators(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:
+    def forward(self: Scalar, other: Any) -> Any:
+        return _elementwise(name, self, other) if _is_scalar(other) else NotImplemented
+
+    def backward(self: Scalar, other: Any) -> Any:
+        return _elementwise(name, other, self) if _is_scalar(other) else NotImplemented
+
+    return forward, backward
+
+
+_OPERATORS: Final = {
+    **{"add": "add", "sub": "subtract", "mul": "multiply", "truediv": "divide", "pow": "power"},
+    **{"mod": "remainder", "floordiv": "floor_divide", "and": "logical_and", "or": "logical_or"},
+    **{"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"},
+    **{"eq": "equal", "ne": "not_equal"},
+}
+for _short, _long in _OPERATORS.items():
+    _forward, _backward = _operators(_long)
+    setattr(Scalar, f"__{_short}__", _forward)
+    if _short not in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(Scalar, f"__r{_short}__", _backward)
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, Scalar | int | float | np.number | np.bool_ | Fraction)
+
+
+def node_of(graph: Graph, value: Any) -> int:
+    """The node of a scalar or number."""
+    if isinstance(value, Scalar):
+        return value.node
+    if isinstance(value, np.ndarray) and value.ndim == 0:
+        return node_of(graph, value[()])
+    if not _is_scalar(value):
+        raise Untraceable(f"has {type(value).__name__} in the place of a number")
+    number = value if isinstance(value, int | Fraction) else float(value)
+    if isinstance(number, float) and not math.isfinite(number):
+        raise Untraceable(f"computes with {number}")
+    return graph.constant(int(number) if isinstance(number, bool) else number)
+
+
+# The functions of NumPy, by their names, as expressions
+
+
+def _log(graph: Graph, x: int, base: float) -> int:
+    return graph.div(graph.call(Op.LOG, x), graph.constant(math.log(base)))
+
+
+def _half(graph: Graph, x: int) -> int:
+    return graph.mul(graph.constant(Fraction(1, 2)), x)
+
+
+def _expm1(graph: Graph, x: int) -> int:  # exp(x) - 1 loses the digits of a small x
+    half = _half(graph, x)
+    return graph.mul(graph.constant(2), graph.call(Op.SINH, half), graph.call(Op.EXP, half))
+
+
+def _scaled(factor: float) -> Callable[[Graph, int], int]:
+    return lambda graph, x: graph.mul(graph.constant(factor), x)
+
+
+def _not(graph: Graph, x: int) -> int:
+    return graph.call(Op.SELECT, x, graph.zero, graph.one)
+
+
+def _cbrt(graph: Graph, x: int) -> int:
+    root = graph.power(graph.call(Op.ABS, x), graph.constant(Fraction(1, 3)))
+    return graph.mul(graph.call(Op.SIGN, x), root)
+
+
+def _operation(op: Op) -> Callable[..., int]:
+    return lambda graph, *nodes: graph.call(op, *nodes)
+
+
+_UNARY: Final[dict[str, Callable[[Graph, int], int]]] = {
+    **{
+        name: _operation(Op[name.upper()])
+        for name in ("sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign", "floor")
+    },
+    **{f"arc{name}": _operation(Op[f"A{name.upper()}"]) for name in ("sin", "cos", "tan")},
+    **{f"arc{name}": _operation(Op[f"A{name.upper()}"]) for name in ("sinh", "cosh", "tanh")},
+    **dict.fromkeys(("absolute", "fabs"), _operation(Op.ABS)),
+    **dict.fromkeys(("positive", "conjugate"), lambda graph, x: x),
+    **dict.fromkeys(("deg2rad", "radians"), _scaled(math.pi / 180.0)),
+    **dict.fromkeys(("rad2deg", "degrees"), _scaled(180.0 / math.pi)),
+    "negative": lambda graph, x: graph.neg(x),
+    "square": lambda graph, x: graph.integer_power(x, 2),
+    "reciprocal": lambda graph, x: graph.div(graph.one, x),
+    "ceil": lambda graph, x: graph.neg(graph.call(Op.FLOOR, graph.neg(x))),
+    "exp2": lambda graph, x: graph.power(graph.constant(2), x),
+    "log2": lambda graph, x: _log(graph, x, 2.0),
+    "log10": lambda graph, x: _log(graph, x, 10.0),
+    "log1p": lambda graph, x: graph.call(Op.LOG, graph.add(graph.one, x)),
+    "expm1": _expm1,
+    "cbrt": _cbrt,
+    "logical_not": _not,
+    "expit": lambda graph, x: _half(graph, graph.add(graph.one, graph.call(Op.TANH, _half(graph, x)))),
+}
+
+
+def _hypot(graph: Graph, a: int, b: int) -> int:
+    return graph.call(Op.SQRT, graph.add(graph.integer_power(a, 2), graph.integer_power(b, 2)))
+
+
+def _both(graph: Graph, a: int, b: int) -> int:
+    return graph.call(Op.SELECT, a, graph.call(Op.SELECT, b, graph.one, graph.zero), graph.zero)
+
+
+def _equal(graph: Graph, a: int, b: int) -> int:
+    return _both(graph, graph.call(Op.LE, a, b), graph.call(Op.LE, b, a))
+
+
+def _floor_divide(graph: Graph, a: int, b: int) -> int:
+    return graph.call(Op.FLOOR, graph.div(a, b))
+
+
+def _copysign(graph: Graph, a: int, b: int) -> int:
+    size = graph.call(Op.ABS, a)
+    return graph.call(Op.SELECT, graph.call(Op.LT, b, graph.zero), graph.neg(size), size)
+
+
+def _logaddexp(graph: Graph, a: int, b: int) -> int:
+    apart = graph.neg(graph.call(Op.ABS, graph.sub(a, b)))
+    return graph.add(
+        graph.call(Op.MAX, a, b), graph.call(Op.LOG, graph.add(graph.one, graph.call(Op.EXP, apart)))
+    )
+
+
+def _heaviside(graph: Graph, x: int, middle: int) -> int:
+    above = graph.call(Op.SELECT, graph.call(Op.LT, graph.zero, x), graph.one, middle)
+    return graph.call(Op.SELECT, graph.call(Op.LT, x, graph.zero), graph.zero, above)
+
+
+_OTHERS: Final[dict[str, Callable[..., int]]] = {
+    "add": lambda graph, a, b: graph.add(a, b),
+    "subtract": lambda graph, a, b: graph.sub(a, b),
+    "multiply": lambda graph, a, b: graph.mul(a, b),
+    "divide": lambda graph, a, b: graph.div(a, b),
+    "power": lambda graph, a, b: graph.power(a, b),
+    "float_power": lambda graph, a, b: graph.power(a, b),
+    "arctan2": _operation(Op.ATAN2),
+    **dict.fromkeys(("maximum", "fmax"), _operation(Op.MAX)),
+    **dict.fromkeys(("minimum", "fmin"), _operation(Op.MIN)),
+    "less": _operation(Op.LT),
+    "less_equal": _operation(Op.LE),
+    "greater": lambda graph, a, b: graph.call(Op.LT, b, a),
+    "greater_equal": lambda graph, a, b: graph.call(Op.LE, b, a),
+    "equal": _equal,
+    "not_equal": lambda graph, a, b: _not(graph, _equal(graph, a, b)),
+    "logical_and": _both,
+    "logical_or": lambda graph, a, b: _not(graph, _both(graph, _not(graph, a), _not(graph, b))),
+    **dict.fromkeys(("bitwise_and",), _both),
+    **dict.fromkeys(
+        ("bitwise_or",), lambda graph, a, b: _not(graph, _both(graph, _not(graph, a), _not(graph, b)))
+    ),
+    "hypot": _hypot,
+    "floor_divide": _floor_divide,
+    "remainder": lambda graph, a, b: graph.sub(a, graph.mul(b, _floor_divide(graph, a, b))),
+    "copysign": _copysign,
+    "logaddexp": _logaddexp,
+    "heaviside": _heaviside,
+    "clip": lambda graph, x, low, high: graph.call(Op.MIN, graph.call(Op.MAX, x, low), high),
+    "where": _operation(Op.SELECT),
+}
+
+_NUMERIC: Final[Mapping[str, Any]] = {"where": np.where, "clip": np.clip}
+
+
+def _elementwise(name: str, *values: Any) -> Any:
+    """A function of scalars by its name; numbers give a number."""
+    found = next((value for value in values if isinstance(value, Scalar)), None)
+    if found is None:
+        result = _numeric(name)(*values)
+        return result.item() if isinstance(result, np.generic | np.ndarray) else result
+    graph = found.graph
+    function = _UNARY.get(name) or _OTHERS.get(name)
+    if function is None:
+        raise Untraceable(f"calls {name}, which has no expression")
+    if name == "clip":  # a bound may be missing
+        values = tuple(value for value in values if value is not None)
+    return Scalar(graph, function(graph, *(node_of(graph, value) for value in values)))
+
+
+def _numeric(name: str) -> Any:
+    if name == "expit":
+        return lambda x: 0.5 + 0.5 * math.tanh(0.5 * x)
+    return _NUMERIC.get(name) or getattr(np, name)
+
+
+def array_of(values: Any) -> SymbolArray:
+    """An array of scalars and numbers from lists, arrays or scalars."""
+    array = np.asarray(_plain(values), dtype=object)
+    return array.view(SymbolArray)
+
+
+def _plain(value: Any) -> Any:
+    """Without classes of our own, which NumPy would ask."""
+    if isinstance(value, Scalar):
+        box = np.empty((), dtype=object)
+        box[()] = value
+        return box
+    return value.view(np.ndarray) if isinstance(value, SymbolArray) else value
+
+
+def has_symbols(value: Any, depth: int = 4) -> bool:
+    """Whether there is an expression in a value, or in lists and arrays in it."""
+    if isinstance(value, Scalar):
+        return True
+    if isinstance(value, np.ndarray):
+        return value.dtype == object and any(isinstance(entry, Scalar) for entry in value.flat)
+    return bool(
+        depth and isinstance(value, list | tuple) and any(has_symbols(entry, depth - 1) for entry in value)
+    )
+
+
+class SymbolArray(np.ndarray[Any, Any]):
+    """An array whose entries are expressions or numbers.
+
+    Attributes
+    ----------
+    n_diff : int or None
+        Number of differential unknowns of a whole state, whose parts are ``diff`` and ``alg``.
+    """
+
+    n_diff: int | None = None
+
+    def __array_finalize__(self, other: Any) -> None:
+        if isinstance(other, SymbolArray) and other.shape == self.shape:
+            self.n_diff = other.n_diff
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        return _ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return _function(func, args, kwargs)
+
+    def _parts(self) -> int:
+        if self.n_diff is None:
+            raise AttributeError("an array cut from a state has no differential and algebraic part")
+        return self.n_diff
+
+    @property
+    def diff(self) -> SymbolArray:
+        """View of the differential unknowns."""
+        return self[: self._parts()].view(SymbolArray)
+
+    @diff.setter
+    def diff(self, value: Any) -> None:
+        self[: self._parts()] = value
+
+    @property
+    def alg(self) -> SymbolArray:
+        """View of the algebraic unknowns."""
+        return self[self._parts() :].view(SymbolArray)
+
+    @alg.setter
+    def alg(self, value: Any) -> None:
+        self[self._parts() :] = value
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        """A copy; expressions are of no other type."""
+        if has_symbols(self):
+            return self.copy()
+        return self.view(np.ndarray).astype(dtype, *args, **kwargs)
+
+
+def _ufunc(ufunc: np.ufunc, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What NumPy's functions of arrays give for expressions."""
+    out = kwargs.pop("out", None)
+    if kwargs.pop("where", True) is not True:
+        raise Untraceable("calls a function with where=")
+    for idle in ("dtype", "casting", "subok", "order"):
+        kwargs.pop(idle, None)
+    plain = [np.asarray(_plain(value), dtype=object) for value in inputs]
+    name = ufunc.__name__
+    if ufunc is np.matmul:
+        result = np.matmul(*plain)
+    elif ufunc.nin > 1 and method in ("reduce", "accumulate", "outer"):
+        identity = {"add": 0.0, "multiply": 1.0}.get(name)
+        function = np.frompyfunc(lambda *x: _elementwise(name, *x), ufunc.nin, 1, identity=identity)
+        if method == "outer":
+            result = function.outer(*plain)
+        else:
+            options = {key: kwargs[key] for key in ("axis", "keepdims", "initial") if key in kwargs}
+            positions = [int(value) for value in inputs[1:]]
+            result = getattr(function, method)(plain[0], *positions, **options)
+    elif method == "__call__":
+        function = np.frompyfunc(lambda *x: _elementwise(name, *x), ufunc.nin, 1)
+        result = function(*plain)
+    else:
+        raise Untraceable(f"calls {name}.{method}")
+    if out is not None:
+        _write(out[0], result)
+        return out[0]
+    return _wrapped(result, inputs)
+
+
+def _write(target: Any, values: Any) -> None:
+    if target.dtype != object and has_symbols(np.asarray(values, dtype=object)):
+        raise Untraceable("writes expressions of the unknowns into an array of numbers")
+    target[...] = values
+
+
+def _wrapped(result: Any, inputs: Any = ()) -> Any:
+    if isinstance(result, np.ndarray) and result.dtype == object:
+        if result.ndim == 0:
+            return result[()]
+        made = result.view(SymbolArray)
+        for value in inputs:
+            if isinstance(value, SymbolArray) and value.shape == made.shape and value.n_diff is not None:
+                made.n_diff = value.n_diff
+        return made
+    return result
+
+
+def _function(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the other functions of NumPy give for expressions."""
+    own = _FUNCTIONS.get(func)
+    if own is not None:
+        return own(*args, **kwargs)
+    implementation = getattr(func, "_implementation", None)
+    if implementation is None:
+        raise Untraceable(f"calls {func.__name__}, which has no expression")
+    boxed = [_boxed(value) for value in args]
+    return _wrapped(implementation(*boxed, **{key: _boxed(value) for key, value in kwargs.items()}))
+
+
+def _boxed(value: Any) -> Any:
+    if isinstance(value, Scalar):
+        return array_of(value)
+    if isinstance(value, list | tuple) and any(isinstance(entry, Scalar | list | tuple) for entry in value):
+        return type(value)(map(_boxed, value))
+    return value
+
+
+def _where(condition: Any, *branches: Any) -> Any:
+    if len(branches) != 2:
+        raise Untraceable("looks for the entries where something is true")
+    plain = [np.asarray(_plain(value), dtype=object) for value in (condition, *branches)]
+    return _wrapped(np.frompyfunc(lambda *x: _elementwise("where", *x), 3, 1)(*plain))
+
+
+def _clip(a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> Any:
+    low, high = kwargs.get("min", a_min), kwargs.get("max", a_max)
+    a = a if low is None else np.maximum(a, low)
+    return a if high is None else np.minimum(a, high)
+
+
+def _norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    array: Any = array_of(x)
+    over: dict[str, Any] = {"axis": axis, "keepdims": keepdims}
+    if array.ndim > 1 and axis is None and ord not in (None, "fro"):
+        raise Untraceable("takes a norm of a matrix")
+    if ord in (None, 2, "fro"):
+        return np.sqrt(np.add.reduce(np.square(array), **over))
+    if ord == 1:
+        return np.add.reduce(np.absolute(array), **over)
+    if ord == np.inf and array.ndim == 1:
+        return np.maximum.reduce(np.absolute(array), **over)
+    raise Untraceable(f"takes a norm of order {ord}")
+
+
+def _eliminated(a: Any, b: Any) -> tuple[Any, Any]:
+    """The solution of a small linear system by elimination, and the determinant of its matrix."""
+    matrix, right = np.array(_plain(a), dtype=object), np.array(_plain(b), dtype=object)
+    n = len(matrix)
+    if matrix.shape != (n, n) or n > LARGEST_SOLVE:
+        raise Untraceable(f"solves a linear system of {n} equations")
+    columns = right.reshape(n, -1)
+    determinant: Any = 1.0
+    for k in range(n):
+        row = max(range(k, n), key=lambda i: _pivot(matrix[i, k]))
+        if _pivot(matrix[row, k]) < 0.0:
+            raise Untraceable("solves a singular linear system")
+        if row != k:
+            matrix[[k, row]], columns[[k, row]] = matrix[[row, k]], columns[[row, k]]
+            determinant = -determinant
+        determinant = determinant * matrix[k, k]
+        for i in range(k + 1, n):
+            factor = matrix[i, k] / matrix[k, k]
+            matrix[i, k:] = matrix[i, k:] - factor * matrix[k, k:]
+            columns[i] = columns[i] - factor * columns[k]
+    for k in reversed(range(n)):
+        for j in range(k + 1, n):
+            columns[k] = columns[k] - matrix[k, j] * columns[j]
+        columns[k] = columns[k] / matrix[k, k]
+    return _wrapped(columns.reshape(right.shape)), determinant
+
+
+def _pivot(value: Any) -> float:
+    """How good a pivot is: a large number before an expression, which may vanish; negative for 0."""
+    if isinstance(value, Scalar):
+        number = value.graph.numbers.get(value.node)
+        if number is None or isinstance(number, str):
+            return 1e-12
+        value = float(number)
+    return abs(float(value)) or -1.0
+
+
+def _inverse(a: Any) -> Any:
+    return _eliminated(a, np.eye(len(a)))[0]
+
+
+def _einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Any:
+    plain = [np.asarray(_plain(operand), dtype=object) for operand in operands]
+    return _wrapped(np.einsum(subscripts, *plain, optimize=False))
+
+
+def _interp(*args: Any, **kwargs: Any) -> Any:
+    raise Untraceable("reads a table")
+
+
+_FUNCTIONS: Final[dict[Any, Callable[..., Any]]] = {
+    np.where: _where,
+    np.clip: _clip,
+    np.einsum: _einsum,
+    np.linalg.norm: _norm,
+    np.linalg.solve: lambda a, b: _eliminated(a, b)[0],
+    np.linalg.inv: _inverse,
+    np.linalg.det: lambda a: _eliminated(a, np.zeros(len(a)))[1],
+    np.interp: _interp,
+    np.shape: lambda a: np.shape(_plain(a)),
+    np.ndim: lambda a: np.ndim(_plain(a)),
+    np.size: lambda a, axis=None: np.size(_plain(a), axis),
+}
+
+
+def entries_of(values: Any) -> list[Any]:
+    """The entries of what a residual returned, in one row."""
+    if isinstance(values, list | tuple):
+        return [entry for value in values for entry in entries_of(value)]
+    return list(np.asarray(_plain(values), dtype=object).ravel())

@@ -1,0 +1,305 @@
+"""From a residual in plain Python to the equations of a model."""
+
+from __future__ import annotations
+
+import linecache
+import os
+import re
+import traceback
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+
+from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError, InputError
+from dae_sdc.expressions.dag import Leaf
+from dae_sdc.model.model import Model
+from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names
+from dae_sdc.model.symbolic_values import (
+    NumberNeeded,
+    Scalar,
+    SymbolArray,
+    Untraceable,
+    array_of,
+    entries_of,
+    node_of,
+)
+
+__all__ = ["TraceCheck", "Traced", "trace_problem"]
+
+
+@dataclass(frozen=True)
+class TraceCheck:
+    """How a trace is compared with the function.
+
+    Parameters
+    ----------
+    points : int
+        Random points near the start at which both are evaluated.
+    distance : float
+        How far the points are from the start, relative to the sizes of the unknowns.
+    tolerance : float
+        Difference, relative to the value of an equation, up to which both are equal.
+    rounding : float
+        Difference that rounding explains, relative to the largest value of all equations.
+    """
+
+    points: int = 4
+    distance: float = 0.1
+    tolerance: float = 1e-7
+    rounding: float = 1e-11
+
+
+@dataclass(frozen=True)
+class Traced:
+    """The equations that a residual in plain Python computes.
+
+    Parameters
+    ----------
+    model : Model
+        The equations, with unknowns in the order of the problem.
+    attributes : tuple of str
+        For each parameter of the model the attribute of the problem that has its value.
+    numbers : tuple of str
+        Attributes that are numbers in the equations, as what is computed branches on them.
+    """
+
+    model: Model
+    attributes: tuple[str, ...]
+    numbers: tuple[str, ...] = ()
+
+    def __deepcopy__(self, memo: Any) -> Traced:
+        return self  # nothing in it changes
+
+
+@dataclass
+class _Symbols(Mapping[str, Scalar]):
+    """Attributes of a problem as parameters of a model, made when they are read."""
+
+    model: Model
+    problem: ProblemDAE
+    names: list[str]
+    used: list[str] = field(default_factory=list)
+
+    def __getitem__(self, name: str) -> Scalar:
+        if name not in self.names:
+            raise KeyError(name)
+        if name not in self.used:
+            own = _free(name, {*self.model.names, *self.model.parameters_by_name})
+            unit = self.problem.parameter_units.get(name, "")
+            self.model.parameter(own, float(getattr(self.problem, name)), unit=unit)
+            self.used.append(name)
+        return Scalar(self.model.graph, self.model.graph.parameter(self.used.index(name)))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+def trace_problem(
+    problem: ProblemDAE, u0: Vector | None = None, *, name: str = "", check: TraceCheck | None = None
+) -> Traced:
+    """The equations of a problem, from one call of its ``eval_f`` with symbols in the places of numbers.
+
+    Attributes of the problem that are floats become parameters, but those on which a branch depends. The
+    equations are compared with the function at random points near the start.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        With ``eval_f``, or ``residual_kernel``, in plain Python and NumPy.
+    u0 : ndarray, shape (n,), optional
+        Start; ``u_exact`` of the problem if not given.
+    name : str
+        Name of the model; that of the class if not given.
+    check : TraceCheck, optional
+        How the equations are compared with the function.
+
+    Raises
+    ------
+    InputError
+        If the function branches on values or does what cannot be an expression, with file and line; or if
+        the equations and the function differ.
+    """
+    numbers: list[str] = []
+    known = parameter_names(problem)
+    start = _start_of(problem, u0)
+    while True:
+        model = Model(
+            name or type(problem).__name__,
+            title=problem.title,
+            interval=(float(problem.interval[0]), float(problem.interval[1])),
+            dt=float(problem.dt),
+            reference=problem.reference,
+        )
+        symbols = _Symbols(model, problem, [one for one in known if one not in numbers])
+        _add_unknowns(model, problem, start)
+        try:
+            residual = _called(problem, model, symbols)
+        except NumberNeeded as needed:
+            numbers += [symbols.used[i] for i in sorted(needed.parameters)]
+            continue
+        break
+    _add_equations(model, problem, residual)
+    traced = Traced(model, tuple(symbols.used), tuple(numbers))
+    _compare(problem, traced, start, check or TraceCheck())
+    return traced
+
+
+def _start_of(problem: ProblemDAE, u0: Vector | None) -> tuple[Vector | None, Vector | None]:
+    """State and derivative at the start, as far as they are known."""
+    t = float(problem.interval[0])
+    u, du = u0, None
+    with suppress(DAEError, ArithmeticError, ValueError, TypeError, AttributeError):
+        u = np.array(problem.state(problem.u_exact(t) if u0 is None else u0))
+        du = np.array(problem.state(problem.du_exact(t)))
+    return u, du
+
+
+def _free(name: str, taken: Iterable[str]) -> str:
+    """A name of a model near a text."""
+    own = re.sub(r"[\s,;()]+", "_", name).strip("_") or "x"
+    while own in (*taken, "t"):
+        own += "_"
+    return own
+
+
+def _add_unknowns(model: Model, problem: ProblemDAE, start: tuple[Vector | None, Vector | None]) -> None:
+    for j, (name, unit) in enumerate(zip(problem.names, problem.units, strict=True)):
+        own = _free(name, model.names)
+        model.variable(own, unit=unit)
+        for order, values in enumerate(start):
+            if values is not None and np.isfinite(values[j]):
+                model.variables_by_name[own].start[order] = float(values[j])
+
+
+def _called(problem: ProblemDAE, model: Model, symbols: _Symbols) -> Any:
+    """What the residual returns for symbols."""
+    graph, n = model.graph, problem.n
+    u, du = (array_of([Scalar(graph, graph.variable(j, order)) for j in range(n)]) for order in (0, 1))
+    t = Scalar(graph, graph.time())
+    for array in (u, du):
+        array.n_diff = problem.n_diff
+        array.flags.writeable = False
+    work = Retargeting(problem, symbols)
+    kernel: Any = type(problem).residual_kernel
+    if kernel is None and given_by_library(problem):
+        raise InputError(
+            f"{type(problem).__name__} gives its equations by parts, and not by an eval_f that could be read"
+        )
+    try:
+        if kernel is None:
+            return work.problem.eval_f(u, du, t)
+        out = np.zeros(n, dtype=object).view(SymbolArray)
+        work.of(kernel)(t, u, du, _kernel_parameters(problem, work), out)
+        return out
+    except NumberNeeded:
+        raise
+    except Untraceable as error:
+        raise _refused(problem, str(error), error.__traceback__, work) from None
+    except InputError as error:
+        raise _refused(problem, f"stops: {error}", error.__traceback__, work) from None
+    except Exception as error:
+        reason = f"stops with symbols ({type(error).__name__}: {error})"
+        raise _refused(problem, reason, error.__traceback__, work) from error
+
+
+def _kernel_parameters(problem: ProblemDAE, work: Retargeting) -> Any:
+    """The parameters of a kernel as expressions of attributes, or as numbers."""
+    try:
+        return [value for value in work.problem.kernel_parameters()]
+    except (Untraceable, NumberNeeded, Exception):
+        return np.asarray(problem.kernel_parameters(), dtype=np.float64)
+
+
+def _refused(problem: ProblemDAE, reason: str, trail: TracebackType | None, work: Retargeting) -> InputError:
+    """The error that says where and why a function cannot be traced."""
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(trail)]
+    own = [(code, line) for code, line in frames if code in work.codes]
+    where = ""
+    if own:
+        code, line = own[-1]
+        path = os.path.relpath(code.co_filename) if os.path.exists(code.co_filename) else code.co_filename
+        path = min(path, code.co_filename, key=len)
+        text = linecache.getline(code.co_filename, line).strip()
+        where = f" {path}:{line}" + (f" ('{text}')" if text else "")
+    what = "residual_kernel" if type(problem).residual_kernel is not None else "eval_f"
+    return InputError(
+        f"{type(problem).__name__}.{what} cannot be read as equations:{where} {reason}".replace("\n", " ")
+    )
+
+
+def _add_equations(model: Model, problem: ProblemDAE, residual: Any) -> None:
+    who = f"{type(problem).__name__}.eval_f cannot be read as equations"
+    entries = entries_of(residual)
+    if len(entries) != problem.n:
+        raise InputError(f"{who}: it returns {len(entries)} values for {problem.n} unknowns")
+    names: list[str] = []
+    for given, entry in zip(problem.equation_names, entries, strict=True):
+        try:
+            root = node_of(model.graph, entry)
+        except Untraceable as error:
+            raise InputError(f"{who}: '{given}' {error}") from None
+        if not model.graph.depends(root):
+            raise InputError(f"{who}: no unknown is in '{given}'")
+        name = given
+        while name in names:
+            name += "'"
+        names.append(name)
+        model.add_root(root, name)
+
+
+def _compare(
+    problem: ProblemDAE, traced: Traced, start: tuple[Vector | None, Vector | None], check: TraceCheck
+) -> None:
+    """Raise InputError where the equations and the function have other values at a random point."""
+    model, n, count = traced.model, problem.n, check.points
+    source = np.random.default_rng(1)
+    near = []
+    for values in start:
+        middle = np.zeros(n) if values is None else np.asarray(values, dtype=np.float64)
+        size = np.where(middle == 0.0, 1.0 if values is None else check.distance, np.abs(middle))
+        spread = size * (1.0 if values is None else check.distance)
+        near.append(middle[:, None] + spread[:, None] * source.uniform(-1.0, 1.0, (n, count)))
+    u, du = near
+    t0, t_end = model.interval
+    t = t0 + 0.01 * (t_end - t0) * source.uniform(0.0, 1.0, count)
+    parameters = [parameter.required(model.name) for parameter in model.parameters_by_name.values()]
+
+    def value(leaf: Leaf) -> Any:
+        if leaf.kind == "u":
+            return (du if leaf.order else u)[leaf.index]
+        return t if leaf.kind == "t" else parameters[leaf.index]
+
+    found = np.broadcast_to(model.graph.numeric([*model.roots, model.graph.time()], value)[:-1], (n, count))
+    with uncounted(problem), np.errstate(all="ignore"):
+        called = [_values(problem, u[:, k], du[:, k], float(t[k])) for k in (*range(count), 0)]
+    if not np.array_equal(called[0], called[-1], equal_nan=True):
+        raise InputError(
+            f"{type(problem).__name__}.eval_f cannot be read as equations: it returns other values when it "
+            f"is called again"
+        )
+    for k in range(count):
+        true, own = called[k], found[:, k]
+        both = np.isfinite(true) & np.isfinite(own)
+        largest = float(np.abs(true[both]).max(initial=0.0))
+        bound = check.tolerance * np.abs(true) + check.rounding * largest
+        wrong = np.flatnonzero(both & ~(np.abs(true - own) <= bound))
+        if wrong.size:
+            i = wrong[0]
+            raise InputError(
+                f"{type(problem).__name__}.eval_f cannot be read as equations: '{problem.equation_names[i]}' "
+                f"is {true[i]:.6g} at a random point, and {own[i]:.6g} as it was read"
+            )
+
+
+def _values(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:
+    return np.array(problem.evaluate(problem.state(u), problem.state(du), t))

@@ -1,0 +1,224 @@
+"""Equations read from residuals in plain Python and NumPy: ds.trace, and what is made of it."""
+
+import math
+import random
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+
+import dae_sdc as ds
+from dae_sdc.errors import InputError
+from dae_sdc.model.trace import trace_problem
+
+
+def problem(residual, n_diff=2, n_alg=2, **attributes):
+    """A problem with this eval_f(self, u, du, t), and attributes of the class."""
+    own = {"eval_f": residual, "__init__": lambda self, **k: ds.ProblemDAE.__init__(self, n_diff, n_alg, **k)}
+    return type("Own", (ds.ProblemDAE,), {**attributes, **own})()
+
+
+def growth(x, rate):
+    return rate * math.exp(x) if rate else 0.0
+
+
+class Spring:
+    """A force of its own class."""
+
+    def __init__(self, stiffness):
+        self.stiffness = stiffness
+
+    def force(self, x):
+        return self.stiffness * math.sinh(x)
+
+
+class Pendulum(ds.ProblemDAE):
+    """A pendulum with an array of results, index 3, nothing declared."""
+
+    g = 9.81
+    interval = (0.0, 1.0)
+    names = ("x", "y", "vx", "vy", "lam")
+
+    def __init__(self, length=1.0, **settings):
+        super().__init__(n_diff=4, n_alg=1, **settings)
+        self.length = length
+
+    def eval_f(self, u, du, t):
+        x, y, vx, vy, lam = u
+        f = np.zeros(self.n)
+        f[0], f[1] = du[0] - vx, du[1] - vy
+        f[2:4] = du[2:4] + lam * u[:2]
+        f[3] += self.g
+        f[4] = x**2 + y**2 - self.length**2
+        return f
+
+    def u_exact(self, t):
+        return np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+
+
+def loops(self, u, du, t):
+    f = self.f_init
+    for i in range(self.n_diff):
+        f[i] = du[i] - sum(math.sin(x) for x in u[: i + 1])
+    f.alg[:] = u.alg**2 - np.array([u[0], 1.0])
+    return f
+
+
+def choices(self, u, du, t):
+    kink = np.where(u[:2] > 0.5, u[:2], u[:2] ** 2 + 0.25)
+    bounds = np.array([max(u[2], 0.0), np.minimum(u[3], t)])
+    return np.concatenate([du[:2] - kink, bounds + np.clip(u[2:], -1.0, 1.0)])
+
+
+def matrices(self, u, du, t):
+    a = np.array([[2.0, u[0]], [t, 3.0]])
+    first = du.diff - a @ u.diff - np.linalg.solve(a, u.alg)
+    second = [np.linalg.norm(u) - np.einsum("i,i->", u, u), np.dot(u[:2], u[2:]) + np.linalg.det(a)]
+    return np.hstack([first, second])
+
+
+def sparse_products(self, u, du, t):
+    return np.concatenate([du.diff - self.stiff @ u.diff, self.stiff.T.dot(u.alg) - np.cumsum(u.diff)])
+
+
+def helpers(self, u, du, t):
+    w = np.outer(u.alg, u.diff).sum(axis=0) + self.spring.force(u[2]) + growth(u[3], self.rate)
+    return np.stack([du[0] - w[0], du[1] - w[1], u[2] + np.hypot(u[0], t), np.mean(u) + math.atan2(u[3], 2)])
+
+
+def functions(self, u, du, t):
+    f = np.empty_like(u)
+    f[:2] = du[:2] + np.tanh(u[:2]) * np.expm1(u[2:]) + np.log1p(u[:2] ** 2)
+    f[2] = np.arctan2(u[2], 1.0 + u[3] ** 2) + np.abs(u[0]) + np.maximum(u[1], u[2])
+    f[3] = np.float64(2.0) * u[3] + u[2] % 1.5 + np.sqrt(1.0 + t) - 2.0 ** u[1]
+    return f
+
+
+TRACED = {
+    "loops": problem(loops),
+    "choices": problem(choices),
+    "matrices": problem(matrices),
+    "sparse": problem(sparse_products, stiff=sparse.csr_matrix([[1.0, 2.0], [0.0, 3.0]])),
+    "helpers": problem(helpers, spring=Spring(2.0), rate=0.5),
+    "functions": problem(functions),
+    "lists": problem(lambda self, u, du, t: [du[0] - u[1], du[1] + u[2], u[3] * t, u[2] - u[0]]),
+    "pendulum": Pendulum(),
+    "kernel": ds.PROBLEMS["robertson"](),
+}
+
+
+@pytest.mark.parametrize("name", TRACED)
+def test_equations_are_those_of_the_function(name):
+    of_function = TRACED[name]
+    model = ds.trace(of_function)
+    assert len(model.roots) == of_function.n
+    source = np.random.default_rng(3)
+    u, du = source.uniform(0.1, 0.9, (2, of_function.n))
+    parameters = [parameter.value for parameter in model.parameters_by_name.values()]
+
+    def value(leaf):
+        return {"t": [0.3], "p": parameters, "u": (u, du)[leaf.order]}[leaf.kind][leaf.index]
+
+    true = of_function.evaluate(of_function.state(u), of_function.state(du), 0.3)
+    assert model.graph.numeric(model.roots, value) == pytest.approx(true, rel=1e-12, abs=1e-14)
+
+
+def test_attributes_are_parameters_and_can_be_set():
+    model = ds.trace(Pendulum, params={"length": 2.0})
+    assert {name: p.value for name, p in model.parameters_by_name.items()} == {"g": 9.81, "length": 2.0}
+    assert model.names == ("x", "y", "vx", "vy", "lam")
+    assert model.variables_by_name["x"].start[0] == 1.0
+
+
+def test_attributes_that_decide_are_numbers():
+    def branches(self, u, du, t):
+        return du + self.rate * u if self.friction > 0.0 else du - u
+
+    traced = trace_problem(problem(branches, rate=2.0, friction=0.1))
+    assert traced.attributes == ("rate",) and traced.numbers == ("friction",)
+
+
+def test_names_that_a_model_does_not_take():
+    names = ("a b", "a_b", "t", "rate")
+    model = ds.trace(problem(lambda self, u, du, t: du + self.rate * u, names=names, rate=1.0))
+    assert model.names == ("a_b", "a_b_", "t_", "rate") and model.parameter_names == ("rate_",)
+
+
+def test_structure_reduction_and_start_of_a_function():
+    found = ds.structure(Pendulum)
+    assert (found.index, found.dof) == (3, 2)
+    assert ds.reduce(Pendulum()).index <= 1
+    start = ds.initial(Pendulum, guesses={"x": 0.6, "y": 0.9})
+    assert start.values["x"] ** 2 + start.values["y"] ** 2 == pytest.approx(1.0)
+
+
+def test_problems_in_files(tmp_path: Path):
+    path = tmp_path / "own.py"
+    path.write_text(
+        "import numpy as np\nimport dae_sdc as ds\n\n\nclass Own(ds.ProblemDAE):\n"
+        "    def __init__(self, **settings):\n        super().__init__(1, 1, **settings)\n\n"
+        "    def eval_f(self, u, du, t):\n        return np.array([du[0] - u[1], u[0] - np.sin(t)])\n"
+    )
+    assert ds.structure(f"{path}:Own").index == 2
+    assert ds.trace(f"{path}:Own").name == "Own"
+
+
+def noisy(self, u, du, t):
+    return du + u + np.random.default_rng(1).normal()
+
+
+def branch(self, u, du, t):
+    if u[0] > 0.0:
+        return du
+    return -du
+
+
+def counts(self, u, du, t):
+    self.calls = 1
+    return du + u
+
+
+def reads(self, u, du, t):
+    return du + np.loadtxt("forces.txt")
+
+
+TABLE = np.linspace(0.0, 1.0, 5)
+REFUSED = {
+    "a branch": (branch, r"test_trace.py:\d+ \('if u\[0\] > 0.0:'\) branches on a value"),
+    "state": (counts, r"\('self.calls = 1'\) sets calls: state that changes between calls"),
+    "a file": (reads, "reads a file"),
+    "noise": (noisy, "reads random numbers"),
+    "other noise": (lambda self, u, du, t: du + random.random() * u, "reads random numbers"),
+    "a table": (lambda self, u, du, t: du + u + np.interp(t, TABLE, TABLE), "reads a table"),
+    "a buffer": (lambda self, u, du, t: np.add(du, u, out=self.buffer), "into an array of numbers"),
+    "too few": (lambda self, u, du, t: du[:3], "returns 3 values for 4 unknowns"),
+    "an idle one": (lambda self, u, du, t: [*du[:3], t], "no unknown is in 'equation 3'"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_no_equation_is_refused_with_its_line(name):
+    residual, reason = REFUSED[name]
+    with pytest.raises(InputError, match=reason) as refused:
+        ds.trace(problem(residual, buffer=np.zeros(4)))
+    assert "\n" not in str(refused.value)
+
+
+def test_state_that_symbols_do_not_show_is_found_by_calling():
+    counted = []
+
+    def changes(self, u, du, t):
+        counted.append(1)
+        return du + len(counted) * u
+
+    with pytest.raises(InputError, match="returns other values when it is called again"):
+        ds.trace(problem(changes))
+
+
+def test_nothing_of_the_function_or_its_module_is_changed():
+    before = dict(globals()), np.zeros, math.sin
+    of_function = TRACED["helpers"]
+    ds.trace(of_function)
+    assert dict(globals()) == before[0] and (np.zeros, math.sin) == before[1:]
+    assert isinstance(growth(0.0, 1.0), float)
