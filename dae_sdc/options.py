@@ -255,6 +255,12 @@ class Preparation(Simplification):
         "reduce the index of a model first (where it is above 3)",
         "No method takes a higher one; the message says so. See :func:`dae_sdc.run.reduce.reduce`.",
     )
+    trace: bool | None = option(
+        None,
+        "read the eval_f of a problem as equations first (where that can be done)",
+        "They are compiled, and give exact Jacobians and the index. ``parameters['equations']`` says whether "
+        "they were read, or why not. See :func:`dae_sdc.run.models.trace`.",
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -26,7 +26,15 @@ from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.model.jumps import Jump, jumps_of
 
-__all__ = ["Form", "ModelProblem", "SwitchingModelProblem", "first_order"]
+__all__ = [
+    "Form",
+    "FormEquations",
+    "ModelProblem",
+    "SwitchingModelProblem",
+    "first_order",
+    "in_given_order",
+    "indices_of_unknowns",
+]
 
 DENSE: Final = 30
 """Number of unknowns up to which the Jacobian is an array and not a sparse matrix."""
@@ -102,7 +110,7 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     InputError
         If the model is not balanced, or an unknown is in no equation.
     """
-    graph, names, units = model.graph, model.names, model.units
+    graph, names = model.graph, model.names
     if len(model.roots) != len(names) or not names:
         raise InputError(
             f"model {model.name} has {len(model.roots)} equations for {len(names)} unknowns"
@@ -145,6 +153,56 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     entries |= {(place[j, k + 1], i): graph.neg(graph.leaf(_C)) for i, (j, k) in enumerate(defined)}
     for i, root in enumerate(roots, start=len(defined)):
         _enter_gradient(graph, root, i, given, entries)
+    names_of_rows = (
+        *(f"definition of {name_of(names[j], k + 1)}" for j, k in defined),
+        *model.equation_names,
+    )
+    form = _form(model, graph, (states, n_diff, given), (rows, names_of_rows), entries, dense)
+    if not jumps:
+        return form
+    return replace(
+        form,
+        borders=graph.program([jump.border for jump in jumps], given),
+        sides=np.array([(jump.negative, jump.positive) for jump in jumps]).reshape(-1, 2),
+        border_names=tuple(_comparison(model.sympy([jump.node])[0]) for jump in jumps),
+    )
+
+
+def in_given_order(model: Any, n_diff: int, dense: bool | None = None) -> Form:
+    """The equations of a model of first order as they stand, with the unknowns in their order.
+
+    Parameters
+    ----------
+    model : Model
+        With as many equations as unknowns, and no derivatives beyond the first.
+    n_diff : int
+        Number of unknowns that count as differential.
+    dense : bool, optional
+        As for :func:`first_order`.
+    """
+    graph, n = model.graph, len(model.names)
+
+    def given(leaf: Leaf) -> Input:
+        kinds = ("u", "du") if leaf.kind == "u" else (leaf.kind,)
+        return Input(kinds[leaf.order], leaf.index)
+
+    entries: dict[tuple[int, int], int] = {}
+    for i, root in enumerate(model.roots):
+        _enter_gradient(graph, root, i, given, entries)
+    states = [(j, 0) for j in range(n)]
+    return _form(model, graph, (states, n_diff, given), (model.roots, model.equation_names), entries, dense)
+
+
+def _form(
+    model: Any,
+    graph: Graph,
+    state: tuple[list[tuple[int, int]], int, Callable[[Leaf], Input | None]],
+    equations: tuple[list[int], tuple[str, ...]],
+    entries: Mapping[tuple[int, int], int],
+    dense: bool | None,
+) -> Form:
+    """The form of equations with their names, and of the entries of the Jacobian by column and row."""
+    (states, n_diff, given), (rows, names_of_rows) = state, equations
     n = len(states)
     if n <= DENSE if dense is None else dense:
         pattern = None
@@ -158,16 +216,26 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     return Form(
         tuple(states),
         n_diff,
-        tuple(name_of(names[j], k) for j, k in states),
-        tuple(_unit(units[j], k) for j, k in states),
-        (*(f"definition of {name_of(names[j], k + 1)}" for j, k in defined), *model.equation_names),
+        tuple(name_of(model.names[j], k) for j, k in states),
+        tuple(_unit(model.units[j], k) for j, k in states),
+        names_of_rows,
         graph.program(rows, given),
         graph.program(outputs, given),
         pattern,
-        graph.program([jump.border for jump in jumps], given) if jumps else None,
-        np.array([(jump.negative, jump.positive) for jump in jumps]).reshape(-1, 2),
-        tuple(_comparison(model.sympy([jump.node])[0]) for jump in jumps),
     )
+
+
+def indices_of_unknowns(
+    states: Sequence[tuple[int, int]], c: npt.ArrayLike, d: npt.ArrayLike
+) -> tuple[int, ...]:
+    """The index of every entry of a state, from offsets of equations and unknowns.
+
+    After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and the
+    rate of derivative k of unknown j after d_j - k fewer. That number is its index: 1, 2, 3 for positions,
+    velocities and multipliers.
+    """
+    most, of_unknown = int(np.max(c)) + 1, np.asarray(d).tolist()
+    return tuple(max(1, most - of_unknown[j] + k) for j, k in states)
 
 
 def _sided(graph: Graph, roots: list[int], jumps: Sequence[Jump], n_parameters: int) -> list[int]:
@@ -242,99 +310,20 @@ class Origin:
         return Origin, (None,)
 
 
-class ModelProblem(ProblemDAE):
-    """A model that is solved.
-
-    Parameters
-    ----------
-    model : Model
-        The equations.
-    index : int, optional
-        Differentiation index, where it is known.
-    dense : bool, optional
-        Whether the Jacobian is an array; up to 30 unknowns if not given.
-    parameters : mapping of str to float, optional
-        Values of parameters, which replace those of the model.
-    **settings
-        Values of parameters by their names, and ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of
-        :class:`ProblemDAE`.
+class FormEquations:
+    """Equations of a problem by its ``form``: residual and Jacobian as generated machine code.
 
     Attributes
     ----------
-    model_name : str
-        Name of the model.
     form : Form
-        Which entry of the state is which unknown of the model.
-    origin : Origin
-        The model, before a reduction of its index.
-    values : mapping of str to float
-        Values of the parameters.
-    start_values : ndarray, shape (n,)
-        Values at the start, NaN where the model gives none.
-
-    Raises
-    ------
-    InputError
-        If the model is not balanced, a parameter has no value, or a setting is unknown.
+        The equations.
     """
 
+    form: Form
+    n: int
+    sparsity: Any
+    packed_parameters: Vector
     jacobian_is_derived = True
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        index: int | None = None,
-        dense: bool | None = None,
-        parameters: Mapping[str, float] | None = None,
-        **settings: Any,
-    ) -> None:
-        own = {key: settings.pop(key) for key in _SETTINGS if key in settings}
-        values = _values(model, {**(parameters or {}), **settings})
-        form = model.form(dense)
-        super().__init__(form.n_diff, len(form.states) - form.n_diff, **own)
-        self.form = form
-        self.origin = Origin(model)
-        self.model_name: str = model.name
-        self.values = values
-        self.names, self.units, self.equation_names = form.names, form.units, form.equation_names
-        self.index = index
-        self.interval = (float(model.interval[0]), float(model.interval[1]))
-        self.dt = (self.interval[1] - self.interval[0]) / 100.0 if model.dt is None else model.dt
-        self.sparsity = form.pattern
-        self.start_values = np.array([_start(model, j, k) for j, k in form.states])
-        sizes = [model.variables_by_name[model.names[j]].nominal.get(k) for j, k in form.states]
-        if None not in sizes:
-            self.nominal = np.array(sizes)
-        self.__dict__.update(title=model.title, reference=model.reference)
-
-    def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
-        """Set :attr:`index` and :attr:`variable_index` from the structure of the model.
-
-        After max(c) + 1 differentiations of the equations all derivatives of order d_j + 1 are known, and the
-        rate of derivative k of unknown j after d_j - k fewer. That number is its index: 1, 2, 3 for
-        positions, velocities and multipliers.
-
-        Parameters
-        ----------
-        c, d : array_like of int
-            Offsets of the equations and of the unknowns of the model.
-        index : int
-            Differentiation index.
-        """
-        most, of_unknown = int(np.max(c)) + 1, np.asarray(d).tolist()
-        self.index = index
-        self.variable_index = tuple(max(1, most - of_unknown[j] + k) for j, k in self.form.states)
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The values of the parameters."""
-        return list(self.values.values())
-
-    @staticmethod
-    def of(model: Any, **settings: Any) -> ModelProblem:
-        """The problem of a model: a :class:`SwitchingModelProblem` where its equations jump."""
-        form = model.form(settings.get("dense"))
-        return (ModelProblem if form.borders is None else SwitchingModelProblem)(model, **settings)
 
     @property
     def kernels(self) -> Kernels:
@@ -373,6 +362,105 @@ class ModelProblem(ProblemDAE):
         matrix.has_sorted_indices = True
         return matrix
 
+    def _taken(self, values: Any) -> Vector:
+        array: Vector = np.ascontiguousarray(values, dtype=np.float64)
+        if array.shape != (self.n,):
+            name = getattr(self, "model_name", type(self).__name__)
+            raise InputError(
+                f"model {name} has a state of {self.n} unknowns; got an array of shape {array.shape}"
+            )
+        return array
+
+
+class ModelProblem(FormEquations, ProblemDAE):
+    """A model that is solved.
+
+    Parameters
+    ----------
+    model : Model
+        The equations.
+    index : int, optional
+        Differentiation index, where it is known.
+    dense : bool, optional
+        Whether the Jacobian is an array; up to 30 unknowns if not given.
+    parameters : mapping of str to float, optional
+        Values of parameters, which replace those of the model.
+    **settings
+        Values of parameters by their names, and ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of
+        :class:`ProblemDAE`.
+
+    Attributes
+    ----------
+    model_name : str
+        Name of the model.
+    form : Form
+        Which entry of the state is which unknown of the model.
+    origin : Origin
+        The model, before a reduction of its index.
+    values : mapping of str to float
+        Values of the parameters.
+    start_values : ndarray, shape (n,)
+        Values at the start, NaN where the model gives none.
+
+    Raises
+    ------
+    InputError
+        If the model is not balanced, a parameter has no value, or a setting is unknown.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        index: int | None = None,
+        dense: bool | None = None,
+        parameters: Mapping[str, float] | None = None,
+        **settings: Any,
+    ) -> None:
+        own = {key: settings.pop(key) for key in _SETTINGS if key in settings}
+        values = _values(model, {**(parameters or {}), **settings})
+        form = model.form(dense)
+        super().__init__(form.n_diff, len(form.states) - form.n_diff, **own)
+        self.form = form
+        self.origin = Origin(model)
+        self.model_name: str = model.name
+        self.values = values
+        self.names, self.units, self.equation_names = form.names, form.units, form.equation_names
+        self.index = index
+        self.interval = (float(model.interval[0]), float(model.interval[1]))
+        self.dt = (self.interval[1] - self.interval[0]) / 100.0 if model.dt is None else model.dt
+        self.sparsity = form.pattern
+        self.start_values = np.array([_start(model, j, k) for j, k in form.states])
+        sizes = [model.variables_by_name[model.names[j]].nominal.get(k) for j, k in form.states]
+        if None not in sizes:
+            self.nominal = np.array(sizes)
+        self.__dict__.update(title=model.title, reference=model.reference)
+
+    def use_offsets(self, c: npt.ArrayLike, d: npt.ArrayLike, index: int) -> None:
+        """Set :attr:`index` and :attr:`variable_index` from the structure of the model.
+
+        Parameters
+        ----------
+        c, d : array_like of int
+            Offsets of the equations and of the unknowns of the model.
+        index : int
+            Differentiation index.
+        """
+        self.index = index
+        self.variable_index = indices_of_unknowns(self.form.states, c, d)
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The values of the parameters."""
+        return list(self.values.values())
+
+    @staticmethod
+    def of(model: Any, **settings: Any) -> ModelProblem:
+        """The problem of a model: a :class:`SwitchingModelProblem` where its equations jump."""
+        form = model.form(settings.get("dense"))
+        return (ModelProblem if form.borders is None else SwitchingModelProblem)(model, **settings)
+
+    eval_f = FormEquations.eval_f
+
     def u_exact(self, t: float) -> MeshDAE:
         """The start values, at the start of the interval; a model knows no others.
 
@@ -396,15 +484,6 @@ class ModelProblem(ProblemDAE):
                 f"u0=ds.initial(model).u"
             )
         return self.state(self.start_values)
-
-    def _taken(self, values: Any) -> Vector:
-        array: Vector = np.ascontiguousarray(values, dtype=np.float64)
-        if array.shape != (self.n,):
-            raise InputError(
-                f"model {self.model_name} has a state of {self.n} unknowns; got an array of shape "
-                f"{array.shape}"
-            )
-        return array
 
 
 class SwitchingModelProblem(ModelProblem):

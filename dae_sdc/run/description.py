@@ -219,6 +219,7 @@ def problem_name(problem: ProblemLike) -> str:
     if model_name is not None:
         return model_name
     cls = problem if isinstance(problem, type) else type(problem)
+    cls = getattr(cls, "untraced", cls)
     return next((name for name, entry in PROBLEMS.items() if entry is cls), cls.__name__)
 
 

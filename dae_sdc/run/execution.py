@@ -84,6 +84,8 @@ class Execution:
         Those of the model, where it was simplified.
     started, chosen : str
         What is to be said of the start, and of the choice of the method.
+    equations : str
+        Whether the equations were read from a function.
     """
 
     given: SolveOptions
@@ -99,6 +101,7 @@ class Execution:
     unknowns: Unknowns | None = None
     started: str = ""
     chosen: str = ""
+    equations: str = ""
     saved: float = field(default_factory=perf_counter)
     pause: float = PAUSE
     singular: str = ""
@@ -337,6 +340,7 @@ class Execution:
                 **self.given.told(),
                 **setup.label,
                 **({"chosen_for": self.chosen} if self.chosen else {}),
+                **({"equations": self.equations} if self.equations else {}),
                 "dt": self.dt,
                 "t0": t0,
                 "t_end": self.t_end,

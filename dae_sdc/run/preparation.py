@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -16,8 +16,9 @@ from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import make_problem, named
-from dae_sdc.run.models import is_file, make_model
+from dae_sdc.run.models import is_file, is_problem, make_model
 from dae_sdc.run.starting import Start, checked_start, found_start, state_of
+from dae_sdc.run.tracing import is_function, read
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
@@ -47,6 +48,8 @@ class Prepared:
         The unknowns of the model that was given, where it was simplified.
     remark : str
         What was changed at the start.
+    equations : str
+        Whether the equations were read from a function, see :class:`dae_sdc.run.tracing.Reading`.
     """
 
     problem: Any
@@ -54,6 +57,7 @@ class Prepared:
     settings: dict[str, Any]
     unknowns: Unknowns | None = None
     remark: str = ""
+    equations: str = ""
 
 
 def is_modelica(problem: Any) -> bool:
@@ -74,6 +78,7 @@ def prepare(
     u0: Any,
     t0: float | None,
     settings: Mapping[str, Any],
+    trace: bool | None = None,
 ) -> Prepared:
     """The problem of a model, and where it starts.
 
@@ -91,6 +96,8 @@ def prepare(
         Start.
     settings : mapping
         Of the run; ``params``, ``newton_tol`` and ``linear_solver`` are those of the problem.
+    trace : bool or None
+        Whether the ``eval_f`` of a problem is read as equations; if None, where that can be done.
 
     Returns
     -------
@@ -108,14 +115,54 @@ def prepare(
     ready = _simplified(problem)
     if not (_is_model(problem, bool(simplify or reduce)) or ready is not None):
         if not (simplify or reduce or isinstance(u0, Mapping)):
-            return Prepared(problem, u0, dict(settings))
+            return _of_function(problem, u0, t0, settings, trace, reduce)
         asked = "simplify" if simplify else "reduce" if reduce else "u0 by names"
+        if trace is not False and _is_function(problem):
+            return _of_equations(problem, None, simplify, reduce, u0, t0, settings)
         if _is_problem(problem, bool(simplify or reduce)):
             name = (
                 problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
             )
             raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
     return _of_equations(problem, ready, simplify, reduce, u0, t0, settings)
+
+
+def _is_function(problem: Any) -> bool:
+    """Whether a problem is given by its ``eval_f`` alone."""
+    found: Any = named(problem)
+    if isinstance(found, str):
+        found = PROBLEMS[found] if found in PROBLEMS else None
+    return is_problem(found) and is_function(found)
+
+
+def _of_function(
+    problem: Any,
+    u0: Any,
+    t0: float | None,
+    settings: Mapping[str, Any],
+    trace: bool | None,
+    reduce: bool | None,
+) -> Prepared:
+    """A problem of functions, whose equations are read where that can be done."""
+    left = dict(settings)
+    found: Any = named(problem)
+    if isinstance(found, str):
+        if found not in PROBLEMS:
+            return Prepared(problem, u0, left)
+        found = PROBLEMS[found]
+    if not is_problem(found) or (trace is None and not is_function(found)):
+        return Prepared(problem, u0, left)
+    given = {**(left.pop("params", None) or {})}
+    given |= {name: left.pop(name) for name in ("newton_tol", "linear_solver") if left.get(name) is not None}
+    reading = read(make_problem(found, given), u0, trace)
+    if reading.model is None:
+        return Prepared(problem, u0, dict(settings), equations=reading.equations)
+    if reading.index > HIGHEST_INDEX and reduce is None:
+        start = u0 if u0 is None else dict(zip(reading.model.names, np.asarray(u0).tolist(), strict=True))
+        own = {name: value for name, value in given.items() if name in _SETTINGS}
+        made = _of_equations(reading.model, None, None, None, start, t0, {**left, **own})
+        return replace(made, equations=reading.equations)
+    return Prepared(reading.problem, u0, left, equations=reading.equations)
 
 
 @one_at_a_time

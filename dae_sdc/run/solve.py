@@ -84,7 +84,7 @@ def solve(given: SolveOptions) -> Solution:
         If something given cannot be used.
     """
     own = {name: getattr(given, name) for name in ("params", "newton_tol", "linear_solver")}
-    made = prepare(given.problem, given.simplify, given.reduce, given.u0, given.t0, own)
+    made = prepare(given.problem, given.simplify, given.reduce, given.u0, given.t0, own, given.trace)
     if made.problem is not given.problem or made.u0 is not given.u0:
         left: dict[str, Any] = dict.fromkeys(own) | made.settings
         given = replace(given, problem=made.problem, u0=made.u0, **left)
@@ -127,6 +127,7 @@ def solve(given: SolveOptions) -> Solution:
         with tqdm(total=count, unit="step", disable=hidden, leave=False) as bar:
             run = Execution(given, setup, first, start, end, count, team, times, locates, saving)
             run.unknowns, run.started, run.chosen = made.unknowns, made.remark, chosen
+            run.equations = made.equations
             return run.carry_out(bar)
 
 
@@ -134,7 +135,7 @@ def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:
     """The solution by a solver of SUNDIALS, which knows fewer options."""
     from dae_sdc.run.sundials import SundialsOptions, integrate
 
-    used = ("sweeper", "simplify", "reduce", *names_of_options(SundialsOptions))
+    used = ("sweeper", "simplify", "reduce", "trace", *names_of_options(SundialsOptions))
     useless = given.chosen(without=used)
     if useless:
         raise InputError(f"these options have no effect on '{given.sweeper}': {', '.join(useless)}")

@@ -1,0 +1,56 @@
+"""A problem of the user's own class that runs with the equations that were read from its residual."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.model.problem import FormEquations, in_given_order
+from dae_sdc.model.trace import Traced
+
+__all__ = ["use_trace"]
+
+
+class TracedEquations(FormEquations):
+    """What takes the place of ``eval_f`` in a problem whose residual was read.
+
+    Attributes
+    ----------
+    traced : Traced
+        The equations, and which attribute is which parameter.
+    """
+
+    traced: Traced
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The values of the attributes that are parameters of the equations."""
+        return np.array([getattr(self, name) for name in self.traced.attributes], dtype=np.float64)
+
+
+def use_trace(problem: ProblemDAE, traced: Traced) -> None:
+    """Let a problem compute its residual and its Jacobian by compiled code, in place of its ``eval_f``.
+
+    It becomes an object of a class below its own, whose other methods and attributes stay what they are.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Is changed.
+    traced : Traced
+        The equations of this problem.
+    """
+    cls = type(problem)
+    own: dict[str, Any] = {
+        "eval_f": TracedEquations.eval_f,
+        "__module__": cls.__module__,
+        "__doc__": cls.__doc__,
+        "__qualname__": cls.__qualname__,
+        "untraced": cls,
+    }
+    form = in_given_order(traced.model, problem.n_diff)
+    problem.__dict__.update(form=form, traced=traced, _parameters=None)
+    object.__setattr__(problem, "__class__", type(cls.__name__, (TracedEquations, cls), own))
+    problem.sparsity = form.pattern

@@ -1,0 +1,142 @@
+"""Problems of functions whose residual is read as equations before they are solved."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.errors import DAEError, InputError
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
+
+SMALLEST_SINGULAR_VALUE: Final = 1e-10
+"""Ratio of singular values of a system Jacobian below which rounding may have made it regular."""
+
+LARGEST_CHECKED: Final = 400
+"""Number of unknowns up to which singular values are looked at."""
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A problem whose residual was looked at.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem: with compiled equations where they could be read, or as it was.
+    equations : str
+        "traced", or "function: " and the reason; empty for a problem whose form is not a function alone.
+    model : Model or None
+        The equations.
+    """
+
+    problem: ProblemDAE
+    equations: str = ""
+    model: Model | None = None
+
+    @property
+    def index(self) -> int:
+        """Index of the problem, 0 where none is known."""
+        return self.problem.index or 0
+
+
+def is_function(problem: ProblemDAE | type[ProblemDAE]) -> bool:
+    """Whether a problem, or a class, gives ``eval_f`` alone: no kernels, no Jacobian, no parts."""
+    cls = problem if isinstance(problem, type) else type(problem)
+    given = (getattr(problem, name, None) for name in ("residual_kernel", "jacobian", "residual_nodes"))
+    own = next(one for one in cls.__mro__ if "eval_f" in vars(one))
+    return all(one is None for one in given) and not own.__module__.startswith("dae_sdc.")
+
+
+def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Reading:
+    """Read the equations of a problem from its ``eval_f`` and let it run with them.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        Is changed where its equations can be read.
+    u0 : array_like, optional
+        Start; that of the problem if not given.
+    wanted : bool, optional
+        True raises where equations cannot be read, False leaves the problem as it is; if None, problems that
+        give ``eval_f`` alone are read as far as they can be.
+
+    Raises
+    ------
+    InputError
+        If the index that the problem declares is not that of its equations, or if reading them is wanted and
+        not possible.
+    """
+    from dae_sdc.model.trace import trace_problem
+    from dae_sdc.model.traced_problem import use_trace
+
+    if wanted is False:
+        return Reading(problem, "function: trace is switched off" if is_function(problem) else "")
+    if wanted is None and not is_function(problem):
+        return Reading(problem)
+    try:
+        decides = inspect.getattr_static(type(problem), "start_step")
+        if decides is not inspect.getattr_static(ProblemDAE, "start_step"):
+            raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
+        traced = trace_problem(problem, _start(problem, u0))
+    except InputError as error:
+        if wanted:
+            raise
+        return Reading(problem, f"function: {error}")
+    _use_index(problem, traced.model)
+    use_trace(problem, traced)
+    return Reading(problem, "traced", traced.model)
+
+
+def _start(problem: ProblemDAE, u0: Any) -> npt.NDArray[np.float64] | None:
+    try:
+        return None if u0 is None else np.array(problem.state(u0))
+    except InputError:  # told when the run begins
+        return None
+
+
+def _use_index(problem: ProblemDAE, model: Model) -> None:
+    """Set the index of a problem and of its unknowns, as far as they are found and not declared."""
+    from dae_sdc.model.problem import indices_of_unknowns
+    from dae_sdc.structure.analysis import structure
+
+    try:
+        found = structure(model)
+    except DAEError:
+        return
+    index = found.differentiation_index
+    if index is None and found.regular:
+        index = found.index
+    if index is None or not _is_certain(model, found):
+        return
+    if problem.index is not None and max(1, problem.index) != max(1, index):
+        raise InputError(
+            f"{type(problem).__name__} declares index {problem.index}, but its equations have index {index}; "
+            f"correct or drop it, or solve with trace=False"
+        )
+    declared = "variable_index" in vars(type(problem)) or "_variable_index" in vars(problem)
+    problem.index = index
+    if not declared:
+        states = [(j, 0) for j in range(problem.n)]
+        of_unknowns = indices_of_unknowns(states, found.c, found.d) if found.regular else ()
+        problem.variable_index = of_unknowns or (max(1, index),) * problem.n
+
+
+def _is_certain(model: Model, found: Any) -> bool:
+    """Whether the system Jacobian is not regular by rounding errors of the numbers in the equations alone."""
+    if not found.regular or len(model.names) > LARGEST_CHECKED:
+        return True
+    matrix = np.abs(model.system_jacobian(found.c, found.d).toarray())
+    if not np.isfinite(matrix).all():
+        return True
+    signed = model.system_jacobian(found.c, found.d).toarray()
+    signed = signed / matrix.max(axis=1, keepdims=True)
+    signed = signed / np.abs(signed).max(axis=0, keepdims=True)
+    values = np.linalg.svd(signed, compute_uv=False)
+    return bool(values[-1] > SMALLEST_SINGULAR_VALUE * values[0])
