@@ -88,3 +88,76 @@ def test_equations_that_determine_nothing_have_no_index() -> None:
             return [du[0] + u[1], 2.0 * du[0] + 2.0 * u[1]]
 
     assert index_of(Twice(), 0.0, np.ones(2)) is None
+
+
+class Pendulum(ProblemDAE):
+    """A point on a circle under gravity, with its multiplier: index 3, which is not declared."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(4, 1, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        x, y, v, w, multiplier = u
+        return [
+            du[0] - v,
+            du[1] - w,
+            du[2] + x * multiplier,
+            du[3] + y * multiplier + 9.81,
+            x * x + y * y - 1.0,
+        ]
+
+
+class Scrambled(ProblemDAE):
+    """A Hessenberg system of index 2 with its unknowns in any order, all of them called differential."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(3, 0, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        z, a, b = u
+        return [a * a * b - 1.0, du[1] - a * b * b * z * z, du[2] - a * a * b * b + 3.0 * b * b * z]
+
+
+class Perturbed(ProblemDAE):
+    """A Hessenberg system of index 3 whose solution is x = sin t."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 1, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        x, y, z = u
+        return [du[0] - y - 0.1 * (x - np.sin(t)), du[1] - z * (1.0 + x * x), x - np.sin(t)]
+
+
+SINE = np.array([np.sin(1.0), np.cos(1.0), -np.sin(1.0) / (1.0 + np.sin(1.0) ** 2)])
+EXPONENTIALS = np.exp([2.0, 1.0, -2.0])
+
+UNDECLARED: dict[str, tuple[type[ProblemDAE], list[float], Any]] = {
+    "index 3": (Perturbed, [0.0, 1.0, 0.0], SINE),
+    "scrambled": (Scrambled, [1.0, 1.0, 1.0], EXPONENTIALS),
+    "pendulum": (Pendulum, [1.0, 0.0, 0.0, 0.0, 0.0], None),
+}
+
+
+@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-8, 1e-10])
+@pytest.mark.parametrize("case", UNDECLARED)
+def test_a_run_needs_no_declared_index(case: str, rtol: float, trace: bool | None) -> None:
+    problem, u0, exact = UNDECLARED[case]
+    found = ds.solve(problem, u0=u0, rtol=rtol, t_end=1.0, trace=trace)
+    assert found.success and len(found.t) < 40
+    told = found.parameters["equations"]
+    assert told == "traced" if trace is None else told.endswith("by its Jacobians near the start")
+    if exact is None:
+        x, y, v, w, _ = found.u[-1]
+        assert abs(x * x + y * y - 1.0) <= 10.0 * rtol and abs(v * v + w * w + 2.0 * 9.81 * y) <= 100.0 * rtol
+    else:
+        assert np.abs(found.u[-1] / exact - 1.0)[:-1].max() <= 10.0 * rtol
+
+
+def test_what_is_declared_stays() -> None:
+    class Declared(Pendulum):
+        index = 3
+
+    found = ds.solve(Declared, u0=UNDECLARED["pendulum"][1], rtol=1e-6, t_end=0.1, trace=False)
+    assert "Jacobians" not in found.parameters["equations"]

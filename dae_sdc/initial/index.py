@@ -24,7 +24,8 @@ class IndexSearch:
     points : int
         States near the given one at which the matrix pencil is looked at; all must give the same index.
     largest_dense : int
-        Number of unknowns above which ranks by singular values are left out.
+        Number of unknowns above which ranks by singular values are left out, and all of it where every
+        column of the Jacobian is to be found by differences.
     dependent : float
         Singular value, relative to the largest, that counts as 0.
     constant : float
@@ -86,6 +87,9 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
     J. D. Pryce, A simple structural analysis method for DAEs, BIT 41 (2001); P. Kunkel, V. Mehrmann,
     Differential-Algebraic Equations, EMS (2006), chapter 2.
     """
+    by_columns = getattr(problem, "jacobian", None) is None and problem.sparsity is None
+    if by_columns and problem.n > SEARCH.largest_dense:
+        return None
     try:
         mass, stiffness, here = patterns_near(problem, t, u)
         offsets = offsets_of(problem, mass, stiffness, here)

@@ -18,7 +18,7 @@ from dae_sdc.registry import unknown
 from dae_sdc.run.description import make_problem, named
 from dae_sdc.run.models import is_file, is_problem, make_model
 from dae_sdc.run.starting import Start, checked_start, found_start, state_of
-from dae_sdc.run.tracing import is_function, read
+from dae_sdc.run.tracing import is_function, read, with_index
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
@@ -150,14 +150,16 @@ def _of_function(
         if found not in PROBLEMS:
             return Prepared(problem, u0, left)
         found = PROBLEMS[found]
-    if not is_problem(found) or (trace is None and not is_function(found)):
+    if not is_problem(found) or (trace is None and not is_function(found) and found.index is not None):
         return Prepared(problem, u0, left)
     given = {**(left.pop("params", None) or {})}
     given |= {name: left.pop(name) for name in ("newton_tol", "linear_solver") if left.get(name) is not None}
     reading = read(make_problem(found, given), u0, trace)
-    if reading.model is None:
+    if reading.model is None and reading.problem.index is not None:
         return Prepared(problem, u0, dict(settings), equations=reading.equations)
-    if reading.index > HIGHEST_INDEX and reduce is None:
+    if reading.problem.index is None:
+        reading = with_index(reading, u0, t0)
+    if reading.model is not None and reading.index > HIGHEST_INDEX and reduce is None:
         start = u0 if u0 is None else dict(zip(reading.model.names, np.asarray(u0).tolist(), strict=True))
         own = {name: value for name, value in given.items() if name in _SETTINGS}
         made = _of_equations(reading.model, None, None, None, start, t0, {**left, **own})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -94,6 +94,40 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
     return Reading(problem, "traced", traced.model)
 
 
+def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
+    """A problem that declares no index, with the one that its Jacobians near the start tell.
+
+    Parameters
+    ----------
+    reading : Reading
+        The problem, which is changed where an index is found.
+    u0 : array_like or None
+        Start; that of the problem if None.
+    t0 : float or None
+        Its time; that of the problem if None.
+    """
+    from dae_sdc.initial.index import index_of
+
+    problem = reading.problem
+    time = problem.interval[0] if t0 is None else t0
+    try:
+        start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
+    except DAEError:  # told when the run begins
+        return reading
+    found = index_of(problem, time, start) if np.isfinite(start).all() else None
+    if found is None:
+        return replace(reading, equations=f"{reading.equations}; its index is not found".lstrip("; "))
+    problem.index = found.index
+    if not _declares_variables(problem):
+        problem.variable_index = found.of_unknowns
+    told = f"{reading.equations}; index {found.index} by its Jacobians near the start"
+    return replace(reading, equations=told.lstrip("; "))
+
+
+def _declares_variables(problem: ProblemDAE) -> bool:
+    return "variable_index" in vars(type(problem)) or "_variable_index" in vars(problem)
+
+
 def _start(problem: ProblemDAE, u0: Any) -> npt.NDArray[np.float64] | None:
     try:
         return None if u0 is None else np.array(problem.state(u0))
@@ -120,9 +154,8 @@ def _use_index(problem: ProblemDAE, model: Model) -> None:
             f"{type(problem).__name__} declares index {problem.index}, but its equations have index {index}; "
             f"correct or drop it, or solve with trace=False"
         )
-    declared = "variable_index" in vars(type(problem)) or "_variable_index" in vars(problem)
     problem.index = index
-    if not declared:
+    if not _declares_variables(problem):
         states = [(j, 0) for j in range(problem.n)]
         of_unknowns = indices_of_unknowns(states, found.c, found.d) if found.regular else ()
         problem.variable_index = of_unknowns or (max(1, index),) * problem.n
