@@ -635,7 +635,7 @@ def test_an_eval_f_that_raises_blames_no_equation() -> None:
         def eval_f(self, u: Any, du: Any, t: float) -> Any:
             return [du[0] + 1.0, u[1] - math.sqrt(0.25 - t)]
 
-    solution = ds.solve(Root, u0=[1.0, 0.5], dt=0.1, t_end=0.5)
+    solution = ds.solve(Root, u0=[1.0, 0.5], dt=0.1, t_end=0.5, trace=False)
     assert not solution.success
     assert "returned nan at t=" in solution.message
 
