@@ -85,6 +85,16 @@ def test_importing_a_module_does_not_load_what_it_may_never_use(module: str, abs
     assert done.stdout == "[]\n"
 
 
+def test_functions_are_solved_without_what_models_pictures_and_ranks_need() -> None:
+    words = ["solve", "simple", "--sweeper", "semi-implicit", "--dt", "0.1", "--t-end", "0.1"]
+    code = (
+        f"import sys\nfrom dae_sdc import cli\nassert cli.main({words}) == 0\n"
+        "assert not {'sympy', 'matplotlib', 'mpi4py'} & set(sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_every_verb_has_the_interface_and_an_example_its_own_parser_takes() -> None:
     for name, verb in cli.find_verbs().items():
         module = importlib.import_module(verb.module)

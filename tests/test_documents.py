@@ -10,13 +10,14 @@ import subprocess
 import sys
 import types
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+import benchmarks.__main__ as benchmarks
 from dae_sdc import cli
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,13 +103,13 @@ def of_the_shell(command: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def in_this_process(words: list[str]) -> tuple[int, str]:
-    """Exit code of ``dae-sdc`` with these words and what it printed, without the start of a process."""
+def in_this_process(main: Callable[[list[str]], int], words: list[str]) -> tuple[int, str]:
+    """Exit code of a command with these words and what it printed, without the start of a process."""
     printed = io.StringIO()
     with redirect_stdout(printed), redirect_stderr(printed), warnings.catch_warnings():
         warnings.simplefilter("default")
         try:
-            code = cli.main(words)
+            code = main(words)
         except SystemExit as ended:
             code = int(ended.code or 0)
     return code, printed.getvalue()
@@ -122,9 +123,12 @@ def run_command(command: str, where: str) -> None:
         targets = [word for word in words[1:] if "=" not in word and not word.startswith("-")]
         assert set(targets) <= makefile_targets(), f"{where}: no such Makefile target: {command}"
     elif words[0] == "dae-sdc" and not set(command) & SHELL_SYNTAX:
-        code, printed = in_this_process(words[1:])
+        code, printed = in_this_process(cli.main, words[1:])
         assert code == 0, f"{where}: {command}\n{printed}"
-    elif words[0] == "dae-sdc" or words[:3] == ["python", "-m", "benchmarks"]:
+    elif words[:3] == ["python", "-m", "benchmarks"] and not set(command) & SHELL_SYNTAX:
+        code, printed = in_this_process(benchmarks.main, words[3:])
+        assert code == 0, f"{where}: {command}\n{printed}"
+    elif words[0] == "dae-sdc":
         code, printed = of_the_shell(command)
         assert code == 0, f"{where}: {command}\n{printed}"
     else:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeGuard
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,10 +11,12 @@ import numpy as np
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.model.problem import ModelProblem
 from dae_sdc.registry import unknown
 from dae_sdc.structure.determinants import DETERMINANTS, Deficiency, Determinants, null_rows, rounded
 from dae_sdc.structure.parabola import foretold
+
+if TYPE_CHECKING:
+    from dae_sdc.model.problem import ModelProblem
 
 FIRST_ORDER = ("daen1", "daeq1", "daeq2")
 """Types at whose singular points solutions branch: a method may follow any, and its error is small."""
@@ -156,6 +159,12 @@ class _SaddleDeterminant:
         )
 
 
+def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
+    """Whether a problem was made from a model; asked without SymPy, which models take long to import."""
+    models = sys.modules.get("dae_sdc.model.problem")  # if it was never imported, it made nothing
+    return models is not None and isinstance(problem, models.ModelProblem)
+
+
 def watched(problem: Any) -> Watched | None:
     """What to look at along a run of a problem; None where nothing can be singular, or is known.
 
@@ -165,7 +174,7 @@ def watched(problem: Any) -> Watched | None:
         Of a model, reduced or not, or quasilinear.
     """
     found: Watched | None = None
-    if isinstance(problem, ModelProblem) and problem.origin.model is not None:
+    if _is_of_a_model(problem) and problem.origin.model is not None:
         found = _ModelDeterminants(problem)
     elif isinstance(problem, QuasilinearProblem):
         found = _SaddleDeterminant(problem)
@@ -176,7 +185,7 @@ def require_way(way: Any, problem: Any) -> None:
     """Raise InputError for a way that is none, or a problem of which nothing can be looked at."""
     if way not in WAYS:
         raise InputError(unknown("way at singular points", way, WAYS))
-    if not isinstance(problem, ModelProblem | QuasilinearProblem):
+    if not (_is_of_a_model(problem) or isinstance(problem, QuasilinearProblem)):
         raise InputError(
             f"singular points are looked for in models and quasilinear equations; {type(problem).__name__} "
             f"is neither, leave singular out"
@@ -193,4 +202,4 @@ def default_way(problem: Any) -> str | None:
     """
     if isinstance(problem, QuasilinearProblem):
         return "pass"
-    return "stop" if isinstance(problem, ModelProblem) else None
+    return "stop" if _is_of_a_model(problem) else None

@@ -20,7 +20,6 @@ from dae_sdc.expressions.program import Input, Program
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, analyse
 from dae_sdc.structure.rank import equilibration
-from dae_sdc.structure.repair import repair
 from dae_sdc.structure.signature import listed
 
 Vector = npt.NDArray[np.float64]
@@ -130,6 +129,8 @@ class Determinants:
     def __init__(self, model: Any, states: Sequence[tuple[int, int]]) -> None:
         found = analyse(model)
         if not found.regular:
+            from dae_sdc.structure.repair import repair  # which loads SymPy
+
             repaired = repair(model)
             model, found = repaired.model, repaired.structure
         self._graph: Graph = model.graph
