@@ -55,8 +55,12 @@ check: .venv/stamp
 	$(BIN)/python -m ruff format --check
 	$(BIN)/python -m mypy
 
+# Each process gets a piece of the tests in their order, so that it makes the fixtures of a file once, and takes
+# from the others when it has no more.
+PARALLEL = --numprocesses "$(WORKERS)" --dist worksteal
+
 test: check
-	$(BIN)/python -m pytest --numprocesses "$(WORKERS)"
+	$(BIN)/python -m pytest $(PARALLEL)
 
 # The tree is copied before it is built, so that no leftover build directory gets into the wheel, and the tests
 # are copied before they run, so that nothing can be imported from this tree.
@@ -71,7 +75,7 @@ installed-test: .venv-installed/stamp
 	"$$python" -m pip uninstall --quiet --yes dae_sdc; \
 	"$$python" $(PIP_INSTALL) "$$wheel[mpi,test,bench,klu,certify]"; \
 	cd "$$work/tests-only"; \
-	DAE_SDC_INSTALLED=1 "$$python" -m pytest --numprocesses "$(WORKERS)" $(INSTALLED)
+	DAE_SDC_INSTALLED=1 "$$python" -m pytest $(PARALLEL) $(INSTALLED)
 
 clean:
 	rm -rf .venv .venv-installed build dist dae_sdc.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -16,6 +16,8 @@ from launcher import Launcher, locked, missing
 # One thread a process: the test processes already share the cores, and sums come out the same everywhere.
 for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
     os.environ[f"{library}_NUM_THREADS"] = "1"
+# Ranks that wait sleep between two looks at their messages, where MPICH would keep a core busy with looking.
+os.environ |= {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "10"}
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.pop("DAE_SDC_DEBUG", None)
 
@@ -73,8 +75,17 @@ def three_ranks(mpirun: Launcher, shared: Path) -> Path:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the pages, which compile most kernels, and then the tests under mpirun.
+    """Begin with the pages, which compile most kernels, the tests under mpirun, and those of benchmarks.
 
-    These run one after another and keep all cores busy, and each of their ranks would compile for itself.
+    Tests under mpirun keep all cores busy, and each of their ranks would compile for itself. Long tests come
+    before short ones, so that no test process has to wait for another in the end.
     """
-    items.sort(key=lambda item: (item.path.stem != "test_documents", "mpirun" not in item.fixturenames))
+
+    def late(item: pytest.Item) -> tuple[bool, ...]:
+        return (
+            item.path.stem != "test_documents",
+            "mpirun" not in getattr(item, "fixturenames", ()),
+            "benchmarks" not in item.path.parts,
+        )
+
+    items.sort(key=late)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import random
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.nursery import needs_fork, nursery
 from launcher import Launcher
 from pySDC.core.hooks import Hooks
 
@@ -22,10 +22,7 @@ from dae_sdc.run.files import replacing
 from dae_sdc.run.resume import _packed, _unpacked, read_checkpoint
 
 RUN = """
-import sys
-import dae_sdc as ds
 ds.solve("pendulum", rtol=1e-9, t_end=20.0, checkpoint=sys.argv[1], every=4, resume=True, out=sys.argv[2])
-print("done", flush=True)
 """
 
 
@@ -450,28 +447,33 @@ def test_the_command_goes_on(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "rtol was 1e-06, and is now 0.001" in capsys.readouterr().err
 
 
+@needs_fork
 def test_kills_at_random_times_lose_no_step_and_damage_no_file(tmp_path: Path) -> None:
     times, file, out = random.Random(4), tmp_path / "run.npz", tmp_path / "run.npy"
-    steps, kills = 0, 0
-    for _ in range(40):
-        with subprocess.Popen(
-            [sys.executable, "-c", RUN, str(file), str(out)], stdout=subprocess.PIPE, text=True
-        ) as process:
-            before = file.stat().st_mtime_ns if file.exists() else 0
-            while process.poll() is None and (file.stat().st_mtime_ns if file.exists() else 0) == before:
-                time.sleep(0.002)
+
+    def written() -> int:
+        return file.stat().st_mtime_ns if file.exists() else 0
+
+    steps, kills, code = 0, 0, 1
+    with nursery(RUN) as runs:
+        for _ in range(40):
+            before = written()
+            runs.start(file, out)
             if kills < 3:
+                limit = time.monotonic() + 60.0
+                while written() == before and time.monotonic() < limit:
+                    time.sleep(0.002)
                 time.sleep(0.05 * times.random())
-                process.kill()
-            done, _ = process.communicate(timeout=60.0)
-        if process.returncode == 0:
-            break
-        kills += 1
-        assert process.returncode == -9
-        now = len(read_checkpoint(file)[1]["record"]["t"])
-        assert now > steps
-        steps = now
-    assert done == "done\n" and kills >= 3
+                runs.kill()
+            code = runs.wait()
+            if code == 0:
+                break
+            kills += 1
+            assert code == -signal.SIGKILL
+            now = len(read_checkpoint(file)[1]["record"]["t"])
+            assert now > steps
+            steps = now
+    assert code == 0 and kills >= 3
     whole, resumed = ds.solve("pendulum", rtol=1e-9, t_end=20.0), ds.Solution.load(out)
     for name in ("t", "u", "du"):
         np.testing.assert_array_equal(getattr(whole, name), getattr(resumed, name))

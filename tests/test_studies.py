@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import signal
-import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.nursery import needs_fork, nursery
 
 import dae_sdc as ds
 from dae_sdc.cli import main
@@ -156,28 +155,32 @@ def test_verbs_answer_with_their_exit_code(arguments, code, says, capsys):
     assert len(captured.err.strip().splitlines()) == (0 if code == 0 else 1)
 
 
+@needs_fork
 def test_a_study_killed_at_any_moment_leaves_only_whole_files(tmp_path):
     script = (
-        "import dae_sdc as ds, itertools\n"
+        "import itertools\n"
         "for k in itertools.count():\n"
         "    ds.convergence('hessenberg-1', nodes=1, dt=[0.5, 0.25], out=f'c{k % 7}.npy')\n"
     )
-    for delay in (0.0, 0.05, 0.11, 0.23):
-        child = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path)
-        limit = time.monotonic() + 60.0
-        while not list(tmp_path.glob("c*.npy")) and time.monotonic() < limit:
-            time.sleep(0.02)
-        time.sleep(delay)
-        child.send_signal(signal.SIGKILL)
-        child.wait()
-        found = list(Path(tmp_path).glob("c*.npy"))
-        assert found
-        for path in found:
-            result = ds.load(path)
-            # Two groups for each finished step size; one step size only if the study is not over.
-            partial = path.stem.endswith(".partial")
-            assert result.parameters["complete"] != partial
-            assert len(result.data) == 4 or (len(result.data) == 2 and partial)
+    with nursery(script, cwd=tmp_path) as studies:
+        for delay in (0.0, 0.05, 0.11, 0.23):
+            for path in tmp_path.iterdir():
+                path.unlink()
+            studies.start()
+            limit = time.monotonic() + 60.0
+            while not list(tmp_path.glob("c*.npy")) and time.monotonic() < limit:
+                time.sleep(0.002)
+            time.sleep(delay)
+            studies.kill()
+            assert studies.wait() == -signal.SIGKILL
+            found = list(tmp_path.glob("c*.npy"))
+            assert found
+            for path in found:
+                result = ds.load(path)
+                # Two groups for each finished step size; one step size only if the study is not over.
+                partial = path.stem.endswith(".partial")
+                assert result.parameters["complete"] != partial
+                assert len(result.data) == 4 or (len(result.data) == 2 and partial)
 
 
 class Quadratic(ds.ProblemDAE):
