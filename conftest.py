@@ -20,6 +20,8 @@ for library in ("OMP", "OPENBLAS", "MKL", "NUMBA"):
 os.environ |= {"MPIR_CVAR_ENABLE_HEAVY_YIELD": "1", "MPIR_CVAR_POLLS_BEFORE_YIELD": "10"}
 os.environ["MPLBACKEND"] = "Agg"
 os.environ.pop("DAE_SDC_DEBUG", None)
+# The many processes that tests start would each compile all files of the package.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # The commands of the environment under test come before any others of the same name. Not resolved: in a
 # virtual environment the interpreter is a link, and the commands lie beside the link.

@@ -345,48 +345,61 @@ def test_more_ranks_than_nodes_are_refused_by_the_command_itself(mpirun: Launche
 # --- Without MPI, and with another -------------------------------------------------------------------------
 
 
-def alone(*arguments: str, code: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-    """The command in one process, after some Python code."""
-    program = f"import sys\n{code}\nfrom dae_sdc import cli\nsys.exit(cli.main({list(arguments)!r}))"
-    return subprocess.run(
-        [sys.executable, "-c", program],
+PROGRAM = """
+import io, json, sys
+from contextlib import redirect_stderr, redirect_stdout
+from dae_sdc import cli
+
+told = []
+for arguments in json.loads(sys.argv[1]):
+    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
+        code = cli.main(arguments)
+    told.append((code, out.getvalue(), err.getvalue()))
+print(json.dumps(told))
+"""
+
+
+def alone(*commands: list[str], code: str = "", **environment: str) -> list[tuple[int, str, str]]:
+    """Exit code and output of commands in one process, after some Python code."""
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}\n{PROGRAM}", json.dumps(commands)],
         capture_output=True,
         text=True,
-        check=False,
+        check=True,
         timeout=120,
         env={**os.environ, **environment},
     )
-
-
-WITHOUT = "sys.modules['mpi4py'] = None"
+    assert done.stderr == ""
+    return [tuple(one) for one in json.loads(done.stdout)]
 
 
 def test_without_mpi4py_serial_runs_work_and_parallel_ones_say_what_to_install() -> None:
-    serial = alone(*SOLVE, "--dt", "0.1", "--t-end", "0.2", code=WITHOUT)
-    assert (serial.returncode, serial.stderr) == (0, "")
-    for parallel in WAYS:
-        done = alone(*SOLVE, "--parallel", parallel, code=WITHOUT)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("dae-sdc: parallel runs need mpi4py")
-        assert "pip install" in done.stderr and done.stderr.count("\n") == 1
+    code = "import sys; sys.modules['mpi4py'] = None"
+    ways = [[*SOLVE, "--parallel", parallel] for parallel in WAYS]
+    serial, *parallel = alone([*SOLVE, "--dt", "0.1", "--t-end", "0.2"], *ways, code=code)
+    assert (serial[0], serial[2]) == (0, "")
+    for number, out, err in parallel:
+        assert (number, out) == (2, "")
+        assert err.startswith("dae-sdc: parallel runs need mpi4py")
+        assert "pip install" in err and err.count("\n") == 1
 
 
 def test_one_process_of_a_parallel_run_needs_no_launcher(mpirun: Launcher) -> None:
-    done = alone(*SOLVE, "--parallel", "nodes", "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S")
+    run = [*SOLVE, "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S"]
     # Left alone, a serial step would begin with sweeps that nobody sees.
-    serial = alone(*SOLVE, "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S", "--nsweeps", "1")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == serial.stdout
+    parallel, serial = alone([*run, "--parallel", "nodes"], [*run, "--nsweeps", "1"])
+    assert (parallel[0], parallel[2]) == (0, "")
+    assert parallel[1] == serial[1]
 
 
 def test_a_launcher_of_another_mpi_is_noticed(mpirun: Launcher) -> None:
-    for parallel in ("--parallel", "nodes"), ():
-        done = alone(*SOLVE, *parallel, OMPI_COMM_WORLD_SIZE="3", PMI_SIZE="3")
-        assert done.returncode == 2
-        assert done.stderr.count("\n") == 1 and done.stdout == ""
-    done = alone(*SOLVE, "--parallel", "nodes", SLURM_STEP_NUM_TASKS="3")
-    assert "the launcher started 3 processes, but to mpi4py each is alone" in done.stderr
-    assert done.returncode == 2
+    parallel = [*SOLVE, "--parallel", "nodes"]
+    for code, out, err in alone(parallel, SOLVE, OMPI_COMM_WORLD_SIZE="3", PMI_SIZE="3"):
+        assert code == 2
+        assert err.count("\n") == 1 and out == ""
+    ((code, _, err),) = alone(parallel, SLURM_STEP_NUM_TASKS="3")
+    assert "the launcher started 3 processes, but to mpi4py each is alone" in err
+    assert code == 2
 
 
 def test_the_example_of_the_order_check_is_a_command_for_mpirun() -> None:

@@ -9,6 +9,7 @@ import time
 import numpy as np
 import pytest
 from helpers.nursery import needs_fork, nursery
+from qmat.qdelta.diag import MIN_SR_S
 
 import dae_sdc as ds
 from dae_sdc.cli import main
@@ -181,6 +182,21 @@ def test_a_study_killed_at_any_moment_leaves_only_whole_files(tmp_path):
                 partial = path.stem.endswith(".partial")
                 assert result.parameters["complete"] != partial
                 assert len(result.data) == 4 or (len(result.data) == 2 and partial)
+
+
+def test_coefficients_that_are_fitted_are_those_of_all_runs_with_equal_nodes(monkeypatch):
+    made, fit = [], MIN_SR_S.computeQDelta
+
+    def counted(self, k=None):
+        made.append((self.size, self.quadType))
+        return fit(self, k)
+
+    monkeypatch.setattr(MIN_SR_S, "computeQDelta", counted)
+    monkeypatch.setattr("dae_sdc.sweepers.collocation._GENERATORS", {})
+    settings = {"sweeper": "semi-implicit", "qdelta": "MIN-SR-S", "nodes": [2, 3], "dt": [0.5, 0.25]}
+    for quad in ("LOBATTO", "RADAU-RIGHT"):
+        assert np.isfinite(ds.convergence("hessenberg-1", quad=quad, **settings).data["error"]).all()
+    assert made == [(nodes, quad) for quad in ("LOBATTO", "RADAU-RIGHT") for nodes in (2, 3)]
 
 
 class Quadratic(ds.ProblemDAE):

@@ -17,6 +17,8 @@ from dae_sdc.sharing import Lock, filtering
 QMAT = Lock()
 """Held by who asks qmat for a Q_Delta: it changes the filters of warnings, which are those of the process."""
 
+_GENERATORS: dict[tuple[Any, ...], Any] = {}
+
 QUADRATURES = ("RADAU-RIGHT", "LOBATTO", "GAUSS")
 
 MOST_NODES = 100
@@ -112,6 +114,22 @@ def check_quadrature(quad_type: Any, num_nodes: Any) -> None:
         raise InputError(f"num_nodes must be at most {MOST_NODES}; got {num_nodes!r}")
 
 
+def qdelta_generator(coll: CollBase, name: str) -> Any:
+    """The generator of qmat for a Q_Delta; one for all equal nodes, as some take long to fit coefficients.
+
+    Parameters
+    ----------
+    coll : CollBase
+        pySDC's collocation.
+    name : str
+        A name or alias of qmat.
+    """
+    key = QDELTA_GENERATORS[name], coll.num_nodes, coll.node_type, coll.quad_type, coll.tleft, coll.tright
+    if key not in _GENERATORS:
+        _GENERATORS[key] = key[0](qGen=coll.generator, tLeft=coll.tleft)
+    return _GENERATORS[key]
+
+
 def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
     """The Q_Delta of a sweep, shape (M, M).
 
@@ -133,7 +151,7 @@ def qdelta_matrix(coll: CollBase, name: str, sweep: int = 1) -> Vector:
         raise InputError(unknown("Q_Delta", name, QDELTA_GENERATORS))
     try:
         with QMAT, filtering("ignore"), np.errstate(all="ignore"):
-            generator = QDELTA_GENERATORS[name](qGen=coll.generator, tLeft=coll.tleft)
+            generator = qdelta_generator(coll, name)
             matrix: Vector = np.array(
                 generator.genCoeffs(k=sweep) if generator.isKDependent() else generator.genCoeffs()
             )

@@ -18,7 +18,13 @@ from dae_sdc.registry import Registry, unknown
 from dae_sdc.sharing import filtering
 from dae_sdc.sweepers.accuracy import AccuracyGoal
 from dae_sdc.sweepers.backends import BACKENDS as BACKENDS, node_solver
-from dae_sdc.sweepers.collocation import QMAT, check_qdelta, check_quadrature, qdelta_matrix
+from dae_sdc.sweepers.collocation import (
+    QMAT,
+    check_qdelta,
+    check_quadrature,
+    qdelta_generator,
+    qdelta_matrix,
+)
 from dae_sdc.sweepers.direct import require_problem
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.level_values import LevelValues
@@ -131,6 +137,10 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
 
     def _communicator(self) -> NodeCommunicator:
         return SerialNodes(self.coll.num_nodes)
+
+    def buildGenerator(self, qdType: str) -> Any:
+        """The generator of a Q_Delta; see :func:`dae_sdc.sweepers.collocation.qdelta_generator`."""
+        return qdelta_generator(self.coll, qdType)
 
     def _qdelta(self, sweep: int) -> Vector:
         with QMAT, filtering("ignore"):

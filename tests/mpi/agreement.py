@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 from mpi4py import MPI
 from pySDC.core.step import Step
-from qmat.qdelta.diag import MIN_SR_S
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from helpers.pairs import covering_pairs
@@ -25,18 +24,6 @@ from dae_sdc.control.hooks import LogSolutionAtNodes
 from dae_sdc.errors import DAEError
 from dae_sdc.run.description import describe
 from dae_sdc.sweepers.sdc import INITIAL_GUESSES, RESIDUAL_TYPES, SWEEPERS, SpectralDeferredCorrectionDAE
-
-# qmat fits these coefficients anew at every request, which takes longer than a run here.
-_fit = MIN_SR_S.computeQDelta
-_known: dict[Any, Any] = {}
-
-
-def _fitted(self: Any, k: Any = None) -> Any:
-    key = (self.nodeType, self.quadType, self.size)
-    if key not in _known:
-        _known[key] = _fit(self, k)
-    return _known[key].copy()
-
 
 SDC = [name for name, cls in SWEEPERS.items() if issubclass(cls, SpectralDeferredCorrectionDAE)]
 HESSENBERG = {"hessenberg-1": 0.1, "hessenberg-2": 0.05, "hessenberg-3": 0.05}
@@ -181,7 +168,6 @@ def groups(size: int) -> list[list[int]]:
 
 
 def main(path: str) -> None:
-    MIN_SR_S.computeQDelta = _fitted
     world = MPI.COMM_WORLD
     everything = cases()
     mine = {case: carry_out(case, None) for case in everything[world.rank :: world.size]}

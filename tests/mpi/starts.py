@@ -27,20 +27,22 @@ def main(directory: str) -> None:
     with patch.multiple(tracking, PATHS_PER_JOB=5, _follow=counted):
         shared = ds.initial("double-wishbone", all_solutions=True, comm=comm)
         steps = sum(own)
-        alone = ds.initial("double-wishbone", all_solutions=True)
+        found = ds.initial("double-wishbone", all_solutions=True) if comm.rank == 0 else None
+    alone = [dict(one) for one in found.solutions] if found is not None else None
+    alone, all_steps = comm.bcast((alone, sum(own) - steps))
     error = ""
     try:
         ds.initial("pendulum", all_solutions=True, fixed={"x": 2.0}, comm=comm)
     except ds.DAEError as raised:
         error = str(raised)
-    found = {
-        "same": [dict(one) for one in shared.solutions] == [dict(one) for one in alone.solutions],
+    told = {
+        "same": [dict(one) for one in shared.solutions] == alone,
         "solutions": len(shared.solutions),
         "steps": steps,
-        "all_steps": sum(own) - steps,
+        "all_steps": all_steps,
         "error": error,
     }
-    (Path(directory) / f"starts-{comm.rank}.json").write_text(json.dumps(found))
+    (Path(directory) / f"starts-{comm.rank}.json").write_text(json.dumps(told))
 
 
 if __name__ == "__main__":
