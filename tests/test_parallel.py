@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launcher import Launcher, locked
+from launcher import PROGRAMS, Launcher, locked
 
 import dae_sdc as ds
 from dae_sdc.cli import find_verbs
@@ -345,61 +345,50 @@ def test_more_ranks_than_nodes_are_refused_by_the_command_itself(mpirun: Launche
 # --- Without MPI, and with another -------------------------------------------------------------------------
 
 
-PROGRAM = """
-import io, json, sys
-from contextlib import redirect_stderr, redirect_stdout
-from dae_sdc import cli
-
-told = []
-for arguments in json.loads(sys.argv[1]):
-    with redirect_stdout(io.StringIO()) as out, redirect_stderr(io.StringIO()) as err:
-        code = cli.main(arguments)
-    told.append((code, out.getvalue(), err.getvalue()))
-print(json.dumps(told))
-"""
-
-
-def alone(*commands: list[str], code: str = "", **environment: str) -> list[tuple[int, str, str]]:
+def alone(*commands: list[str], code: str = "", **environment: str) -> Records:
     """Exit code and output of commands in one process, after some Python code."""
+    program = (
+        f"import json, sys\n{code}\nsys.path.append({str(PROGRAMS)!r})\nfrom commands import carry_out\n"
+        f"print(json.dumps([carry_out(arguments) for arguments in {list(commands)!r}]))"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", f"{code}\n{PROGRAM}", json.dumps(commands)],
+        [sys.executable, "-c", program],
         capture_output=True,
         text=True,
         check=True,
         timeout=120,
         env={**os.environ, **environment},
     )
-    assert done.stderr == ""
-    return [tuple(one) for one in json.loads(done.stdout)]
+    return list(json.loads(done.stdout))
 
 
 def test_without_mpi4py_serial_runs_work_and_parallel_ones_say_what_to_install() -> None:
-    code = "import sys; sys.modules['mpi4py'] = None"
     ways = [[*SOLVE, "--parallel", parallel] for parallel in WAYS]
+    code = "sys.modules['mpi4py'] = None"
     serial, *parallel = alone([*SOLVE, "--dt", "0.1", "--t-end", "0.2"], *ways, code=code)
-    assert (serial[0], serial[2]) == (0, "")
-    for number, out, err in parallel:
-        assert (number, out) == (2, "")
-        assert err.startswith("dae-sdc: parallel runs need mpi4py")
-        assert "pip install" in err and err.count("\n") == 1
+    assert (serial["code"], serial["err"]) == (0, "")
+    for done in parallel:
+        assert (done["code"], done["out"]) == (2, "")
+        assert done["err"].startswith("dae-sdc: parallel runs need mpi4py")
+        assert "pip install" in done["err"] and done["err"].count("\n") == 1
 
 
 def test_one_process_of_a_parallel_run_needs_no_launcher(mpirun: Launcher) -> None:
     run = [*SOLVE, "--dt", "0.1", "--t-end", "0.2", "--qdelta", "MIN-SR-S"]
     # Left alone, a serial step would begin with sweeps that nobody sees.
     parallel, serial = alone([*run, "--parallel", "nodes"], [*run, "--nsweeps", "1"])
-    assert (parallel[0], parallel[2]) == (0, "")
-    assert parallel[1] == serial[1]
+    assert (parallel["code"], parallel["err"]) == (0, "")
+    assert parallel["out"] == serial["out"]
 
 
 def test_a_launcher_of_another_mpi_is_noticed(mpirun: Launcher) -> None:
     parallel = [*SOLVE, "--parallel", "nodes"]
-    for code, out, err in alone(parallel, SOLVE, OMPI_COMM_WORLD_SIZE="3", PMI_SIZE="3"):
-        assert code == 2
-        assert err.count("\n") == 1 and out == ""
-    ((code, _, err),) = alone(parallel, SLURM_STEP_NUM_TASKS="3")
-    assert "the launcher started 3 processes, but to mpi4py each is alone" in err
-    assert code == 2
+    for done in alone(parallel, SOLVE, OMPI_COMM_WORLD_SIZE="3", PMI_SIZE="3"):
+        assert done["code"] == 2
+        assert done["err"].count("\n") == 1 and done["out"] == ""
+    (done,) = alone(parallel, SLURM_STEP_NUM_TASKS="3")
+    assert "the launcher started 3 processes, but to mpi4py each is alone" in done["err"]
+    assert done["code"] == 2
 
 
 def test_the_example_of_the_order_check_is_a_command_for_mpirun() -> None:
