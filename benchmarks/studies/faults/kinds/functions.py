@@ -44,7 +44,7 @@ QUICK: Mapping[str, tuple[dict[str, Any], ...]] = {
 }
 """Arguments with which a function is quick; functions that are not here get all they need from the table."""
 
-MUST_STAY: Mapping[str, tuple[str, ...]] = {"accuracy": ("sweeper",)}
+MUST_STAY: Mapping[str, tuple[str, ...]] = {"accuracy": ("sweeper",), "pendulum_study": ("dt",)}
 """Arguments without which a function would take minutes."""
 
 NUMBERS = {"float", "int", "float | None", "int | None"}
