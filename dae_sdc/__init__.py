@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import re
 import sys
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.deferred import defer_mpi
 
-if TYPE_CHECKING:  # what _HOME says, for type checkers and editors, which do not run __getattr__
+if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__; _HOME is made of it
     from dae_sdc.constrained.first_order import (
         ImplicitDAE as ImplicitDAE,
         QuasiFirstOrderProblem as QuasiFirstOrderProblem,
@@ -165,110 +166,15 @@ defer_mpi()  # before any room imports pySDC
 __version__: str
 
 _HOME = {
-    "ShareBlock": "dae_sdc.control.blocks",
-    "Event": "dae_sdc.control.events",
-    "EventRecord": "dae_sdc.control.events",
-    "SameUnknowns": "dae_sdc.control.transfer",
-    "TransferDAE": "dae_sdc.control.transfer",
-    "CheckInitialValue": "dae_sdc.control.hooks",
-    "LogGlobalErrorPostIterationAlgebraicVariable": "dae_sdc.control.hooks",
-    "LogGlobalErrorPostIterationDifferentialVariable": "dae_sdc.control.hooks",
-    "LogGlobalErrorPostStepAlgebraicVariable": "dae_sdc.control.hooks",
-    "LogGlobalErrorPostStepDifferentialVariable": "dae_sdc.control.hooks",
-    "LogSolution": "dae_sdc.control.hooks",
-    "LogSolutionAtNodes": "dae_sdc.control.hooks",
-    "LogWork": "dae_sdc.control.hooks",
-    "MarkProvisionalStarts": "dae_sdc.control.hooks",
-    "RequireConvergence": "dae_sdc.control.hooks",
-    "StepRecord": "dae_sdc.control.hooks",
-    "PROBLEMS": "dae_sdc.dae.problem",
-    "MODELS": "dae_sdc.problems._models",
-    "ProblemDAE": "dae_sdc.dae.problem",
-    "ImplicitDAE": "dae_sdc.constrained.first_order",
-    "NonholonomicProblem": "dae_sdc.constrained.second_order",
-    "QuasiFirstOrderProblem": "dae_sdc.constrained.first_order",
-    "QuasiLagrangeProblem": "dae_sdc.constrained.second_order",
-    "QuasiSecondOrderProblem": "dae_sdc.constrained.second_order",
-    "QuasilinearProblem": "dae_sdc.constrained.quasilinear",
-    "MeshDAE": "dae_sdc.dae.state",
-    "ConvergenceError": "dae_sdc.errors",
-    "DAEError": "dae_sdc.errors",
-    "DAEWarning": "dae_sdc.errors",
-    "EvaluationError": "dae_sdc.errors",
-    "InconsistentStateError": "dae_sdc.errors",
-    "InputError": "dae_sdc.errors",
-    "NewtonError": "dae_sdc.errors",
-    "ReferenceRangeError": "dae_sdc.errors",
-    "RemoteError": "dae_sdc.errors",
-    "ResultFileError": "dae_sdc.errors",
-    "SingularMatrixError": "dae_sdc.errors",
-    "SolveError": "dae_sdc.errors",
-    "plot": "dae_sdc.plotting",
-    "accuracy": "dae_sdc.run",
-    "convergence": "dae_sdc.run",
-    "drift": "dae_sdc.run",
-    "info": "dae_sdc.run",
-    "iterations": "dae_sdc.run",
-    "pendulum_study": "dae_sdc.run",
-    "playground": "dae_sdc.run",
-    "reduce": "dae_sdc.run",
-    "simplify": "dae_sdc.run",
-    "solve": "dae_sdc.run",
-    "structure": "dae_sdc.run",
-    "initial": "dae_sdc.run",
-    "Initial": "dae_sdc.initial.consistent",
-    "Roots": "dae_sdc.polynomials.homotopy",
-    "solve_polynomials": "dae_sdc.polynomials.homotopy",
-    "PolynomialSystem": "dae_sdc.polynomials.polynomials",
-    "SingularPoints": "dae_sdc.polynomials.singular_points",
-    "singular_points": "dae_sdc.polynomials.singular_points",
-    "Component": "dae_sdc.polynomials.witness",
-    "Decomposition": "dae_sdc.polynomials.witness",
-    "decompose": "dae_sdc.polynomials.witness",
-    "solution_sets": "dae_sdc.run.initial",
-    "repair": "dae_sdc.run.structure",
-    "trace": "dae_sdc.run.models",
-    "Structure": "dae_sdc.structure.analysis",
-    "Repair": "dae_sdc.structure.repair",
-    "ReducedProblem": "dae_sdc.reduction.problem",
-    "Reduction": "dae_sdc.reduction.reduction",
-    "StructureError": "dae_sdc.structure.signature",
-    "sundials": "dae_sdc.run",
-    "Solution": "dae_sdc.run.solution",
-    "StopAtRoundOff": "dae_sdc.control.stagnation",
-    "MULTISTEP": "dae_sdc.sweepers.linear_multistep",
-    "MultistepMethod": "dae_sdc.sweepers.linear_multistep",
-    "MultistepDAE": "dae_sdc.sweepers.multistep",
-    "multistep": "dae_sdc.sweepers.multistep",
-    "MANIFOLD_METHODS": "dae_sdc.constrained.manifold",
-    "ManifoldDAE": "dae_sdc.constrained.manifold",
-    "ManifoldMethod": "dae_sdc.constrained.manifold",
-    "manifold_method": "dae_sdc.constrained.manifold",
-    "METHODS": "dae_sdc.sweepers.tableaux",
-    "SWEEPERS": "dae_sdc.sweepers.sdc",
-    "Tableau": "dae_sdc.sweepers.tableaux",
-    "runge_kutta": "dae_sdc.sweepers.runge_kutta",
-    "Result": "dae_sdc.run.results",
-    "load": "dae_sdc.run.results",
-    "ConstrainedDAEMPI": "dae_sdc.sweepers.parallel",
-    "FullyImplicitDAEMPI": "dae_sdc.sweepers.parallel",
-    "SemiImplicitDAEMPI": "dae_sdc.sweepers.parallel",
-    "SweeperDAEMPI": "dae_sdc.sweepers.parallel",
-    "split_communicator": "dae_sdc.sweepers.parallel",
-    "BackwardEulerDAE": "dae_sdc.sweepers.runge_kutta",
-    "DIRK43_2DAE": "dae_sdc.sweepers.runge_kutta",
-    "EDIRK4DAE": "dae_sdc.sweepers.runge_kutta",
-    "RungeKuttaDAE": "dae_sdc.sweepers.runge_kutta",
-    "TrapezoidalRuleDAE": "dae_sdc.sweepers.runge_kutta",
-    "ConstrainedDAE": "dae_sdc.sweepers.sdc",
-    "FullyImplicitDAE": "dae_sdc.sweepers.sdc",
-    "SemiImplicitDAE": "dae_sdc.sweepers.sdc",
-    "Simplified": "dae_sdc.model.simplified",
-    "Model": "dae_sdc.model.model",
-    "read_modelica": "dae_sdc.modelica.reader",
-    "read_modelica_text": "dae_sdc.modelica.reader",
-    "ModelProblem": "dae_sdc.model.problem",
+    name: home
+    for home, names in re.findall(
+        r"^    from (\S+) import (\([^)]*\)|.*)$",
+        (pkgutil.get_data(__name__, "__init__.py") or b"").decode(),
+        flags=re.MULTILINE,
+    )
+    for name in re.findall(r"(\w+) as \1\b", names)
 }
+"""The module of every public name, as the imports above say, which the interpreter passes by."""
 
 __all__ = ["__version__", *_HOME]
 

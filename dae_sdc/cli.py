@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import inspect
 import io
 import os
 import re
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, NoReturn, TextIO, cast
 
 from dae_sdc.errors import DAEError, DAEWarning, InputError
+from dae_sdc.registry import docstrings
 from dae_sdc.run.launch import launched
 
 PROGRAM = "dae-sdc"
@@ -106,15 +106,12 @@ def find_verbs() -> dict[str, Verb]:
     """Every verb by its name, in alphabetical order, read from docstrings without importing a module."""
     verbs: dict[str, Verb] = {}
     for room in ROOMS:
-        for path in (Path(__file__).parent / room).glob("[!_]*.py"):
-            # Parsing all of these files would take longer than everything else.
-            found = re.match(r'"""(.*?)"""', path.read_text(encoding="utf-8"), flags=re.DOTALL)
-            text = inspect.cleandoc(found[1]) if found else ""
-            name = path.stem.replace("_", "-")
+        for stem, text in docstrings(Path(__file__).parent / room):
+            name = stem.replace("_", "-")
             line = rf"^Example: ((?:mpirun -n \d+ )?{PROGRAM} {name}(?: .*)?)$"
             example = re.search(line, text, flags=re.MULTILINE)
             if example:
-                verbs[name] = Verb(f"dae_sdc.{room}.{path.stem}", text.splitlines()[0], example[1], text)
+                verbs[name] = Verb(f"dae_sdc.{room}.{stem}", text.splitlines()[0], example[1], text)
     return dict(sorted(verbs.items()))
 
 

@@ -14,8 +14,9 @@ options has a record of its own, a dataclass that inherits the groups and adds w
 ...     '''
 
 :func:`takes` gives the function one keyword for each field, with the types and defaults of the fields, for
-users, editors and type checkers alike, and the section Parameters of its docstring; :func:`add_options` and
-:func:`given_options` do that for a verb of the command line, whose options have the same names with dashes.
+users, editors and type checkers alike, the section Parameters of its docstring, and the attribute ``record``;
+:func:`add_options` and :func:`given_options` do that for a verb of the command line, whose options have the
+same names with dashes.
 """
 
 from __future__ import annotations
@@ -75,6 +76,10 @@ class Option:
         Makes the value from the text in a shell; the annotation tells if not given.
     metavar : str, optional
         What stands for the value in the help of a verb.
+    choices : sequence of str
+        The values that there are, where a shell is to list them.
+    flag : str
+        Its name in a shell; that of the field with dashes if empty.
     shell : bool
         Whether the command line has it; objects of Python cannot be typed there.
     told : bool
@@ -87,6 +92,8 @@ class Option:
     like: str = ""
     read: Callable[[str], Any] | None = None
     metavar: str | None = None
+    choices: Sequence[str] = ()
+    flag: str = ""
     shell: bool = True
     told: bool = True
 
@@ -629,6 +636,7 @@ def takes(record: Callable[P, T]) -> Callable[[Callable[[T], R]], Callable[P, R]
         flat.__annotations__ = {"return": result}
         words = (function.__doc__ or "").replace("    {options}", parameters_section(record), 1)
         flat.__doc__ = words
+        flat.record = record
         return checked()(call)
 
     return decorate
@@ -687,9 +695,13 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             given |= {"action": "append", "metavar": known.metavar, "help": f"{known.help}; may be repeated"}
         else:
             reader = next(kind for part, kind in READERS.items() if part in annotation)
-            given |= {"type": known.read or reader, "metavar": known.metavar}
+            given |= {
+                "type": known.read or reader,
+                "metavar": known.metavar,
+                "choices": known.choices or None,
+            }
         if one.kw_only:
-            parser.add_argument(f"--{name.replace('_', '-')}", **given)
+            parser.add_argument(f"--{known.flag or name.replace('_', '-')}", dest=name, **given)
         elif one.default is MISSING:
             parser.add_argument(name, **given)
         else:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 import pkgutil
+import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from dae_sdc.errors import InputError
@@ -28,13 +31,17 @@ class Registry(Generic[T]):
     *packages : str
         Packages whose modules are imported on the first look-up, so that a new file in them is found
         without being listed anywhere. Modules whose names begin with an underscore are left out.
+    find : callable, optional
+        Called on the first look-up; it gives names and entries that need no module to be imported.
     """
 
-    def __init__(self, kind: str, *packages: str) -> None:
+    def __init__(
+        self, kind: str, *packages: str, find: Callable[[], Iterable[tuple[str, T]]] | None = None
+    ) -> None:
         self.kind = kind
-        self._packages = packages
+        self._packages, self._find = packages, find
         self._entries: dict[str, T] = {}
-        self._discovered = not packages
+        self._discovered = not packages and find is None
         self._here = threading.local()
 
     def register(self, name: str) -> Callable[[S], S]:
@@ -70,6 +77,8 @@ class Registry(Generic[T]):
         # finds out where two wait for one another. The modules may look names up themselves.
         self._here.discovers = True
         try:
+            for found, entry in self._find() if self._find is not None else ():
+                self.add(found, entry)
             for name in self._packages:
                 for module in pkgutil.iter_modules(importlib.import_module(name).__path__):
                     if module.name[0] != "_":
@@ -110,3 +119,10 @@ def unknown(kind: str, name: str, known: Iterable[object]) -> str:
     lead = f"did you mean '{near[0]}'? Available" if near else "available"
     more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
     return f"unknown {kind} '{name}'; {lead}: {', '.join(names[:MOST_NAMES])}{more}"
+
+
+def docstrings(directory: Path) -> Iterator[tuple[str, str]]:
+    """Names and docstrings of the modules in a directory, read as text: parsing and importing take long."""
+    for path in directory.glob("[!_]*.py"):
+        found = re.match(r'"""(.*?)"""', path.read_text(encoding="utf-8"), flags=re.DOTALL)
+        yield path.stem, inspect.cleandoc(found[1]) if found else ""

@@ -1,10 +1,11 @@
-"""What an addition costs: a problem, a method, a study and a picture are one file each."""
+"""What an addition costs: one file each for a problem, a method, a study with options, a picture, a peer."""
 
 from __future__ import annotations
 
 import importlib.util
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -77,34 +78,48 @@ STUDY = '''
 Example: dae-sdc count-up --to 3 --out count.npy
 """
 
+from __future__ import annotations
+
+from dataclasses import dataclass
+
 import numpy as np
 
+from dae_sdc.options import Output, count, option, takes
 from dae_sdc.run.results import Result
+from dae_sdc.run.study import verb
 
 
-def count_up(to, out=None):
-    """Count from 1 to a number."""
-    data = np.array([(k, 1.0 / k) for k in range(1, to + 1)], dtype=[("number", "i8"), ("share", "f8")])
-    result = Result("count", data, {"share": "1"}, {"to": to})
-    if out is not None:
-        result.save(out)
+@dataclass(frozen=True, kw_only=True)
+class CountOptions(Output):
+    to: int = option(2, "number to which is counted (2)", "There is no 0.", check=count(1000))
+
+
+@takes(CountOptions)
+def count_up(given: CountOptions) -> Result:
+    """Count from 1 to a number.
+
+    {options}
+    """
+    numbers = [(k, 1.0 / k) for k in range(1, given.to + 1)]
+    data = np.array(numbers, dtype=[("number", "i8"), ("share", "f8")])
+    result = Result("count", data, {"share": "1"}, {"to": given.to, "failures": []})
+    if given.out is not None:
+        result.save(given.out)
     return result
 
 
-def add_arguments(parser):
-    parser.add_argument("--to", type=int, default=2)
-    parser.add_argument("--out")
+def summary(result):
+    return f"counted to {len(result.data)}"
 
 
-def main(args):
-    print(f"counted to {len(count_up(args.to, args.out).data)}")
-    return 0
+add_arguments, main = verb(count_up, summary)
 '''
 
 PICTURE = '''
 """Draw what has been counted.
 
 Example: dae-sdc draw-count count.npy
+Plot: shares of count, a share for each number
 """
 
 
@@ -112,18 +127,42 @@ def add_arguments(parser):
     parser.add_argument("file")
 
 
-def main(args):
-    from matplotlib.figure import Figure
+def shares(result):
+    from dae_sdc.plotting.style import figure
 
+    made = figure(4.0, 3.0)
+    made.add_subplot().plot(result.data["number"], result.data["share"])
+    return made
+
+
+def main(args):
     from dae_sdc.plotting.style import styled
     from dae_sdc.run.results import load
 
-    result = load(args.file)
     with styled():
-        figure = Figure()
-        figure.add_subplot().plot(result.data["number"], result.data["share"])
-        figure.savefig("count.png")
+        shares(load(args.file)).savefig("count.png")
     return 0
+'''
+
+PEER = '''
+"""A solver of a user, which knows the solution."""
+
+from benchmarks.studies.peers.solvers import PEERS, Outcome
+
+
+class Oracle:
+    name = "oracle"
+    module = package = "numpy"
+    like = True
+
+    def settings(self, case):
+        return "no questions"
+
+    def run(self, case, rtol, atol, count):
+        return Outcome(1e-3, case.problem.state(case.problem.u_exact(case.t_end)))
+
+
+PEERS.add("oracle", Oracle())
 '''
 
 
@@ -133,11 +172,12 @@ def imported(tmp_path: Path) -> Iterator[Import]:
     registries = [
         value
         for name, module in list(sys.modules.items())
-        if name.startswith("dae_sdc")
+        if name.startswith(("dae_sdc", "benchmarks"))
         for value in vars(module).values()
         if isinstance(value, Registry)
     ]
     kept = [(registry, dict(registry.items())) for registry in registries]
+    names = []
 
     def from_file(text: str, name: str) -> ModuleType:
         path = tmp_path / f"{name}.py"
@@ -146,14 +186,15 @@ def imported(tmp_path: Path) -> Iterator[Import]:
         assert spec is not None and spec.loader is not None
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
+        names.append(name)
         spec.loader.exec_module(module)
         return module
 
     yield from_file
     for registry, entries in kept:
         registry._entries = entries
-    for name in ("own_problem", "own_method"):
-        sys.modules.pop(name, None)
+    for name in names:
+        sys.modules.pop(name)
 
 
 def test_a_problem_is_one_file(imported: Import) -> None:
@@ -173,7 +214,20 @@ def test_a_runge_kutta_method_is_one_file(imported: Import) -> None:
     assert "sdirk2" in names_of("sweepers")
 
 
-def test_a_verb_a_study_and_a_picture_are_one_file_each(tmp_path: Path) -> None:
+def test_a_peer_is_one_file(imported: Import, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("benchmarks")
+    study = importlib.import_module("benchmarks.studies.peers.study")
+    solvers = importlib.import_module("benchmarks.studies.peers.solvers")
+    monkeypatch.setattr(solvers.PEERS, "_entries", dict(solvers.PEERS.items()))
+    imported(PEER, "own_peer")
+    monkeypatch.setattr(study, "missing", lambda peer: peer.name != "oracle")
+    result = study.peers(problems=["simple"], rtols=[1e-3], sweepers=[], repetitions=1)
+    rows = result.data[result.data["solver"] == "oracle"]
+    assert len(rows) and (rows["error"] < 1e-12).all() and (rows["time"] == 1e-3).all()
+    assert "oracle" in study.report(result)
+
+
+def test_a_verb_a_study_its_options_and_a_picture_are_one_file_each(tmp_path: Path) -> None:
     """In a package of links to the files of this one, and one file more in each of two rooms."""
     package = tmp_path / "tree" / "dae_sdc"
     package.mkdir(parents=True)
@@ -187,10 +241,17 @@ def test_a_verb_a_study_and_a_picture_are_one_file_each(tmp_path: Path) -> None:
         (package / room / f"{name}.py").write_text(text.lstrip(), encoding="utf-8")
     code = """
 from dae_sdc import cli
+from dae_sdc.run import count_up
 verbs = cli.find_verbs()
 assert verbs["count-up"].summary == "Count to a number and say how long it took.", verbs["count-up"]
-for words in ("count-up --to 4 --out count.npy", "draw-count count.npy"):
+for words in ("count-up --to 4 --out count.npy", "draw-count count.npy", "plot shares count.npy -o s.png"):
     assert cli.main(words.split()) == 0
+assert cli.main(["count-up", "--to", "0"]) == 2
+assert "to : int, optional\\n        Number to which is counted (2). There is no 0." in count_up.__doc__
+try:
+    cli.main(["count-up", "--help"])
+except SystemExit:
+    pass
 """
     done = subprocess.run(
         [sys.executable, "-P", "-c", code],
@@ -200,7 +261,13 @@ for words in ("count-up --to 4 --out count.npy", "draw-count count.npy"):
         text=True,
         check=False,
     )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "counted to 4\n", "")
+    told = "dae-sdc: to must be an integer, at least 1; got 0\n"
+    assert (done.returncode, done.stderr) == (0, told)
+    first, written, picture, rest = done.stdout.split("\n", 3)
+    assert (first, written, picture) == ("counted to 4", "written to count.npy", "s.png")
+    assert re.search(r"^  --to TO +number to which is counted \(2\)$", rest, flags=re.MULTILINE)
     assert ds.load(tmp_path / "count.npy").data["number"].tolist() == [1, 2, 3, 4]
-    assert json.loads((tmp_path / "count.json").read_text(encoding="utf-8"))["parameters"] == {"to": 4}
-    assert (tmp_path / "count.png").read_bytes().startswith(b"\x89PNG")
+    about = json.loads((tmp_path / "count.json").read_text(encoding="utf-8"))
+    assert about["parameters"] == {"to": 4, "failures": []}
+    for name in ("count.png", "s.png"):
+        assert (tmp_path / name).read_bytes().startswith(b"\x89PNG")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,15 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import InputError
+from dae_sdc.run.callbacks import MOST_INNER_STEPS, Equations, ida_jacobian
+from dae_sdc.run.sundials import MODULE, installed as installed
 from dae_sdc.sharing import filtering
 
-MODULE = "sksundae"
-
-SETTINGS = {"linsolver": "sparse", "max_order": 5, "max_num_steps": 1_000_000, "calc_initcond": None}
+SETTINGS = {"linsolver": "sparse", "max_order": 5, "max_num_steps": MOST_INNER_STEPS, "calc_initcond": None}
 """What IDA is given besides residual, Jacobian, sparsity, algebraic_idx and tolerances.
 
 ``max_num_steps`` bounds the steps to the next output, and the end is the only one."""
@@ -33,11 +30,6 @@ STRIDE = 0.5
 """Distance in powers of ten of the tolerances that are tried before the bisection."""
 
 HALVINGS = 4
-
-
-def installed() -> bool:
-    """Whether scikit-sundae is."""
-    return importlib.util.find_spec(MODULE) is not None
 
 
 @dataclass
@@ -77,13 +69,16 @@ class Ida:
         Start and end.
     """
 
+    switches = False
+
     def __init__(self, problem: ProblemDAE, t0: float, t_end: float) -> None:
         if not installed():
             raise InputError("comparing with IDA needs scikit-sundae: pip install 'dae_sdc[bench]'")
         self.problem, self.t0, self.t_end = problem, t0, t_end
         self.start = np.array(problem.u_exact(t0)), np.array(problem.du_exact(t0))
         self.exact = np.array(problem.u_exact(t_end))
-        self.residual, self.jacobian = callbacks(problem)
+        equations = Equations(self)
+        self.residual, self.jacobian = equations.residual, ida_jacobian(equations, True)
 
     def solver(self, tolerance: float) -> Any:
         """A new integrator."""
@@ -126,36 +121,6 @@ class Ida:
         """Largest error at the end; infinite for a run that fails."""
         found = self.run(tolerance)
         return float(np.abs(found.end - self.exact).max()) if found.success else math.inf
-
-
-def callbacks(problem: ProblemDAE) -> tuple[Callable[..., None], Callable[..., None]]:
-    """Residual and Jacobian in the form that scikit-sundae takes.
-
-    IDA's Jacobian is dF/du + cj dF/du', here it is dF/du' + c dF/du: the same with c = 1 / cj, times cj.
-    """
-    n_diff = problem.n_diff
-    kernels = problem.kernels
-    if kernels is not None and kernels.jacobian:
-        code, p = machine(), problem.packed_parameters
-        at, slope_at = kernels.residual, kernels.jacobian
-
-        def residual(t: float, y: Vector, yp: Vector, res: Vector) -> None:
-            code.residual_at(at, t, y, yp, p, res)
-
-        def jacobian(t: float, y: Vector, yp: Vector, res: Vector, cj: float, JJ: Vector) -> None:
-            code.jacobian_at(slope_at, t, y, yp, 1.0 / cj, p, JJ)
-            JJ *= cj
-
-        return residual, jacobian
-    given: Callable[..., Any] = problem.jacobian
-
-    def evaluated(t: float, y: Vector, yp: Vector, res: Vector) -> None:
-        res[:] = problem.eval_f(attach(y, n_diff), attach(yp, n_diff), t)
-
-    def linearized(t: float, y: Vector, yp: Vector, res: Vector, cj: float, JJ: Vector) -> None:
-        np.multiply(given(attach(y, n_diff), attach(yp, n_diff), t, 1.0 / cj).data, cj, out=JJ)
-
-    return evaluated, linearized
 
 
 def loosest(error_at: Callable[[float], float], target: float) -> float:

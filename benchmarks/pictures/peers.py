@@ -10,7 +10,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from benchmarks.studies.peers.study import front
-from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns
 from dae_sdc.run.results import Result
@@ -34,13 +33,7 @@ def problems(result: Result) -> list[str]:
     ResultFileError
         If the file lacks what is drawn.
     """
-    lacking = [name for name in (*NUMBERS, *TEXTS) if name not in (result.data.dtype.names or ())]
-    if lacking:
-        raise ResultFileError(
-            f"the result lacks the columns {', '.join(lacking)} of a comparison with peers; "
-            f"run the study again"
-        )
-    require_columns(result, NUMBERS, TEXTS)
+    require_columns(result, NUMBERS, TEXTS, "a comparison with peers; run the study again")
     return list(dict.fromkeys(result.data["problem"].tolist()))
 
 

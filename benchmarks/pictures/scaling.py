@@ -54,12 +54,7 @@ def scaling(result: Result) -> Figure:
     ResultFileError
         If the file lacks what is drawn.
     """
-    lacking = [name for name in (*NUMBERS, *TEXTS, "pinned") if name not in (result.data.dtype.names or ())]
-    if lacking:
-        raise ResultFileError(
-            f"the result lacks the columns {', '.join(lacking)} of a study of scaling; run the study again"
-        )
-    require_columns(result, NUMBERS, TEXTS)
+    require_columns(result, NUMBERS, TEXTS, "a study of scaling; run the study again", ["pinned"])
     for name in ("n", "nodes", "ranks", "steps"):
         require_range(result, name, 1.0)
     data, about = result.data, result.parameters

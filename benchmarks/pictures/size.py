@@ -9,7 +9,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 from numpy.typing import NDArray
 
-from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns, require_range
 from dae_sdc.run.results import Result
@@ -40,12 +39,7 @@ def size(result: Result) -> Figure:
     ResultFileError
         If the file lacks what is drawn.
     """
-    lacking = [name for name in (*NUMBERS, *TEXTS) if name not in (result.data.dtype.names or ())]
-    if lacking:
-        raise ResultFileError(
-            f"the result lacks the columns {', '.join(lacking)} of a study of sizes; run the study again"
-        )
-    require_columns(result, NUMBERS, TEXTS)
+    require_columns(result, NUMBERS, TEXTS, "a study of sizes; run the study again")
     require_range(result, "n", 1.0)
     data, about = result.data, result.parameters
     steps, compared = data[data["source"] == "step"], data[data["source"] == "accuracy"]

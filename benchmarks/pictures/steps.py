@@ -11,7 +11,6 @@ from matplotlib.patches import Patch
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter, NullLocator
 from numpy.typing import NDArray
 
-from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
 from dae_sdc.plotting.table import require_columns, require_range
 from dae_sdc.run.results import Result
@@ -214,10 +213,5 @@ def _colour(name: str) -> str:
 
 
 def _require(result: Result, numbers: tuple[str, ...], texts: tuple[str, ...], study: str) -> None:
-    lacking = [name for name in (*numbers, *texts) if name not in (result.data.dtype.names or ())]
-    if lacking:
-        raise ResultFileError(
-            f"the result lacks the columns {', '.join(lacking)} of a study of {study}; run the study again"
-        )
-    require_columns(result, numbers, texts)
+    require_columns(result, numbers, texts, f"a study of {study}; run the study again")
     require_range(result, "n", 1.0)

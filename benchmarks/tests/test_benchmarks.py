@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,7 @@ from benchmarks.study import OPTIONS, STUDIES
 from dae_sdc.cli import Parser
 from dae_sdc.errors import InputError, RemoteError, ResultFileError
 from dae_sdc.plotting import plot
+from dae_sdc.run.callbacks import Equations, ida_jacobian
 from dae_sdc.run.results import Result, load
 from dae_sdc.sharing import python
 
@@ -353,7 +355,8 @@ def test_the_search_finds_the_loosest_tolerance() -> None:
 @pytest.mark.parametrize("name", ["transmission-line", "one-transistor"])
 def test_ida_gets_the_residual_and_its_exact_jacobian(name: str) -> None:
     problem = ds.PROBLEMS[name](sections=3) if name == "transmission-line" else ds.PROBLEMS[name]()
-    residual, jacobian = ida.callbacks(problem)
+    equations = Equations(SimpleNamespace(problem=problem, switches=False))
+    residual, jacobian = equations.residual, ida_jacobian(equations, True)
     t, cj = problem.interval[0], 7.0
     y, yp = np.array(problem.u_exact(t)), np.array(problem.du_exact(t))
     for array in (y, yp):
@@ -383,7 +386,7 @@ def test_ida_solves_the_line() -> None:
 
 
 def test_without_scikit_sundae_the_comparison_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ida, "MODULE", "no_such_module")
+    monkeypatch.setattr(ida, "installed", lambda: False)
     monkeypatch.setattr(sizes, "_grow", lambda *_: None)
     found = size(sizes=[10], linear_solvers=["auto"], repetitions=1)
     assert not len(found.data)

@@ -17,7 +17,6 @@ from benchmarks.__main__ import main
 from benchmarks.pictures import peers as work_precision
 from benchmarks.studies.peers import solvers as peer_solvers
 from benchmarks.studies.peers.solvers import (
-    PEERS,
     CasadiIdas,
     Case,
     Ida,
@@ -28,6 +27,7 @@ from benchmarks.studies.peers.solvers import (
     SemiExplicit,
     TimeLimit,
     carry_out,
+    known_peers,
     limited,
     missing,
 )
@@ -52,6 +52,7 @@ from dae_sdc.run.solution import Solution
 
 MODULE = importlib.import_module("benchmarks.studies.peers.study")  # the name in its package is the function
 
+PEERS = known_peers()
 LIKE = [peer for peer in PEERS if peer.like]
 
 
@@ -466,7 +467,7 @@ def study() -> Result:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(MODULE, "solve", stub)
         chosen = ("ida", "scipy-radau5", "casadi-idas")
-        patch.setattr(MODULE, "PEERS", tuple(peer for peer in PEERS if peer.name in chosen))
+        patch.setattr(MODULE, "known_peers", lambda: tuple(peer for peer in PEERS if peer.name in chosen))
         sweepers = ["semi-implicit", "fully-implicit", "radau-iia-5"]
         return peers(
             problems=["simple", "chemical-akzo-nobel"],
@@ -538,7 +539,7 @@ def test_the_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(MODULE, "solve", stub)
-    monkeypatch.setattr(MODULE, "PEERS", ())
+    monkeypatch.setattr(MODULE, "known_peers", tuple)
     out = tmp_path / "p.npy"
     given = ["--problems", "simple", "--rtols", "1e-3,1e-6", "--repetitions", "1", "--time-limit", "5"]
     assert main(["peers", *given, "--sweeper", "semi-implicit", "--out", str(out)]) == 0
@@ -567,7 +568,7 @@ def test_no_tighter_tolerance_is_tried_after_one_that_takes_too_long(monkeypatch
         return stub(name, rtol=rtol, **given)
 
     monkeypatch.setattr(MODULE, "solve", slow)
-    monkeypatch.setattr(MODULE, "PEERS", ())
+    monkeypatch.setattr(MODULE, "known_peers", tuple)
     result = peers(problems=["simple"], rtols=[1e-3, 1e-4, 1e-5], sweepers=[], repetitions=1, time_limit=0.1)
     assert result.data["success"].tolist() == [1, 0, 0]
     assert result.data["message"].tolist()[1:] == [
@@ -579,7 +580,7 @@ def test_no_tighter_tolerance_is_tried_after_one_that_takes_too_long(monkeypatch
 
 
 def test_our_own_solver_takes_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(MODULE, "PEERS", ())
+    monkeypatch.setattr(MODULE, "known_peers", tuple)
     result = peers(problems=["simple"], rtols=[1e-5], sweepers=[], repetitions=1)
     row = result.data[0]
     assert row["solver"] == "dae_sdc" and row["success"] == 1, row["message"]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import perf_counter
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from pySDC.core.convergence_controller import ConvergenceController
 
 from dae_sdc.control.approach import Approach
+from dae_sdc.control.controls import RepeatingControl
 from dae_sdc.dae.noise import Noise, measured_noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.starting_scales import begin_scales
@@ -181,7 +181,7 @@ def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
     return measured_noise(problem, u0.view(np.ndarray), slope, t0)
 
 
-class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
+class AdaptivityDAE(RepeatingControl):
     """Accepts or repeats every step by the error that its sweeper estimates, and sets the next step size.
 
     Parameters (in ``params``)
@@ -206,18 +206,8 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         returns whether it is accepted all the same, and may :meth:`set_next_step` another size.
     """
 
-    def setup(
-        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
-    ) -> Any:
-        """Run after pySDC's own check of convergence."""
-        defaults = {
-            "control_order": 250,
-            "stops": (),
-            "dt_max": np.inf,
-            "dt_first": None,
-            "time_limit": np.inf,
-        }
-        return {**defaults, **super().setup(controller, params, description, **kwargs)}
+    order = 250  # behind pySDC's own check of convergence
+    defaults: ClassVar = {"stops": (), "dt_max": np.inf, "dt_first": None, "time_limit": np.inf}
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
@@ -233,14 +223,6 @@ class AdaptivityDAE(ConvergenceController):  # type: ignore[misc]
         self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
         self.remark = ""
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
-
-    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the mark of a rejected step."""
-        self.add_status_variable_to_step("restart", False)
-
-    def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Take the mark away for the next step."""
-        self.set_step_status_variable("restart", False)
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
         """Judge a finished step."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from pySDC.core.convergence_controller import ConvergenceController
-
+from dae_sdc.control.controls import Control
 from dae_sdc.control.hooks import StepRecord, unconverged
 from dae_sdc.sweepers.parallel import raise_everywhere
 
 
-class ShareBlock(ConvergenceController):  # type: ignore[misc]
+class ShareBlock(Control):
     """Brings the finished steps of a block to the first rank, and the error of one step to all ranks.
 
     Sweepers keep their errors until then, as a rank that leaves a block early leaves the others waiting. The
@@ -18,11 +17,7 @@ class ShareBlock(ConvergenceController):  # type: ignore[misc]
     recorded.
     """
 
-    def setup(
-        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
-    ) -> Any:
-        """Run before the others that communicate at the end of a block."""
-        return {"control_order": -1000, **super().setup(controller, params, description, **kwargs)}
+    order = -1000  # before the others that communicate at the end of a block
 
     def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
         """Tell the sweepers to keep their errors."""

@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pySDC.core.convergence_controller import ConvergenceController
 from scipy.optimize import brentq, minimize_scalar
 
+from dae_sdc.control.controls import RepeatingControl
 from dae_sdc.control.hooks import unconverged
 from dae_sdc.dae.branches import SIDE_SLACK
 from dae_sdc.dae.declaration import names_given
@@ -231,19 +231,16 @@ class Curve:
 
     def values(self, thetas: tuple[float, ...]) -> Vector:
         """u at several places in units of the step, shape (K, n)."""
-        every, some = _weights(self._scheme, thetas)
-        k = self._scheme.first if self._scheme.without else self._rows.shape[1]
-        found: Vector = every @ self._rows[:, :k]
-        if k < self._rows.shape[1]:
-            found = np.hstack([found, some @ self._rows[:, k:]])
-        return found
+        return self._weighted(*_weights(self._scheme, thetas))
 
     def state(self, theta: float) -> MeshDAE:
         """u at a place in units of the step."""
-        every, some = self._scheme.weights(np.array([theta]), 0)
+        return attach(self._weighted(*self._scheme.weights(np.array([theta]), 0))[0], self.n_diff)
+
+    def _weighted(self, every: Vector, some: Vector) -> Vector:
         k = self._scheme.first if self._scheme.without else self._rows.shape[1]
-        parts = [every @ self._rows[:, :k], some @ self._rows[:, k:]]
-        return attach(np.hstack(parts)[0], self.n_diff)
+        found: Vector = every @ self._rows[:, :k]
+        return found if k == self._rows.shape[1] else np.hstack([found, some @ self._rows[:, k:]])
 
 
 @lru_cache(maxsize=64)
@@ -421,7 +418,7 @@ class _Aim:
     attempts: int = field(default=1)
 
 
-class LocateEvents(ConvergenceController):  # type: ignore[misc]
+class LocateEvents(RepeatingControl):
     """Finds zeros of event functions and of the switches of the problem on every accepted step.
 
     A step with a terminal event or a switch in it is repeated so that it ends there. Behind a switch the
@@ -440,11 +437,7 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         Whether a step above its residual tolerance ends the run, and is of no interest here.
     """
 
-    def setup(
-        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
-    ) -> Any:
-        """Run after the step has been accepted."""
-        return {"control_order": 300, **super().setup(controller, params, description, **kwargs)}
+    order = 300  # when the step has been accepted
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)
@@ -457,14 +450,6 @@ class LocateEvents(ConvergenceController):  # type: ignore[misc]
         self._steps: Any = None
         self._n = self._n_diff = 0
         self._without_progress, self._last_switch = 0, -np.inf
-
-    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Add the mark of a step that is to be repeated."""
-        self.add_status_variable_to_step("restart", False)
-
-    def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
-        """Take the mark away for the next step."""
-        self.set_step_status_variable("restart", False)
 
     def begin(self, L: Any, t0: float, u0: MeshDAE, steps: Any) -> None:
         """Begin a run.

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from pySDC.core.convergence_controller import ConvergenceController
 
 from dae_sdc.control.adaptivity import ADAPTIVITY, time_slack
+from dae_sdc.control.controls import Control
 
 LEAST_REMAINDER = 1e-3
 """Part of a step that is worth a step of its own on the way back to the grid."""
 
 
-class FixedSteps(ConvergenceController):  # type: ignore[misc]
+class FixedSteps(Control):
     """Keeps the times of a grid; after a step that an event has cut short, the next ends on the grid again.
 
     Where less than a thousandth of a step is left to the next time of the grid, the step goes on to the one
@@ -32,11 +32,8 @@ class FixedSteps(ConvergenceController):  # type: ignore[misc]
 
     remark = ""
 
-    def setup(
-        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
-    ) -> Any:
-        """Run where :class:`dae_sdc.control.adaptivity.AdaptivityDAE` does."""
-        return {"control_order": 250, "stops": (), **super().setup(controller, params, description, **kwargs)}
+    order = 250  # where AdaptivityDAE runs
+    defaults: ClassVar = {"stops": ()}
 
     def begin(self, step: Any, t0: float, u0: Any) -> None:
         """Begin a run."""

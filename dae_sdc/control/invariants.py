@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sparse
-from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.core.hooks import Hooks
 
+from dae_sdc.control.controls import Control
 from dae_sdc.control.hooks import add_at_end
 from dae_sdc.dae.consistency import CONSISTENCY
 from dae_sdc.dae.declaration import names_given
@@ -144,7 +144,7 @@ def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
     return float(np.abs(np.asarray(problem.invariants(u, t))).max(initial=0.0))
 
 
-class Invariants(ConvergenceController):  # type: ignore[misc]
+class Invariants(Control):
     """Moves the end of every accepted step to the nearest state at which the invariants vanish.
 
     What follows from the differential unknowns at index 1 follows the move, and so does what the step hands
@@ -163,15 +163,8 @@ class Invariants(ConvergenceController):  # type: ignore[misc]
         Largest absolute value of an invariant that a step has ended with, and of those that were handed on.
     """
 
-    def setup(
-        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
-    ) -> Any:
-        """Run when a step has been accepted, before anything looks for events on it."""
-        return {
-            "control_order": 275,
-            "project": True,
-            **super().setup(controller, params, description, **kwargs),
-        }
+    order = 275  # when a step has been accepted, before anything looks for events on it
+    defaults: ClassVar = {"project": True}
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from pySDC.core.convergence_controller import ConvergenceController
+
+from dae_sdc.control.controls import Control
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ def round_off_limit(index: int | None, dt: float) -> float:
     return STAGNATION.round_off * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
 
 
-class StopAtRoundOff(ConvergenceController):  # type: ignore[misc]
+class StopAtRoundOff(Control):
     """Ends the iterations of a step when its residual no longer falls although it is at round-off already.
 
     A tolerance below what double precision allows would otherwise cost ``maxiter`` sweeps in every step. How
@@ -47,11 +48,7 @@ class StopAtRoundOff(ConvergenceController):  # type: ignore[misc]
     ``at_round_off`` in its status.
     """
 
-    def setup(
-        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
-    ) -> Any:
-        """Run before pySDC's own check of convergence."""
-        return {"control_order": 150, **super().setup(controller, params, description, **kwargs)}
+    order = 150  # before pySDC's own check of convergence
 
     def __init__(self, controller: Any, params: dict[str, Any], description: dict[str, Any]) -> None:
         super().__init__(controller, params, description)

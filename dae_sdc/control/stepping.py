@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pySDC.core.check_convergence import CheckConvergence
+from pySDC.core.convergence_controller import ConvergenceController
 from pySDC.core.default_hook import DefaultHooks
 from pySDC.core.hooks import Hooks
 from pySDC.core.timings import CPUTimings
@@ -28,6 +29,12 @@ AT_START = {
     "force_continue": False,
 }
 """Entries of the status of a step before its prediction."""
+
+STAGES = (
+    *("post_spread_processing", "post_iteration_processing", "pre_iteration_processing"),
+    *("post_step_processing", "reset_status_variables", "prepare_next_block", "post_run_processing"),
+)
+"""Methods of convergence controllers that are called besides their checks."""
 
 LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new": None, "sweep": 1}
 """Entries of the status of a level before its prediction."""
@@ -62,21 +69,13 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         order = [c for c in known if not isinstance(c, BasicRestarting | SpreadStepSizesBlockwise)]
         self.adaptivity = next(c for c in order if isinstance(c, AdaptivityDAE | FixedSteps))
         self.events = next((control for control in order if isinstance(control, LocateEvents)), None)
-        base = type(self.adaptivity).__mro__[1]
-        names: tuple[str, ...] = (
-            "post_spread_processing",
-            "post_iteration_processing",
-            "pre_iteration_processing",
-        )
-        names += (
-            "post_step_processing",
-            "reset_status_variables",
-            "prepare_next_block",
-            "post_run_processing",
-        )
         self._controls = {
-            name: [getattr(c, name) for c in order if getattr(type(c), name) is not getattr(base, name)]
-            for name in names
+            name: [
+                getattr(c, name)
+                for c in order
+                if getattr(type(c), name) is not getattr(ConvergenceController, name)
+            ]
+            for name in STAGES
         }
         # A method without iterations has ended with its prediction.
         self._direct = self.MS[0].params.maxiter == 0

@@ -1,4 +1,7 @@
-"""Errors against the time step, with measured and expected orders."""
+"""Errors against the time step, with measured and expected orders.
+
+Plot: loglog of convergence, error against dt
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,13 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullFormatter, NullLocator
+from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
 from dae_sdc.plotting import style, table
 from dae_sdc.plotting.labels import GROUPS, TEXTS, Curves, curves, groups
 from dae_sdc.run.results import Result
 
-_ACROSS = 3
 _MOST_TICKS = 6
 _STEEPEST = 100
 """Largest order that gets a line; no method has it."""
@@ -44,8 +46,7 @@ def loglog(result: Result) -> Figure:
     data = result.data
     named = groups(data)
     found = curves(data)
-    across = len(named) if len(named) <= _ACROSS else math.ceil(len(named) / math.ceil(len(named) / _ACROSS))
-    down = math.ceil(len(named) / across)
+    down, across = table.panels_of(len(named))
     with style.styled():
         height = 3.7 + 0.175 * (len(found.labels) + 1)
         figure = style.figure(max(4.5 * across, 5.2), height * down + 0.3, found.common)
@@ -77,8 +78,7 @@ def _panel(axes: Any, data: NDArray[np.void], group: str, found: Curves) -> None
         if 0 < order <= _STEEPEST and usable.any():
             level = float(np.median(np.log10(error[usable]) - order * np.log10(dt[usable])))
             lowest[order] = min(level, lowest.get(order, math.inf))
-    style.mark_floor(axes, data["error"][member])
-    table.mark_cut(axes, data["error"][member])
+    table.mark_limits(axes, data["error"][member])
     _limits(axes, data["dt"][member], style.clipped(data["error"][member]))
     for order, level in sorted(lowest.items()):
         _reference(axes, order, level, data["dt"][member])
@@ -132,8 +132,7 @@ def _limits(axes: Any, dt: NDArray[np.float64], error: NDArray[np.float64]) -> N
         below, above = math.log10(np.min(finite)), math.log10(np.max(finite))
         pad = max(0.08 * (above - below), 0.3)
         axes.set_ylim(10 ** (below - pad - 0.5), 10 ** (above + pad))
-    axes.yaxis.set_major_locator(LogLocator(numticks=9))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    table.few_ticks(axes)
 
 
 def _order(slope: float, expected: float) -> str:

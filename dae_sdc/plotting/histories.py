@@ -1,4 +1,7 @@
-"""Errors of constraints and energy over time, case by case."""
+"""Errors of constraints and energy over time, case by case.
+
+Plot: drift of drift, errors of constraints and energy over time
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from numpy.typing import NDArray
 
 from dae_sdc.errors import ResultFileError
 from dae_sdc.plotting import style
-from dae_sdc.plotting.table import mark_cut, require_columns
+from dae_sdc.plotting.table import mark_limits, require_columns
 from dae_sdc.run.results import Result
 
 TEXTS = ("case",)
@@ -46,12 +49,7 @@ def drift(result: Result) -> Figure:
         If the file lacks what is drawn.
     """
     data, about = result.data, result.parameters
-    lacking = [name for name in (*NUMBERS, *TEXTS) if name not in (data.dtype.names or ())]
-    if lacking:
-        raise ResultFileError(
-            f"the result lacks the columns {', '.join(lacking)} of a study of drift; run the study again"
-        )
-    require_columns(result, NUMBERS, TEXTS)
+    require_columns(result, NUMBERS, TEXTS, "a study of drift; run the study again")
     shown = [name for name in PANELS if np.isfinite(data[name]).any()]
     if "energy" in shown and "error" in shown:
         shown.remove("error")
@@ -67,8 +65,7 @@ def drift(result: Result) -> Figure:
             axes.set_yscale("log")
             axes.set_title(PANELS[name])
             axes.set_xlabel(f"t{style.bracket(result.units.get('t'))}")
-            style.mark_floor(axes, data[name])
-            mark_cut(axes, data[name])
+            mark_limits(axes, data[name])
         panels[0].set_ylabel("largest error in a part of the interval")
         handles, labels = panels[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(cases)))

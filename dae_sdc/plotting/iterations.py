@@ -1,4 +1,7 @@
-"""Errors and residuals against the number of sweeps."""
+"""Errors and residuals against the number of sweeps.
+
+Plot: semilogy of iterations, error against sweeps
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,12 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from dae_sdc.plotting import style, table
 from dae_sdc.plotting.labels import GROUPS, KEYS, TEXTS, curves, groups
 from dae_sdc.run.results import Result
-
-_ACROSS = 3
 
 
 def semilogy(result: Result) -> Figure:
@@ -42,8 +43,7 @@ def semilogy(result: Result) -> Figure:
     named = groups(data)
     found = curves(data, (*KEYS, "dt"), result.units.get("dt"))
     count = len(named) + 1
-    across = count if count <= _ACROSS else math.ceil(count / math.ceil(count / _ACROSS))
-    down = math.ceil(count / across)
+    down, across = table.panels_of(count)
     width = max(4.2 * across, 5.0)
     longest = max(len(label) for label in found.labels)
     columns = max(1, min(len(found.labels), int((width - 0.4) / (0.066 * longest + 0.75))))
@@ -78,11 +78,9 @@ def _curve(axes: Any, rows: NDArray[np.void], column: str, number: int, label: s
 
 
 def _finish(axes: Any, title: str, ylabel: str, values: NDArray[np.float64]) -> None:
-    style.mark_floor(axes, values)
-    table.mark_cut(axes, values)
+    table.mark_limits(axes, values)
     axes.set_title(title)
     axes.set_xlabel("sweep")
     axes.set_ylabel(ylabel)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-    axes.yaxis.set_major_locator(LogLocator(numticks=9))
-    axes.yaxis.set_minor_formatter(NullFormatter())
+    table.few_ticks(axes)

@@ -6,21 +6,23 @@ Example: dae-sdc plot loglog conv.npy -o conv.png
 from __future__ import annotations
 
 import argparse
+import inspect
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError, ResultFileError
-from dae_sdc.registry import Registry
+from dae_sdc.registry import Registry, docstrings
 from dae_sdc.sharing import filtering
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from dae_sdc.run.results import Result
 
 
@@ -33,40 +35,27 @@ class Picture:
     draws : str
         The kind of result that it draws; of kind "bench", of the study of the name of the picture.
     home : str
-        "module:function" that takes the result and returns the figure.
+        "module:function" that takes the result and returns the figure. A second parameter ``unknowns`` gets
+        names of unknowns, or None. Any other, such as ``method``, makes a figure for each of the names that
+        the function of its plural, here ``methods``, of that module gives for a result.
     shows : str
         What is to be seen.
-    each : str
-        "module:function" that takes the result and gives a name for each of several figures, which the
-        function at ``home`` then takes, too; empty if there is one figure.
-    takes_unknowns : bool
-        Whether the function at ``home`` takes names of unknowns, or None.
     """
 
     draws: str
     home: str
     shows: str
-    each: str = ""
-    takes_unknowns: bool = False
 
 
-PICTURES: Registry[Picture] = Registry("kind of plot")
+def _pictures() -> Iterator[tuple[str, Picture]]:
+    """The kinds of picture that modules of this room draw, each told by a line of the module's docstring."""
+    for stem, text in docstrings(Path(__file__).parent):
+        for name, draws, shows in re.findall(r"^Plot: (\S+) of (\S+), (.+)$", text, flags=re.MULTILINE):
+            yield name, Picture(draws, f"dae_sdc.plotting.{stem}:{name.replace('-', '_')}", shows)
+
+
+PICTURES: Registry[Picture] = Registry("kind of plot", find=_pictures)
 """Kinds of picture by name, with where they are drawn as text: listing them loads no matplotlib."""
-
-_HERE = "dae_sdc.plotting"
-for _name, _picture in {
-    "linear": Picture("solution", f"{_HERE}.solution:linear", "solution over time", takes_unknowns=True),
-    "loglog": Picture("convergence", f"{_HERE}.convergence:loglog", "error against dt"),
-    "semilogy": Picture("iterations", f"{_HERE}.iterations:semilogy", "error against sweeps"),
-    "pendulum": Picture(
-        "pendulum",
-        f"{_HERE}.trajectories:pendulum",
-        "trajectories by method",
-        each=f"{_HERE}.trajectories:methods",
-    ),
-    "drift": Picture("drift", f"{_HERE}.histories:drift", "errors of constraints and energy over time"),
-}.items():
-    PICTURES.add(_name, _picture)
 
 # Without these dates, the same result gives the same file.
 _DATES: dict[str, dict[str, None]] = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
@@ -123,14 +112,10 @@ def plot_all(
     source = Path(path)
     beside = Path(f"{source.with_suffix('') if source.suffix == '.npy' else source}.png")
     target = beside if out is None else Path(out)
-    form = target.suffix[1:].lower()
-    if form not in _DATES:
-        raise InputError(
-            f"cannot write {target}: a picture ends in .{', .'.join(_DATES)}; choose one of them"
-        )
+    form_of(target)
     if isinstance(unknowns, str):
         raise InputError(f"unknowns must be a list of names; got the text '{unknowns}'")
-    if unknowns is not None and not picture.takes_unknowns:
+    if unknowns is not None and _part(function_at(picture.home)) != "unknowns":
         raise InputError(
             f"unknowns have no effect on '{kind}'; leave --unknowns away, or plot a solution with 'linear'"
         )
@@ -150,7 +135,6 @@ def plot_all(
         raise ResultFileError(f"{path} has no rows to draw; run the study again")
 
     from dae_sdc.plotting.style import styled
-    from dae_sdc.run.files import replacing
 
     with styled():
         try:
@@ -164,10 +148,28 @@ def plot_all(
                 f"them or run the study again"
             ) from error
         for place, figure in figures.items():
-            # A letter that the font lacks is drawn as a box, which says so.
-            with replacing(place) as (file,), filtering("ignore", UserWarning):
-                figure.savefig(file, format=form, metadata=_DATES[form])
+            save(figure, place)
     return list(figures)
+
+
+def form_of(target: Path) -> str:
+    """The form of a picture, by the ending of its file; raises InputError for another."""
+    form = target.suffix[1:].lower()
+    if form not in _DATES:
+        raise InputError(
+            f"cannot write {target}: a picture ends in .{', .'.join(_DATES)}; choose one of them"
+        )
+    return form
+
+
+def save(figure: Figure, target: Path) -> None:
+    """Write a figure to a file, whole or not at all; use inside :func:`dae_sdc.plotting.style.styled`."""
+    from dae_sdc.run.files import replacing
+
+    form = form_of(target)
+    # A letter that the font lacks is drawn as a box, which says so.
+    with replacing(target) as (file,), filtering("ignore", UserWarning):
+        figure.savefig(file, format=form, metadata=_DATES[form])
 
 
 def _draws(kind: str, result: Result) -> bool:
@@ -183,29 +185,25 @@ def function_at(home: str) -> Callable[..., Any]:
     return function
 
 
+def _part(draw: Callable[..., Any]) -> str:
+    """The second parameter of a function that draws; empty if there is none."""
+    return "".join(list(inspect.signature(draw).parameters)[1:2])
+
+
 def _drawn(picture: Picture, result: Result, target: Path, unknowns: Sequence[str] | None) -> dict[Path, Any]:
-    """The figures of a result, by the files that they are for."""
+    """The figures of a result, by the files that they are for; of several, each has a name in that."""
     draw = function_at(picture.home)
-    if picture.each:
-        return _each(target, function_at(picture.each)(result), partial(draw, result))
-    return {target: draw(result, unknowns) if picture.takes_unknowns else draw(result)}
-
-
-def _each(target: Path, names: Sequence[str], draw: Callable[[str], Any]) -> dict[Path, Any]:
-    """A picture for each name, which is part of its file's unless there is one alone."""
+    part = _part(draw)
+    if part in ("", "unknowns"):
+        return {target: draw(result, unknowns) if part else draw(result)}
+    names = function_at(f"{picture.home.partition(':')[0]}:{part}s")(result)
     if len(names) == 1:
-        return {target: draw(names[0])}
-    return {target.with_stem(f"{target.stem}-{name}"): draw(name) for name in names}
+        return {target: draw(result, names[0])}
+    return {target.with_stem(f"{target.stem}-{name}"): draw(result, name) for name in names}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Give ``parser`` the arguments of ``dae-sdc plot``.
-
-    Parameters
-    ----------
-    parser : argparse.ArgumentParser
-        Parser of the verb.
-    """
+    """Arguments of ``dae-sdc plot``."""
     parser.add_argument(
         "kind",
         choices=list(PICTURES),
@@ -222,18 +220,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    """Run ``dae-sdc plot`` and print the picture's path.
-
-    Parameters
-    ----------
-    args : argparse.Namespace
-        What :func:`add_arguments` parsed.
-
-    Returns
-    -------
-    int
-        Exit code 0; what goes wrong is raised.
-    """
+    """Run ``dae-sdc plot`` and print the paths of the pictures."""
     unknowns = None
     if args.unknowns is not None:
         # a comma inside parentheses belongs to the name, as in der(x,2)

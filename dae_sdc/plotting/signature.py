@@ -12,17 +12,14 @@ from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from dae_sdc.errors import InputError
 from dae_sdc.plotting import style
-from dae_sdc.run.files import replacing
-from dae_sdc.sharing import filtering
+from dae_sdc.plotting.plot import form_of, save
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.blocks import Block
 
 MOST_NUMBERS = 40
 """Equations up to which orders and names are written into the picture."""
 
-_FORMS = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
 _LEADING, _OTHER = style.COLOURS[1], "0.6"
 
 
@@ -57,26 +54,15 @@ def signature(found: Structure, title: str = "") -> Figure:
         axes.grid(False)
         axes.set_aspect("equal")
         axes.set(xlim=(-0.5, n - 0.5), ylim=(n - 0.5, -0.5))
+        look: dict[str, Any]
         if small:
             for x, y, order, lead in zip(at, up, pattern.orders, leads, strict=True):
-                weight = "bold" if lead else "normal"
-                axes.text(
-                    x,
-                    y,
-                    str(order),
-                    ha="center",
-                    va="center",
-                    weight=weight,
-                    color=_LEADING if lead else "0.35",
+                look = (
+                    {"weight": "bold", "color": _LEADING} if lead else {"weight": "normal", "color": "0.35"}
                 )
-            axes.scatter(
-                *(np.arange(n), np.arange(n)),
-                s=170,
-                marker="s",
-                facecolor="none",
-                edgecolor="0.2",
-                linewidth=0.7,
-            )
+                axes.text(x, y, str(order), ha="center", va="center", **look)
+            look = {"marker": "s", "facecolor": "none", "edgecolor": "0.2"}
+            axes.scatter(np.arange(n), np.arange(n), s=170, linewidth=0.7, **look)
             _label(axes, found, rows, cols)
         else:
             size = float(np.clip(4e4 / n**1.5, 0.05, 8.0))
@@ -112,15 +98,10 @@ def blocked_signature(found: Structure, out: str | os.PathLike[str], title: str 
         If the file has another ending.
     """
     target = Path(out)
-    form = target.suffix[1:].lower()
-    if form not in _FORMS:
-        raise InputError(
-            f"cannot write {target}: a picture ends in .{', .'.join(_FORMS)}; choose one of them"
-        )
+    form_of(target)
     drawn = signature(found, title)
-    # A letter that the font lacks is drawn as a box, which says so.
-    with style.styled(), replacing(target) as (file,), filtering("ignore", UserWarning):
-        drawn.savefig(file, format=form, metadata=_FORMS[form])
+    with style.styled():
+        save(drawn, target)
     return target
 
 

@@ -1,4 +1,7 @@
-"""The unknowns of a solution over time, one panel for each unit."""
+"""The unknowns of a solution over time, one panel for each unit.
+
+Plot: linear of solution, solution over time
+"""
 
 from __future__ import annotations
 

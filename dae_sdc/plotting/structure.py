@@ -18,41 +18,33 @@ import numpy as np
 from dae_sdc.errors import InputError
 from dae_sdc.options import Parameters, Simplification, add_options, given_options
 from dae_sdc.plotting.signature import blocked_signature
-from dae_sdc.problems._models import MODELS
+from dae_sdc.run.models import add_models, models_of
 from dae_sdc.run.simplify import model_of
-from dae_sdc.run.structure import repair, structure
+from dae_sdc.run.structure import StructureOptions, repair, structure
+from dae_sdc.run.text import aligned
 from dae_sdc.structure.analysis import Structure
 from dae_sdc.structure.repair import METHODS
-
-ALL = "all"
-"""Stands for all models of the library."""
 
 _HEADS = ("model", "n", "index", "dof", "rank", "true index", "true dof", "seconds", "c", "d")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc structure``."""
-    parser.add_argument(
-        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
-    )
+    add_models(parser)
     parser.add_argument(
         "--repair", nargs="?", const="auto", choices=METHODS, help="repair a singular structure (auto)"
     )
     parser.add_argument("--plot", metavar="FILE", help="picture of the blocked signature matrix")
-    parser.add_argument(
-        "--true-index",
-        action=argparse.BooleanOptionalAction,
-        help="find the differentiation index (for models of up to some thousand equations)",
-    )
+    add_options(parser, StructureOptions, only=("differentiation",))
     add_options(parser, Simplification)
     add_options(parser, Parameters)
 
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc structure``."""
-    names = list(MODELS) if args.model == ALL else [name for name in args.model.split(",") if name]
+    names, alone = models_of(args)
     params = given_options(args, Parameters).get("params")
-    if len(names) == 1 and args.model != ALL:
+    if alone:
         _show(names[0], params, args)
         return 0
     if args.plot:
@@ -63,7 +55,7 @@ def main(args: argparse.Namespace) -> int:
 
 def _show(name: str, params: dict[str, object] | None, args: argparse.Namespace) -> None:
     model = model_of(name, params, args.simplify)
-    found = structure(model, differentiation=args.true_index)
+    found = structure(model, differentiation=args.differentiation)
     print(f"{model.name}: {model.title}" if model.title else model.name)
     print(found)
     if args.repair and not found.regular:
@@ -81,7 +73,7 @@ def _tabulate(names: list[str], params: dict[str, object] | None, args: argparse
     for name in names:
         model = model_of(name, params, args.simplify)
         start = perf_counter()
-        found = structure(model, differentiation=args.true_index)
+        found = structure(model, differentiation=args.differentiation)
         rows.append(_row(model.name, found, perf_counter() - start))
         notes += [f"{model.name}: {text}" for text in found.warnings]
         if args.repair and not found.regular:
@@ -89,10 +81,7 @@ def _tabulate(names: list[str], params: dict[str, object] | None, args: argparse
             mended = repair(model, method=args.repair)
             rows.append(_row("  repaired", mended.structure, perf_counter() - start))
             notes += [f"{model.name}: {step}" for step in mended.steps]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
-    print("", *notes, sep="\n")
+    print(aligned(rows, gap="  "), "", *notes, sep="\n")
 
 
 def _row(name: str, found: Structure, seconds: float) -> tuple[str, ...]:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.ticker import LogLocator, NullFormatter
 from numpy.typing import NDArray
 
 from dae_sdc.errors import ResultFileError
-from dae_sdc.plotting.style import CEILING
+from dae_sdc.plotting.style import CEILING, mark_floor
 from dae_sdc.run.results import Result
 
 _AGAIN = "restore the file or run the study again"
 
 
-def require_columns(result: Result, numbers: Sequence[str], texts: Sequence[str] = ()) -> None:
-    """Refuse a table whose columns hold something else than one number or one text in each row.
+def require_columns(
+    result: Result,
+    numbers: Sequence[str],
+    texts: Sequence[str] = (),
+    of: str = "",
+    others: Sequence[str] = (),
+) -> None:
+    """Refuse a table that lacks columns, or has something else in them than a number or a text in each row.
 
     Parameters
     ----------
@@ -24,12 +32,20 @@ def require_columns(result: Result, numbers: Sequence[str], texts: Sequence[str]
         From a file that anybody may have written.
     numbers, texts : sequence of str
         Columns that are drawn and columns that name what is drawn.
+    of : str
+        What has such columns and what is to be done where they are missing; nothing is missing if empty.
+    others : sequence of str
+        Further columns, which may hold anything.
 
     Raises
     ------
     ResultFileError
         Naming the column, or the unit that is no text.
     """
+    known = result.data.dtype.names or ()
+    lacking = [name for name in (*numbers, *texts, *others) if name not in known] if of else []
+    if lacking:
+        raise ResultFileError(f"the result lacks the columns {', '.join(lacking)} of {of}")
     for names, kinds, wanted in ((numbers, "biuf", "real numbers"), (texts, "U", "text")):
         for name in names:
             kind = result.data.dtype[name]
@@ -70,3 +86,22 @@ def mark_cut(axes: Any, values: NDArray[Any]) -> None:
         axes.annotate(
             f"cut at {CEILING:g}", (0.99, 0.97), xycoords="axes fraction", ha="right", va="top", fontsize=8.0
         )
+
+
+def mark_limits(axes: Any, values: NDArray[Any]) -> None:
+    """Say in a panel with a logarithmic axis that some of its ``values`` are too small or too large."""
+    mark_floor(axes, values)
+    mark_cut(axes, values)
+
+
+def few_ticks(axes: Any) -> None:
+    """Ticks at whole decades of a logarithmic vertical axis, not too many, and no numbers between them."""
+    axes.yaxis.set_major_locator(LogLocator(numticks=9))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def panels_of(count: int, most_across: int = 3) -> tuple[int, int]:
+    """Rows and columns for a number of panels, in rows of the same length as far as can be."""
+    down = math.ceil(count / most_across)
+    across = math.ceil(count / down)
+    return math.ceil(count / across), across

@@ -1,4 +1,7 @@
-"""Trajectories of the elastic pendulum: where the mass went with one method, over spring constants."""
+"""Trajectories of the elastic pendulum: where the mass went with one method, over spring constants.
+
+Plot: pendulum of pendulum, trajectories by method
+"""
 
 from __future__ import annotations
 
@@ -41,12 +44,7 @@ def methods(result: Result) -> list[str]:
         If the file lacks what is drawn.
     """
     columns = result.data.dtype
-    lacking = [name for name in (*NUMBERS, *TEXTS, *PATHS) if name not in (columns.names or ())]
-    if lacking:
-        raise ResultFileError(
-            f"the result lacks the columns {', '.join(lacking)} of a study of the pendulum; run it again"
-        )
-    require_columns(result, NUMBERS, TEXTS)
+    require_columns(result, NUMBERS, TEXTS, "a study of the pendulum; run it again", PATHS)
     for name in PATHS:
         if columns[name].base.kind != "f" or len(columns[name].shape) != 1:
             raise ResultFileError(f"column '{name}' of the result holds no trajectories; run the study again")

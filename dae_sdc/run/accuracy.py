@@ -23,7 +23,7 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.run.convergence import COLUMNS, convergence, print_table
+from dae_sdc.run.convergence import COLUMNS, convergence, summary
 from dae_sdc.run.processes import everyone, world
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.study import Study
@@ -142,7 +142,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc accuracy``."""
     result = accuracy(**given_options(args, AccuracyOptions), progress=True)
-    print_table(result)
+    print(summary(result))
     failures = [*result.parameters["failures"], *off(result)]
     for failure in off(result):
         print(f"dae-sdc: {failure}", file=sys.stderr)

@@ -119,7 +119,7 @@ def adapt(setup: Setup, tolerance: Tolerance, sizes: Steps, t_end: float, stops:
     """
     description: Mapping[str, Any] = setup.description
     cls = setup.sweeper_class
-    if isinstance(description["sweeper_class"], list):
+    if setup.has_coarse_level:
         raise InputError("rtol needs a run on one level; leave coarse_nodes out, or give dt instead of rtol")
     if setup.parallel in ("steps", "both"):
         raise InputError("with rtol ranks can share nodes only, not steps; use parallel='nodes', or give dt")
@@ -158,7 +158,7 @@ def locate(
     span: float,
     n_slopes: int,
     fixed: Mapping[str, Any] | None,
-    together: bool,
+    steps: int | None,
 ) -> bool:
     """Let a run find the zeros of event functions, and of the switches of its problem.
 
@@ -174,8 +174,8 @@ def locate(
         Number of unknowns whose u' is as good as u.
     fixed : mapping, optional
         Parameters of :class:`FixedSteps` where steps are of a fixed size.
-    together : bool
-        Whether several steps iterate together. Switches then act at the starts of steps only.
+    steps : int or None
+        How many steps iterate together. Where it is more than one, switches act at the starts of steps only.
 
     Returns
     -------
@@ -188,14 +188,13 @@ def locate(
         If steps do not come one at a time, with events of the user to find.
     """
     description = setup.description
-    several = together or isinstance(description["sweeper_class"], list)
-    several = several or setup.parallel in ("steps", "both") or setup.adaptive
-    if events and several:
+    alone = setup.iterates_alone(steps) and not setup.adaptive
+    if events and not alone:
         raise InputError(
             "events are located in runs of one step at a time on one level; leave steps, coarse_nodes, "
             "parallel='steps' and other step size controllers out"
         )
-    if several or not (events or type(setup.problem).switches is not ProblemDAE.switches):
+    if not alone or not (events or type(setup.problem).switches is not ProblemDAE.switches):
         return False
     controllers = description["convergence_controllers"]
     if fixed is not None:

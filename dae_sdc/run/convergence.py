@@ -5,8 +5,7 @@ Example: dae-sdc convergence simple --sweeper fully-implicit --nodes 3 --qdelta 
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
@@ -28,8 +27,6 @@ from dae_sdc.options import (
     Sweeping,
     Sweeps,
     about,
-    add_options,
-    given_options,
     option,
     takes,
 )
@@ -38,23 +35,20 @@ from dae_sdc.run.processes import everyone
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
+from dae_sdc.run.study import Study, verb
+from dae_sdc.run.text import aligned
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
+CONFIGURATION = [
+    *(("problem", "U32"), ("sweeper", "U32"), ("quad", "U16"), ("nodes", "i8"), ("qdelta", "U16")),
+    *(("group", "U16"), ("dt", "f8")),
+]
+"""Columns that tell what was run, and the component group."""
+
 COLUMNS = [
-    ("problem", "U32"),
-    ("sweeper", "U32"),
-    ("quad", "U16"),
-    ("nodes", "i8"),
-    ("qdelta", "U16"),
-    ("group", "U16"),
-    ("dt", "f8"),
-    ("error", "f8"),
-    ("slope", "f8"),
-    ("fit", "f8"),
-    ("expected", "f8"),
-    ("sweeps", "f8"),
+    *CONFIGURATION,
+    *((name, "f8") for name in ("error", "slope", "fit", "expected", "sweeps")),
     *((name, "i8") for name in COUNTERS),
 ]
 
@@ -120,19 +114,8 @@ def convergence(given: ConvergenceOptions) -> Result:
     """
     comm_of_all = everyone(given.parallel, given.comm)
     settings = {"newton_tol": NEWTON_TOL, **given.chosen(Multistep, Sweeps, Solves, Parameters)}
-    runs: list[tuple[ProblemLike, SweeperLike, dict[str, Any]]] = []
-    for problem, sweeper in product(several(given.problem), several(given.sweeper)):
-        if is_direct(sweeper):
-            runs.append((problem, sweeper, settings))
-            continue
-        for number, qdelta in product(several(given.nodes), several(given.qdelta)):
-            own = {"restol": RESIDUAL_BELOW_ERRORS, **settings, "nodes": number, "qdelta": qdelta}
-            runs.append((problem, sweeper, own))
-    if not runs:
-        raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
-    # Everything that can be refused is refused before the first run.
-    parallel, t_end = given.parallel, given.t_end
-    setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
+    runs, setups = combinations(given, settings, {"restol": RESIDUAL_BELOW_ERRORS, **settings})
+    t_end = given.t_end
     sizes_of = [step_sizes(setup.problem, given.dt, t_end) for setup in setups]
     units = {"dt": setups[0].problem.time_unit, "error": "1"}
     study = Study("convergence", COLUMNS, units, given.out, comm_of_all)
@@ -157,6 +140,37 @@ def convergence(given: ConvergenceOptions) -> Result:
                 study.parameters["at_round_off"] = known + left_out
                 study.add(rows, last=done == len(sizes))
     return study.result()
+
+
+Run = tuple[ProblemLike, SweeperLike, dict[str, Any]]
+"""Problem, sweeper and settings."""
+
+
+def combinations(
+    given: StudyOptions, direct: Mapping[str, Any], sweeps: Mapping[str, Any]
+) -> tuple[list[Run], list[Setup]]:
+    """Every combination of problem, sweeper, nodes and Q_Delta of a study, and its setup.
+
+    Everything that can be refused is refused here, before the first run.
+
+    Parameters
+    ----------
+    given : StudyOptions
+        The options of the study.
+    direct, sweeps : mapping
+        Settings of methods that do without sweeps, which have neither nodes nor Q_Delta, and of the others.
+    """
+    runs: list[Run] = []
+    for problem, sweeper in product(several(given.problem), several(given.sweeper)):
+        if is_direct(sweeper):
+            runs.append((problem, sweeper, dict(direct)))
+            continue
+        for number, qdelta in product(several(given.nodes), several(given.qdelta)):
+            runs.append((problem, sweeper, {**sweeps, "nodes": number, "qdelta": qdelta}))
+    if not runs:
+        raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
+    parallel = given.parallel
+    return runs, [describe(problem, sweeper=cls, parallel=parallel, **own) for problem, cls, own in runs]
 
 
 def several(given: Any) -> list[Any]:
@@ -278,33 +292,18 @@ def _rows(
     return rows, left_out
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc convergence``."""
-    add_options(parser, ConvergenceOptions)
-
-
-def main(args: argparse.Namespace) -> int:
-    """Run ``dae-sdc convergence``."""
-    result = convergence(**given_options(args, ConvergenceOptions), progress=True)
-    print_table(result)
-    if args.out:
-        print(f"written to {args.out}")
-    return 1 if result.parameters["failures"] else 0
-
-
-def print_table(result: Result) -> None:
-    """Print a line for every combination and group: errors from the largest dt to the smallest, and order."""
+def summary(result: Result) -> str:
+    """A line for every combination and group: errors from the largest dt to the smallest, and order."""
     keys = ("problem", "sweeper", "quad", "nodes", "qdelta", "group")
-    print(
-        f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} {'group':<12} "
-        f"{'order':>6} {'theory':>6}  errors"
-    )
+    lines = [("problem", "sweeper", "M", "Q_Delta", "group", "order", "theory", " errors")]
     for (problem, sweeper, _, number, qdelta, group), rows in combinations_of(result.data, keys):
         theory = f"{rows['expected'][0]:.0f}" if np.isfinite(rows["expected"][0]) else "-"
-        values = " ".join(f"{error:.1e}" for error in rows["error"])
-        print(
-            f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} {group:<12} "
-            f"{rows['slope'][0]:>6.2f} {theory:>6}  {values}"
-        )
-    for text in result.parameters.get("at_round_off", []):
-        print(f"at round-off, left out of the order of {text}")
+        values = "".join(f" {error:.1e}" for error in rows["error"])
+        lines.append((problem, sweeper, number, qdelta, group, f"{rows['slope'][0]:.2f}", theory, values))
+    notes = (
+        f"at round-off, left out of the order of {text}" for text in result.parameters.get("at_round_off", [])
+    )
+    return "\n".join([aligned(lines, (20, 16, -2, 11, 12, -6, -6, 0)), *notes])
+
+
+add_arguments, main = verb(convergence, summary)

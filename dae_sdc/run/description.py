@@ -99,6 +99,15 @@ class Setup:
         return cls
 
     @property
+    def has_coarse_level(self) -> bool:
+        """Whether there is a second level."""
+        return isinstance(self.description["sweeper_class"], list)
+
+    def iterates_alone(self, steps: int | None) -> bool:
+        """Whether each step is taken by itself on one level; ``steps`` is what the user wants together."""
+        return steps in (None, 1) and not self.has_coarse_level and self.parallel not in ("steps", "both")
+
+    @property
     def most_sweeps(self) -> int:
         """Iterations a step may take, with the sweeps that belong to its prediction."""
         initial = self.description["sweeper_params"].get("initial_sweeps", 0)

@@ -5,7 +5,6 @@ Example: dae-sdc drift rigid-pendulum --case projected-dop853,radau-iia-9/ggl --
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
@@ -22,8 +21,6 @@ from dae_sdc.options import (
     Parameters,
     Steps,
     about,
-    add_options,
-    given_options,
     option,
     redeclared,
     takes,
@@ -41,8 +38,9 @@ from dae_sdc.run.description import (
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
+from dae_sdc.run.study import Study, verb
 from dae_sdc.run.sundials import SOLVERS, installed
+from dae_sdc.run.text import aligned
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
 
@@ -290,31 +288,16 @@ def summary(result: Result) -> str:
     """
     about = result.parameters
     runs = {run["case"]: run for run in about["runs"]}
-    lines = [
-        f"{about['problem']} to t={about['t_end']:g}; largest errors",
-        f"{'case':<28} {'constraint':>10} {'velocity':>9} {'energy':>9} {'position':>9} {'steps':>7} "
-        f"{'rejected':>8} {'rhs':>8} {'time':>8}",
-    ]
+    head = f"{about['problem']} to t={about['t_end']:g}; largest errors"
+    work = ("steps", "rejected", "rhs")
+    lines = [("case", "constraint", "velocity", "energy", "position", *work, "time")]
     for (case,), rows in combinations_of(result.data, ("case",)):
         largest = [float(rows[name].max()) for name in NUMBERS]
         shown = [f"{value:.1e}" if np.isfinite(value) else "-" for value in largest]
         run = runs[case]
-        lines.append(
-            f"{case:<28} {shown[0]:>10} {shown[1]:>9} {shown[2]:>9} {shown[3]:>9} {run['steps']:>7} "
-            f"{run['rejected']:>8} {run['rhs']:>8} {run['time']:>7.2f}s"
-        )
-    return "\n".join([*lines, *(f"left out: {text}" for text in about["left_out"])])
+        lines.append((case, *shown, *(run[name] for name in work), f"{run['time']:.2f}s"))
+    table = aligned(lines, (28, -10, -9, -9, -9, -7, -8, -8, -8))
+    return "\n".join([head, table, *(f"left out: {text}" for text in about["left_out"])])
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc drift``."""
-    add_options(parser, DriftOptions)
-
-
-def main(args: argparse.Namespace) -> int:
-    """Run ``dae-sdc drift``."""
-    result = drift(**given_options(args, DriftOptions), progress=True)
-    print(summary(result))
-    if args.out:
-        print(f"written to {args.out}")
-    return 1 if result.parameters["failures"] else 0
+add_arguments, main = verb(drift, summary)

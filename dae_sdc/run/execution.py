@@ -200,7 +200,7 @@ class Execution:
             own_hooks.append(MarkProvisionalStarts)
         else:
             own_hooks[:0] = self.watching()
-            if setup.problem.index not in (0, 1) and not isinstance(description["sweeper_class"], list):
+            if setup.problem.index not in (0, 1) and not setup.has_coarse_level:
                 own_hooks.append(WatchAmplification)
         params = {**CONTROLLER, **(self.given.controller_params or {}), "hook_class": own_hooks}
         with told_before():  # the setup has made the problem once and warned of its parameters
@@ -251,7 +251,7 @@ class Execution:
     def watching(self) -> list[type[Any]]:
         """The hook that looks for singular points, where one is wanted."""
         setup = self.setup
-        if isinstance(setup.description["sweeper_class"], list):
+        if setup.has_coarse_level:
             return []
         keeps = hasattr(setup.sweeper_class, "on_manifold")
         asked = self.given.singular

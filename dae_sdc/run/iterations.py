@@ -5,9 +5,7 @@ Example: dae-sdc iterations simple --sweeper fully-implicit,semi-implicit --qdel
 
 from __future__ import annotations
 
-import argparse
 from dataclasses import dataclass
-from itertools import product
 
 import numpy as np
 
@@ -17,31 +15,26 @@ from dae_sdc.options import (
     Parameters,
     Solves,
     Sweeping,
-    add_options,
-    given_options,
     option,
     redeclared,
     takes,
 )
-from dae_sdc.run.convergence import NEWTON_TOL, StudyOptions, errors, is_direct, several
-from dae_sdc.run.description import describe
+from dae_sdc.run.convergence import (
+    CONFIGURATION,
+    NEWTON_TOL,
+    StudyOptions,
+    combinations,
+    errors,
+    is_direct,
+    several,
+)
 from dae_sdc.run.processes import everyone
 from dae_sdc.run.results import Result, combinations_of
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
+from dae_sdc.run.study import Study, verb
+from dae_sdc.run.text import aligned
 
-COLUMNS = [
-    ("problem", "U32"),
-    ("sweeper", "U32"),
-    ("quad", "U16"),
-    ("nodes", "i8"),
-    ("qdelta", "U16"),
-    ("group", "U16"),
-    ("dt", "f8"),
-    ("sweep", "i8"),
-    ("error", "f8"),
-    ("residual", "f8"),
-]
+COLUMNS = [*CONFIGURATION, ("sweep", "i8"), ("error", "f8"), ("residual", "f8")]
 
 SWEEPS = 10
 """Largest number of sweeps where none is given."""
@@ -75,22 +68,14 @@ def iterations(given: IterationsOptions) -> Result:
     InputError
         If something given cannot be used; Runge-Kutta methods do not sweep.
     """
-    maxiter, parallel = given.maxiter, given.parallel
+    maxiter = given.maxiter
     direct = [str(sweeper) for sweeper in several(given.sweeper) if is_direct(sweeper)]
     if direct:
         raise InputError(f"Runge-Kutta methods do not sweep: {', '.join(direct)}; name SDC sweepers")
-    comm_of_all = everyone(parallel, given.comm)
+    comm_of_all = everyone(given.parallel, given.comm)
     settings = {"newton_tol": NEWTON_TOL, **given.chosen(Sweeping, Solves, Parameters, without=("maxiter",))}
     settings |= {"restol": -1.0, "initial_guess": given.initial_guess}
-    runs = [
-        (problem, sweeper, {**settings, "nodes": number, "qdelta": qdelta})
-        for problem, sweeper, number, qdelta in product(
-            several(given.problem), several(given.sweeper), several(given.nodes), several(given.qdelta)
-        )
-    ]
-    if not runs:
-        raise InputError("nothing to run: give at least one problem, sweeper, number of nodes and Q_Delta")
-    setups = [describe(problem, sweeper=sweeper, parallel=parallel, **own) for problem, sweeper, own in runs]
+    runs, setups = combinations(given, settings, settings)
     units = {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"}
     study = Study("iterations", COLUMNS, units, given.out, comm_of_all)
     team = given.of(Parallel)
@@ -116,27 +101,20 @@ def iterations(given: IterationsOptions) -> Result:
     return study.result()
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc iterations``."""
-    add_options(parser, IterationsOptions)
-
-
-def main(args: argparse.Namespace) -> int:
-    """Run ``dae-sdc iterations``."""
-    result = iterations(**given_options(args, IterationsOptions), progress=True)
-    print(
-        f"{'problem':<20} {'sweeper':<16} {'M':>2} {'Q_Delta':<11} "
-        f"{'sweep':>5} {'residual':>9}  errors by group"
-    )
-    data = result.data
+def summary(result: Result) -> str:
+    """A line for every combination and number of sweeps."""
     keys = ("problem", "sweeper", "nodes", "qdelta", "sweep")
-    for (problem, sweeper, number, qdelta, sweep), rows in combinations_of(data, keys):
-        values = "  ".join(f"{row['group']} {row['error']:.1e}" for row in rows)
-        print(
-            f"{problem:<20} {sweeper:<16} {number:>2} {qdelta:<11} "
-            f"{sweep:>5} {rows['residual'][0]:>9.1e}  {values}"
-        )
-    if args.out:
-        print(f"written to {args.out}")
-    # Too few sweeps in a step may well fail; that is a finding of the study and no failure of it.
-    return 0 if np.isfinite(data["error"][data["sweep"] == data["sweep"].max()]).all() else 1
+    lines = [("problem", "sweeper", "M", "Q_Delta", "sweep", "residual", " errors by group")]
+    for key, rows in combinations_of(result.data, keys):
+        values = " ".join(f" {row['group']} {row['error']:.1e}" for row in rows)
+        lines.append((*key, f"{rows['residual'][0]:.1e}", values))
+    return aligned(lines, (20, 16, -2, 11, -5, -9, 0))
+
+
+def failed(result: Result) -> bool:
+    """Whether a run with all sweeps has failed; one with too few may, as a finding of the study."""
+    data = result.data
+    return not np.isfinite(data["error"][data["sweep"] == data["sweep"].max()]).all()
+
+
+add_arguments, main = verb(iterations, summary, failed)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import argparse
 import importlib.util
 import inspect
 import os
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dae_sdc.arguments import shown
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
+from dae_sdc.options import Parameters, about
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.instances import instance_of
@@ -28,6 +31,39 @@ function that returns one, or a problem whose ``eval_f`` is read as equations, s
 def is_problem(value: object) -> bool:
     """Whether a value is a problem, or a class of problems, of functions."""
     return isinstance(value, ProblemDAE) or (isinstance(value, type) and issubclass(value, ProblemDAE))
+
+
+ALL = "all"
+"""Stands for all models of the library."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelOptions(Parameters):
+    """What functions of one model take."""
+
+    model: ModelLike = field(
+        kw_only=False,
+        metadata=about(
+            "name in the library, ``file.mo``, ``file.py:name``, model, or a function that returns one",
+            like="str, Path, Model or callable",
+            shell=False,
+        ),
+    )
+
+
+def add_models(parser: argparse.ArgumentParser) -> None:
+    """Give a parser the argument ``model`` of verbs that put several models into a table."""
+    parser.add_argument(
+        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
+    )
+
+
+def models_of(args: argparse.Namespace) -> tuple[list[str], bool]:
+    """Names of the models that a verb was given, and whether it shows one, and no table."""
+    if args.model == ALL:
+        return list(MODELS), False
+    names = [name for name in args.model.split(",") if name]
+    return names, len(names) == 1
 
 
 def is_file(text: str) -> bool:

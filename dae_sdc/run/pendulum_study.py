@@ -5,7 +5,6 @@ Example: dae-sdc pendulum-study --sweeper bdf2,bdf3,cvode --k 100,1500 --out pen
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,8 +21,6 @@ from dae_sdc.options import (
     Multistep,
     Output,
     Steps,
-    add_options,
-    given_options,
     highest_order,
     option,
     redeclared,
@@ -35,8 +32,9 @@ from dae_sdc.run.description import describe, number_of_steps
 from dae_sdc.run.results import Result
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
-from dae_sdc.run.study import Study
+from dae_sdc.run.study import Study, verb
 from dae_sdc.run.sundials import SOLVERS, installed
+from dae_sdc.run.text import aligned
 from dae_sdc.sweepers.sdc import SWEEPERS
 
 PROBLEM = "elastic-pendulum"
@@ -276,31 +274,17 @@ def summary(result: Result) -> str:
     str
         Lines.
     """
-    lines = [
-        f"{'method':<26} {'k':>6} {'bounce at start':>15} {'at end':>9} {'theory':>9} {'energy':>9} "
-        f"{'error':>9} {'steps':>7} {'rejected':>8} {'rhs':>8} {'time':>7}"
-    ]
+    work = ("steps", "rejected", "rhs")
+    lines = [("method", "k", "bounce at start", "at end", "theory", "energy", "error", *work, "time")]
     for row in result.data:
+        amplitudes = (f"{row[f'amplitude_{end}']:.4g}" for end in ("start", "end"))
         factor = f"x {row['theory']:.3g}" if np.isfinite(row["theory"]) else "-"
         error = f"{row['error']:.1e}" if np.isfinite(row["error"]) else "-"
-        lines.append(
-            f"{row['method']:<26} {row['k']:>6g} {row['amplitude_start']:>15.4g} "
-            f"{row['amplitude_end']:>9.4g} {factor:>9} {row['energy']:>9.1e} {error:>9} {row['steps']:>7} "
-            f"{row['rejected']:>8} {row['rhs']:>8} {row['time']:>6.2f}s"
-        )
-    return "\n".join([*lines, *(f"left out: {text}" for text in result.parameters["left_out"])])
+        cells = (row["method"], f"{row['k']:g}", *amplitudes, factor, f"{row['energy']:.1e}", error)
+        lines.append((*cells, *(row[name] for name in work), f"{row['time']:.2f}s"))
+    table = aligned(lines, (26, -6, -15, -9, -9, -9, -9, -7, -8, -8, -7))
+    return "\n".join([table, *(f"left out: {text}" for text in result.parameters["left_out"])])
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc pendulum-study``."""
-    add_options(parser, PendulumOptions)
-
-
-def main(args: argparse.Namespace) -> int:
-    """Run ``dae-sdc pendulum-study``."""
-    result = pendulum_study(**given_options(args, PendulumOptions), progress=True)
-    print(summary(result))
-    if args.out:
-        print(f"written to {args.out}")
-    # A method that fails is a finding of the study and no failure of it.
-    return 0
+# A method that fails is a finding of the study and no failure of it.
+add_arguments, main = verb(pendulum_study, summary, failed=lambda result: False)

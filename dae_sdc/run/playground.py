@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from dae_sdc.errors import InputError
@@ -69,9 +70,7 @@ def playground(given: PlaygroundOptions) -> Solution:
     return solve(**{**PLAYGROUNDS[given.name], **given.chosen(without=("name",))})
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc playground``."""
-    add_options(parser, PlaygroundOptions)
+add_arguments = partial(add_options, record=PlaygroundOptions)
 
 
 def main(args: argparse.Namespace) -> int:

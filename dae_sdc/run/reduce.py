@@ -10,21 +10,18 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
-from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
-from dae_sdc.options import Parameters, Simplification, add_options, given_options
-from dae_sdc.problems._models import MODELS
+from dae_sdc.options import Parameters, Simplification, add_options, given_options, option, takes
 from dae_sdc.reduction.reduction import FORMS, METHODS, Form, Method, Reduction, reduce_index
 from dae_sdc.reduction.veils import LIMIT
-from dae_sdc.run.models import ModelLike, make_model
+from dae_sdc.run.models import ModelOptions, add_models, make_model, models_of
 from dae_sdc.run.simplify import model_of
+from dae_sdc.run.text import aligned
 from dae_sdc.sharing import one_at_a_time
-
-ALL = "all"
-"""Stands for all models of the library."""
 
 _HEADS = (
     "model",
@@ -42,38 +39,51 @@ _HEADS = (
 )
 
 
-@checked()
+@dataclass(frozen=True, kw_only=True)
+class ReduceOptions(ModelOptions):
+    """What :func:`reduce` takes."""
+
+    method: Method = option(
+        "auto",
+        "how it is done (auto)",
+        "Elimination and differentiation in turns, with or without divisions; or the equations of all stages "
+        "of the Sigma-method with dummy derivatives. By default separation, unless expressions would grow by "
+        "it or a constraint that it differentiates may jump.",
+        like="{'auto', 'separation', 'fraction-free', 'stages'}",
+        choices=METHODS,
+    )
+    form: Form = option(
+        "implicit",
+        "form of the result (implicit)",
+        "Of a separated system: E x' = g, 0 = a; x' = f, 0 = a; x' = f, z = phi; or x' = f for all unknowns.",
+        like="{'implicit', 'semi-explicit', 'explicit', 'ode'}",
+        choices=FORMS,
+    )
+    limit: int | None = option(
+        LIMIT,
+        f"size of an expression that becomes a veil ({LIMIT})",
+        "It counts nodes, and a veil is a variable of its own; with None there are none.",
+    )
+    invariants: Mapping[str, Any] | Sequence[Any] = option(
+        (),
+        "further expressions that vanish along solutions",
+        like="mapping of str to sympy.Expr, or sequence",
+        shell=False,
+    )
+    at: Mapping[Any, float] | None = option(
+        None,
+        "values by name at which pivots must not be small (the start values)",
+        like="mapping",
+        shell=False,
+    )
+
+
+@takes(ReduceOptions)
 @one_at_a_time
-def reduce(
-    model: ModelLike,
-    *,
-    method: Method = "auto",
-    form: Form = "implicit",
-    limit: int | None = LIMIT,
-    invariants: Mapping[str, Any] | Sequence[Any] = (),
-    at: Mapping[Any, float] | None = None,
-    params: Mapping[str, Any] | None = None,
-) -> Reduction:
+def reduce(given: ReduceOptions) -> Reduction:
     """Reduce the index of a DAE that is given by its equations to 1 or 0.
 
-    Parameters
-    ----------
-    model : str, Path, Model or callable
-        Name in the library, ``file.py:name``, model, or a function that returns one.
-    method : {"auto", "separation", "fraction-free", "stages"}
-        Elimination and differentiation in turns, with or without divisions; or the equations of all stages of
-        the Sigma-method with dummy derivatives. By default separation, unless expressions would grow by it or
-        a constraint that it differentiates may jump.
-    form : {"implicit", "semi-explicit", "explicit", "ode"}
-        Of a separated system: E x' = g, 0 = a; x' = f, 0 = a; x' = f, z = phi; or x' = f for all unknowns.
-    limit : int or None
-        Nodes above which an expression becomes a veil, a variable of its own; None for no veils.
-    invariants : mapping of str to sympy.Expr, or sequence
-        Further expressions that vanish along solutions.
-    at : mapping, optional
-        Values by name at which pivots must not be small; the start values if not given.
-    params : mapping, optional
-        Arguments of a model of the library, or values of parameters.
+    {options}
 
     Returns
     -------
@@ -86,19 +96,16 @@ def reduce(
     InputError
         If the model is ill-posed, with the names of equations or unknowns, or something given cannot be used.
     """
-    return reduce_index(make_model(model, params), method, form, limit=limit, invariants=invariants, at=at)
+    model = make_model(given.model, given.params)
+    return reduce_index(
+        model, given.method, given.form, limit=given.limit, invariants=given.invariants, at=given.at
+    )
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc reduce``."""
-    parser.add_argument(
-        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
-    )
-    parser.add_argument("--method", choices=METHODS, default="auto", help="how it is done (auto)")
-    parser.add_argument("--form", choices=FORMS, default="implicit", help="form of the result (implicit)")
-    parser.add_argument(
-        "--limit", type=int, default=LIMIT, help=f"size of an expression that becomes a veil ({LIMIT})"
-    )
+    add_models(parser)
+    add_options(parser, ReduceOptions, only=("method", "form", "limit"))
     parser.add_argument("--equations", action="store_true", help="print the equations, veils and invariants")
     add_options(parser, Simplification)
     add_options(parser, Parameters)
@@ -106,10 +113,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc reduce``."""
-    names = list(MODELS) if args.model == ALL else [name for name in args.model.split(",") if name]
+    names, alone = models_of(args)
     params = given_options(args, Parameters).get("params")
-    given = {"method": args.method, "form": args.form, "limit": args.limit}
-    if len(names) == 1 and args.model != ALL:
+    given = given_options(args, ReduceOptions, without=("model", "params"))
+    if alone:
         found = reduce(model_of(names[0], params, args.simplify), **given)
         print(found)
         if args.equations:
@@ -117,11 +124,8 @@ def main(args: argparse.Namespace) -> int:
         return 0
     if args.equations:
         raise InputError("equations are those of one model; name one, or leave --equations away")
-    rows: list[tuple[str, ...]] = [_HEADS]
-    rows += [_row(reduce(model_of(name, params, args.simplify), **given)) for name in names]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+    rows = (_row(reduce(model_of(name, params, args.simplify), **given)) for name in names)
+    print(aligned([_HEADS, *rows], gap="  "))
     return 0
 
 

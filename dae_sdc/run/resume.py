@@ -126,7 +126,7 @@ class Saving:
         return {"resumed_at": None if self.start is None else self.start["time"]}
 
 
-def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, together: bool) -> None:
+def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, steps: int | None) -> None:
     """Let a run take its steps one at a time, between which its state is complete.
 
     Parameters
@@ -135,16 +135,15 @@ def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, together: bool)
         Is changed.
     fixed : mapping or None
         Parameters of :class:`FixedSteps` where steps are of a fixed size.
-    together : bool
-        Whether several steps iterate together.
+    steps : int or None
+        How many steps iterate together.
 
     Raises
     ------
     InputError
         If it cannot.
     """
-    several = together or isinstance(setup.description["sweeper_class"], list)
-    if several or setup.parallel in ("steps", "both") or setup.adaptive:
+    if not setup.iterates_alone(steps) or setup.adaptive:
         raise InputError(
             "checkpoints are written in runs of one step at a time on one level; leave steps, coarse_nodes, "
             "parallel='steps' and other step size controllers out, or checkpoint"

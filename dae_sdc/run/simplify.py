@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from dae_sdc.arguments import checked
 from dae_sdc.errors import InputError
 from dae_sdc.model.levels import LEVELS, Level
-from dae_sdc.options import Parameters, add_options, given_options
-from dae_sdc.problems._models import MODELS
-from dae_sdc.run.models import ModelLike, make_model
+from dae_sdc.options import Parameters, add_options, given_options, option, takes
+from dae_sdc.run.models import ModelLike, ModelOptions, add_models, make_model, models_of
+from dae_sdc.run.text import aligned
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
@@ -26,36 +26,32 @@ if TYPE_CHECKING:
     from dae_sdc.model.simplified import Simplified
     from dae_sdc.structure.analysis import Structure
 
-ALL = "all"
-"""Stands for all models of the library."""
-
 _HEADS = ("model", "equations", "after", "index", "after", "freedoms", "after", "seconds")
 
 
-@checked()
+@dataclass(frozen=True, kw_only=True)
+class SimplifyOptions(ModelOptions):
+    """What :func:`simplify` takes."""
+
+    level: Level = option(
+        "linear",
+        "equations that are removed (linear)",
+        "See :func:`dae_sdc.model.aliases.simplify`.",
+        like="{'trivial', 'linear', 'explicit'}",
+        choices=LEVELS,
+    )
+    fold: bool = option(False, "put the numbers of the parameters in", "All of them go into the equations.")
+
+
+@takes(SimplifyOptions)
 @one_at_a_time
-def simplify(
-    model: ModelLike,
-    *,
-    level: Level = "linear",
-    fold: bool = False,
-    params: Mapping[str, Any] | None = None,
-) -> Simplified:
+def simplify(given: SimplifyOptions) -> Simplified:
     """Remove trivial equations from a model, and linear ones that tell an unknown.
 
     What changes the degrees of freedom, or raises the index, is not done: if the linear equations would, the
     trivial ones alone are removed.
 
-    Parameters
-    ----------
-    model : str, Path, Model or callable
-        Name in the library, ``file.mo``, ``file.py:name``, model, or a function that returns one.
-    level : {"trivial", "linear", "explicit"}
-        How much is removed, see :func:`dae_sdc.model.aliases.simplify`.
-    fold : bool
-        Whether the numbers of all parameters are put into the equations.
-    params : mapping, optional
-        Arguments of a model of the library, or values of parameters.
+    {options}
 
     Returns
     -------
@@ -69,8 +65,8 @@ def simplify(
     """
     from dae_sdc.model import aliases
 
-    whole = make_model(model, params)
-    found = aliases.simplify(whole, level=level, fold=fold)
+    whole, fold = make_model(given.model, given.params), given.fold
+    found = aliases.simplify(whole, level=given.level, fold=fold)
     if found.level == "trivial" or not found.map:
         return found
     trivial = aliases.simplify(whole, level="trivial", fold=fold)
@@ -101,13 +97,8 @@ def _analysed(model: Model) -> Structure | None:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Arguments of ``dae-sdc simplify``."""
-    parser.add_argument(
-        "model", help="name of a model, FILE.mo, FILE.py:NAME, several separated by commas, or all"
-    )
-    parser.add_argument(
-        "--level", choices=LEVELS, default="linear", help="equations that are removed (linear)"
-    )
-    parser.add_argument("--fold", action="store_true", help="put the numbers of the parameters in")
+    add_models(parser)
+    add_options(parser, SimplifyOptions, only=("level", "fold"))
     parser.add_argument("--all", action="store_true", help="print what every removed unknown is")
     parser.add_argument("--equations", action="store_true", help="print the model that is left")
     add_options(parser, Parameters)
@@ -115,9 +106,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(args: argparse.Namespace) -> int:
     """Run ``dae-sdc simplify``."""
-    names = list(MODELS) if args.model == ALL else [name for name in args.model.split(",") if name]
-    given = {"level": args.level, "fold": args.fold, "params": given_options(args, Parameters).get("params")}
-    if len(names) == 1 and args.model != ALL:
+    names, alone = models_of(args)
+    given = given_options(args, SimplifyOptions, without=("model",))
+    if alone:
         found = simplify(names[0], **given)
         print(found.report(_rows(found)))
         if args.all:
@@ -127,17 +118,14 @@ def main(args: argparse.Namespace) -> int:
         return 0
     if args.all or args.equations:
         raise InputError("--all and --equations show one model; name one, or leave them away")
-    rows: list[tuple[str, ...]] = [_HEADS]
+    rows: list[tuple[object, ...]] = [_HEADS]
     for name in names:
         began = perf_counter()
         found = simplify(name, **given)
         seconds = f"{perf_counter() - began:.3f}"
         cells = [cell for row in _rows(found) for cell in row[1:]]
-        sizes = str(len(found.original.roots)), str(len(found.model.roots))
-        rows.append((name, *sizes, *cells, seconds))
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+        rows.append((name, len(found.original.roots), len(found.model.roots), *cells, seconds))
+    print(aligned(rows, gap="  "))
     return 0
 
 

@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -108,13 +109,12 @@ def solve(given: SolveOptions) -> Solution:
     check_interval(start, end)
     times = output_times(given.t_eval, given.points, start, end)
     first, count, fixed = _steps(given, setup, start, end)
-    together = given.steps not in (None, 1)
     watched = as_events(given.events)
-    locates = locate(setup, watched, end - start, number_of_slopes(setup), fixed, together)
-    if given.maxiter is None and given.nsweeps is None and not setup.adaptive and not together:
+    locates = locate(setup, watched, end - start, number_of_slopes(setup), fixed, given.steps)
+    if given.maxiter is None and given.nsweeps is None and not setup.adaptive and given.steps in (None, 1):
         sweep_at_once(setup, given.hooks)
     if given.project is not None:
-        _watch_invariants(setup, given.project, together)
+        _watch_invariants(setup, given.project, given.steps)
     saving = _saving(given, setup, watched, fixed, (start, end), first)
     with ranks(setup.parallel, given.comm, setup.label["nodes"], given.steps) as team:
         _limit_iterations(given, setup, team)
@@ -194,8 +194,7 @@ def _check(given: SolveOptions, setup: Setup) -> None:
     """Refuse what does not go together, and names that pySDC's controllers do not look at."""
     if given.singular is not None:
         require_way(given.singular, setup.problem)
-        several = given.steps not in (None, 1) or isinstance(setup.description["sweeper_class"], list)
-        if several or setup.parallel in ("steps", "both"):
+        if not setup.iterates_alone(given.steps):
             raise InputError(
                 "singular points are looked for in runs of one step at a time on one level; leave steps, "
                 "coarse_nodes, parallel='steps' and singular out"
@@ -227,11 +226,10 @@ def _steps(
     return first, None, None
 
 
-def _watch_invariants(setup: Setup, project: bool, together: bool) -> None:
+def _watch_invariants(setup: Setup, project: bool, steps: int | None) -> None:
     """Let a run look at the invariants of its problem, and project on them if that is wanted."""
     require_invariants(setup.problem)
-    several = together or isinstance(setup.description["sweeper_class"], list)
-    if several or setup.parallel in ("steps", "both"):
+    if not setup.iterates_alone(steps):
         raise InputError(
             "invariants are looked at in runs of one step at a time on one level; leave steps, coarse_nodes, "
             "parallel='steps' and project out"
@@ -251,7 +249,7 @@ def _saving(
     saving = Saving.checked(given)
     if saving is None:
         return None
-    one_at_a_time(setup, fixed, given.steps not in (None, 1))
+    one_at_a_time(setup, fixed, given.steps)
     size = setup.problem.dt if given.dt is None else float(given.dt)
     between = setup.problem.n <= DENSE_LIMIT if given.dense is None else given.dense
     about = {
@@ -271,7 +269,7 @@ def _limit_iterations(given: SolveOptions, setup: Setup, team: Any) -> None:
     if not limited:
         # A step waits for those before it while it iterates.
         allowed["maxiter"] *= max(given.steps or 1, team.steps_at_once)
-    if team.steps is not None and isinstance(setup.description["sweeper_class"], list):
+    if team.steps is not None and setup.has_coarse_level:
         if limited and allowed["maxiter"] > MOST_TAGGED:
             raise InputError(
                 f"with a coarse level and steps on ranks of their own, pySDC tells apart the messages of "
@@ -297,16 +295,14 @@ def sweep_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> None:
         pySDC hooks that will look on.
     """
     watched = any(getattr(hook, name) is not getattr(Hooks, name) for hook in hooks for name in PER_ITERATION)
-    single = setup.parallel is None and not isinstance(setup.description["sweeper_class"], list)
+    single = setup.parallel is None and not setup.has_coarse_level
     sweeps = issubclass(setup.sweeper_class, SpectralDeferredCorrectionDAE)
     if single and sweeps and not watched and setup.description["level_params"]["restol"] > 0.0:
         setup.description["sweeper_params"]["initial_sweeps"] = INITIAL_SWEEPS
         setup.description["step_params"]["maxiter"] -= INITIAL_SWEEPS
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Arguments of ``dae-sdc solve``."""
-    add_options(parser, SolveOptions)
+add_arguments = partial(add_options, record=SolveOptions)
 
 
 def main(args: argparse.Namespace) -> int:

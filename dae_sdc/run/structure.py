@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.arguments import checked
-from dae_sdc.run.models import ModelLike, make_model
+from dae_sdc.options import Parameters, about, option, takes
+from dae_sdc.run.models import ModelLike, ModelOptions, make_model
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, structure as analyse
 from dae_sdc.structure.repair import Repair, repair as mend
 from dae_sdc.structure.signature import Signature
 
 
-@checked()
+@dataclass(frozen=True, kw_only=True)
+class StructureOptions(Parameters):
+    """What :func:`structure` takes."""
+
+    model: ModelLike | Signature | npt.NDArray[Any] | list[list[float]] = field(
+        kw_only=False,
+        metadata=about(
+            "name in the library, file, model or function that returns one",
+            "An array of orders of derivative is taken too, with -inf where an unknown does not occur.",
+            like="str, Path, Model, callable, Signature or array",
+            shell=False,
+        ),
+    )
+    point: Mapping[Any, float] | None = option(
+        None,
+        "values of unknowns, derivatives and time by name at which the rank of the system Jacobian is found "
+        "(a random point, with exact arithmetic)",
+        like="mapping",
+        shell=False,
+    )
+    differentiation: bool | None = option(
+        None,
+        "find the differentiation index (for models of up to some thousand equations)",
+        "With True it is found however long it takes; if not given, as far as it takes a few seconds.",
+        flag="true-index",
+    )
+
+
+@takes(StructureOptions)
 @one_at_a_time
-def structure(
-    model: ModelLike | Signature | npt.NDArray[Any] | list[list[float]],
-    *,
-    point: Mapping[Any, float] | None = None,
-    differentiation: bool | None = None,
-    params: Mapping[str, Any] | None = None,
-) -> Structure:
+def structure(given: StructureOptions) -> Structure:
     """Index, degrees of freedom, blocks, stages and ranks of a DAE, see :class:`Structure`.
 
-    Parameters
-    ----------
-    model : str, Path, Model, callable, Signature or array
-        Name in the library, file, model or function that returns one; or orders of derivative alone, as an
-        array with -inf where an unknown does not occur.
-    point : mapping, optional
-        Values of unknowns, derivatives and time by name at which the rank of the system Jacobian is found; a
-        random point, with exact arithmetic, if not given.
-    differentiation : bool, optional
-        Whether the differentiation index is found, however long it takes; as far as it takes a few seconds if
-        not given.
-    params : mapping, optional
-        Arguments of a model of the library, or values of parameters.
+    {options}
 
     Returns
     -------
@@ -53,24 +64,30 @@ def structure(
     InputError
         If something given cannot be used.
     """
-    if isinstance(model, Signature | np.ndarray | list):
-        return analyse(model)
-    return analyse(make_model(model, params), point=point, differentiation=differentiation)
+    if isinstance(given.model, Signature | np.ndarray | list):
+        return analyse(given.model)
+    model = make_model(given.model, given.params)
+    return analyse(model, point=given.point, differentiation=given.differentiation)
 
 
-@checked()
+@dataclass(frozen=True, kw_only=True)
+class RepairOptions(ModelOptions):
+    """What :func:`repair` takes."""
+
+    method: str = option(
+        "auto",
+        "how it is done (auto)",
+        "Linear combinations of equations, copies of equations with new unknowns, or what fits.",
+        like="{'auto', 'lc', 'augmentation'}",
+    )
+
+
+@takes(RepairOptions)
 @one_at_a_time
-def repair(model: ModelLike, *, method: str = "auto", params: Mapping[str, Any] | None = None) -> Repair:
+def repair(given: RepairOptions) -> Repair:
     """Change equations whose system Jacobian is singular until their structure is right.
 
-    Parameters
-    ----------
-    model : str, Path, Model or callable
-        As for :func:`structure`.
-    method : {"auto", "lc", "augmentation"}
-        Linear combinations of equations, copies of equations with new unknowns, or what fits.
-    params : mapping, optional
-        As for :func:`structure`.
+    {options}
 
     Returns
     -------
@@ -82,4 +99,4 @@ def repair(model: ModelLike, *, method: str = "auto", params: Mapping[str, Any] 
     InputError
         See :func:`dae_sdc.structure.repair.repair`.
     """
-    return mend(make_model(model, params), method=method)
+    return mend(make_model(given.model, given.params), method=given.method)

@@ -1,11 +1,13 @@
-"""The skeleton of every study: rows that are saved as they come, with a progress bar."""
+"""The skeleton of every study: rows that are saved as they come, with a progress bar, and a verb."""
 
 from __future__ import annotations
 
+import argparse
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import numpy as np
 from tqdm import tqdm
 
 from dae_sdc.errors import DAEWarning
+from dae_sdc.options import add_options, given_options
 from dae_sdc.run.processes import is_root, on_root
 from dae_sdc.run.results import Result, check_target, command_line, put_down
 from dae_sdc.run.solution import Solution
@@ -111,3 +114,38 @@ class Study:
         self.parameters["complete"] = kind is None
         if self.out is not None and is_root(self.comm) and (kind is None or self.rows or self.begun):
             put_down(self.result(), self.out, kind is None)
+
+
+Verb = tuple[Callable[[argparse.ArgumentParser], None], Callable[[argparse.Namespace], int]]
+"""The functions ``add_arguments`` and ``main`` of the module of a verb."""
+
+
+def has_failures(result: Result) -> bool:
+    """Whether a run of a study has failed."""
+    return bool(result.parameters["failures"])
+
+
+def verb(
+    study: Any, summary: Callable[[Result], str], failed: Callable[[Result], bool] = has_failures
+) -> Verb:
+    """The verb of a study, which has the options of its record, and prints a summary of its result.
+
+    Parameters
+    ----------
+    study : callable
+        Made by :func:`dae_sdc.options.takes`; among its options are those of
+        :class:`dae_sdc.options.Output`.
+    summary : callable
+        The result as a table of text.
+    failed : callable
+        Whether the exit code is 1.
+    """
+
+    def main(args: argparse.Namespace) -> int:
+        result = study(**given_options(args, study.record), progress=True)
+        print(summary(result))
+        if args.out:
+            print(f"written to {args.out}")
+        return int(failed(result))
+
+    return partial(add_options, record=study.record), main

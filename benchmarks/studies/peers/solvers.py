@@ -29,6 +29,7 @@ from scipy import sparse
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
+from dae_sdc.registry import Registry
 from dae_sdc.run.callbacks import MOST_INNER_STEPS, SPARSE_FROM, Equations, ida_jacobian, slope_at
 
 FIRST_STEP = 1e-6
@@ -190,6 +191,15 @@ class Peer(Protocol):
 
     def run(self, case: Case, rtol: float, atol: Vector, count: bool) -> Outcome:
         """Integrate over the interval, with steps counted if that costs time; raises where it fails."""
+
+
+PEERS: Registry[Peer] = Registry("peer", "benchmarks.studies.peers")
+"""Peers by name, those of every file of this directory; the numbers in names are classical orders."""
+
+
+def known_peers() -> tuple[Peer, ...]:
+    """All peers, first those that evaluate the same equations as all others."""
+    return tuple(sorted((peer for _, peer in PEERS.items()), key=lambda peer: not peer.like))
 
 
 def missing(peer: Peer) -> bool:
@@ -570,14 +580,14 @@ class SemiExplicit:
         return joined if self.turn is None else self.turn @ joined
 
 
-PEERS: tuple[Peer, ...] = (
+for _peer in (
     Ida(),
     ScipyDae("scipy-radau5", "RadauDAE", {"stages": 3}),
     ScipyDae("scipy-radau9", "RadauDAE", {"stages": 5}),
     ScipyDae("scipy-bdf", "BDFDAE", {"max_order": 5}),
     CasadiIdas(),
-)
-"""All peers; the numbers in names are classical orders."""
+):
+    PEERS.add(_peer.name, _peer)
 
 
 # --- one run ------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.studies.peers import solvers as peer_solvers
-from benchmarks.studies.peers.solvers import PEERS, Case, Outcome, Peer, PeerFailure, carry_out, missing
+from benchmarks.studies.peers.solvers import Case, Outcome, Peer, PeerFailure, carry_out, known_peers, missing
 from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
@@ -139,8 +139,9 @@ def peers(
             raise InputError(f"a tolerance must lie between 0 and 1; got {rtol}")
     tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
     rows = table("peers", COLUMNS, UNITS, out)
-    here = [peer for peer in PEERS if not missing(peer)]
-    for package in dict.fromkeys(peer.package for peer in PEERS if missing(peer)):
+    known = known_peers()
+    here = [peer for peer in known if not missing(peer)]
+    for package in dict.fromkeys(peer.package for peer in known if missing(peer)):
         rows.leave_out(package, "not installed: pip install 'dae_sdc[bench]'")
     rows.parameters |= {"repetitions": repetitions, "time_limit": time_limit, "rtols": tolerances}
     rows.parameters |= {"default": DEFAULT, "ours": [DEFAULT, *methods], "settings": {}, "scales": {}}
@@ -557,12 +558,7 @@ register(
         peers,
         report,
         "--problems simple --rtols 1e-3,1e-5 --repetitions 1",
-        Picture(
-            "bench",
-            "benchmarks.pictures.peers:peers",
-            "time against error by solver",
-            each="benchmarks.pictures.peers:problems",
-        ),
+        Picture("bench", "benchmarks.pictures.peers:peers", "time against error by solver"),
         options={"sweepers": Option("methods of this package besides its default", flag="sweeper")},
     ),
 )

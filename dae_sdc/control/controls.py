@@ -1,0 +1,42 @@
+"""What the convergence controllers of this room have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from pySDC.core.convergence_controller import ConvergenceController
+
+
+class Control(ConvergenceController):  # type: ignore[misc]
+    """A convergence controller with a place among the others.
+
+    Attributes
+    ----------
+    order : int
+        Where it runs: those of lower numbers come first.
+    defaults : mapping
+        Parameters that need not be given.
+    """
+
+    order: ClassVar[int]
+    defaults: ClassVar[Mapping[str, Any]] = {}
+
+    def setup(
+        self, controller: Any, params: dict[str, Any], description: dict[str, Any], **kwargs: Any
+    ) -> Any:
+        """The parameters, with the defaults for those that are not given."""
+        given = super().setup(controller, params, description, **kwargs)
+        return {"control_order": self.order, **self.defaults, **given}
+
+
+class RepeatingControl(Control):
+    """A convergence controller that may let a step be repeated."""
+
+    def setup_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Add the mark of a step that is to be repeated."""
+        self.add_status_variable_to_step("restart", False)
+
+    def reset_status_variables(self, controller: Any, **kwargs: Any) -> None:
+        """Take the mark away for the next step."""
+        self.set_step_status_variable("restart", False)
