@@ -215,21 +215,8 @@ def _signature(function: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(function)
 
 
-def check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Refuse arguments of another type than the signature of a function wants.
-
-    Parameters
-    ----------
-    function : callable
-        Its annotations say what is wanted; where they cannot be checked, the function looks itself.
-    arguments : mapping of str to object
-        Values by name.
-
-    Raises
-    ------
-    InputError
-        For the first that is of another type.
-    """
+def _check_types(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
+    """Refuse arguments, by name, of another type than the annotations of a function want."""
     parameters = _signature(function).parameters
     for name, value in arguments.items():
         parameter = parameters.get(name)
@@ -283,7 +270,7 @@ def checked() -> Callable[[Callable[P, R]], Callable[P, R]]:
                 bound = _signature(function).bind(*args, **kwargs)
             except TypeError as error:
                 raise InputError(f"{name}: {error}; it takes {', '.join(known)}") from None
-            check_types(function, bound.arguments)
+            _check_types(function, bound.arguments)
             return function(*args, **kwargs)
 
         return call

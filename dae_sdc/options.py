@@ -77,7 +77,7 @@ class Option:
     metavar : str, optional
         What stands for the value in the help of a verb.
     choices : sequence of str
-        The values that there are, where a shell is to list them.
+        The values that there are.
     flag : str
         Its name in a shell; that of the field with dashes if empty.
     shell : bool
@@ -647,7 +647,8 @@ def parameters_section(record: Any) -> str:
     lines = ["Parameters", "----------"]
     for name, one in _fields(record).items():
         known = one.metadata["option"]
-        like = known.like or _without_none(str(one.type)).replace(" | ", " or ")
+        values = f"{{{', '.join(map(repr, known.choices))}}}" if known.choices else ""
+        like = known.like or values or _without_none(str(one.type)).replace(" | ", " or ")
         lines.append(f"{name} : {like}" if one.default is MISSING else f"{name} : {like}, optional")
         words = f"{known.help[0].upper()}{known.help[1:]}. {known.more}".strip()
         lines += textwrap.wrap(words, WIDTH, initial_indent="    ", subsequent_indent="    ")
@@ -695,11 +696,8 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
             given |= {"action": "append", "metavar": known.metavar, "help": f"{known.help}; may be repeated"}
         else:
             reader = next(kind for part, kind in READERS.items() if part in annotation)
-            given |= {
-                "type": known.read or reader,
-                "metavar": known.metavar,
-                "choices": known.choices or None,
-            }
+            given |= {"type": known.read or reader, "metavar": known.metavar}
+            given |= {"choices": known.choices or None}
         if one.kw_only:
             parser.add_argument(f"--{known.flag or name.replace('_', '-')}", dest=name, **given)
         elif one.default is MISSING:

@@ -213,14 +213,7 @@ class AdaptivityDAE(RepeatingControl):
         super().__init__(controller, params, description)
         self.sizes = StepSize()
         self._targets = [*self.params.stops, self.params.t_end]
-        self._wanted = self._target = self.params.t_end
         self._meets_target = self._halved = False
-        self._began = perf_counter()
-        self._next = 0
-        self._shortest = 0.0
-        self._given: float | None = None
-        self._restarts = False
-        self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
         self.remark = ""
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
@@ -291,7 +284,8 @@ class AdaptivityDAE(RepeatingControl):
         tolerance = L.sweep.tolerance
         self._approach = Approach(tolerance.rtol)
         self.sizes = StepSize()
-        self._given, self._restarts = None, False
+        self._given: float | None = None
+        self._restarts = False
         self._again, self._steps, self._look_at = False, 0, ADAPTIVITY.first_look
         self._began = perf_counter()
         span = self.params.t_end - t0
@@ -378,9 +372,7 @@ class AdaptivityDAE(RepeatingControl):
         """The time that an accepted step has come to."""
         end = L.time + L.dt
         # An event may have ended the step just there.
-        meets = self._meets_target or abs(
-            end - self._target
-        ) <= ADAPTIVITY.time_slack * L.dt + TIME_ROUNDING * abs(end)
+        meets = self._meets_target or abs(end - self._target) <= time_slack(L.dt, end)
         return float(self._target if meets else end)
 
     def get_state(self) -> dict[str, Any]:

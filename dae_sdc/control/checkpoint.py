@@ -104,7 +104,7 @@ class Checkpoints:
     def _restored(self, controller: Any, start: Mapping[str, Any]) -> tuple[float, MeshDAE]:
         level = controller.MS[0].levels[0]
         problem = self._problem
-        restore_attributes(problem, self._fresh, start["problem"]["attributes"])
+        _restore_attributes(problem, self._fresh, start["problem"]["attributes"])
         held = start["problem"]["held"]
         problem.hold_sides(None if held is None else tuple(held))
         problem.run_scales.set_state(start["scales"])
@@ -299,18 +299,8 @@ def same(a: Any, b: Any) -> bool:
     return bool(a == b) or (a != a and b != b)
 
 
-def restore_attributes(problem: ProblemDAE, fresh: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-    """Give a problem the attributes that it had when a checkpoint was written.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem.
-    fresh : mapping
-        Attributes of a problem that has just been made, see :func:`plain_attributes`.
-    changed : mapping
-        Those of them that were different.
-    """
+def _restore_attributes(problem: ProblemDAE, fresh: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
+    """Give a problem those attributes of a fresh one, and those that were changed by then."""
     for name, value in {**fresh, **changed}.items():
         if not same(getattr(problem, name, None), value):
             setattr(problem, name, _as_type_of(fresh.get(name), value))

@@ -612,39 +612,36 @@ class LocateEvents(RepeatingControl):
         for number, (watch, (crossings, state)) in enumerate(zip(watches, scans, strict=True)):
             if not crossings or crossings[0].theta > first:
                 continue
-            crossing = crossings[0]
-            is_event = number < len(self.events)
-            if is_event and not self.params.events[number].counts(crossing.side):
-                continue
-            watch.keep(L.time, L.u[0], crossing.side)
-            watch.set_side((crossing.side, state[2], state[2]))
-            if is_event:
-                self._check_last(number, L.time)
-            else:
-                self._switched.append(watch)
+            side = crossings[0].side
+            if self._counts(number, side):
+                watch.set_side((side, state[2], state[2]))
+                self._keep(number, watch, L.time, L.u[0], side)
         self._aim = None
         return float(L.dt)
 
     def _take(self, L: Any, curve: Curve, watches: list[_Watch], scans: list[Any], end: float) -> None:
         """Keep what an accepted step has found; what lies behind ``end`` belongs to the end of the step."""
         for number, (watch, (crossings, _)) in enumerate(zip(watches, scans, strict=True)):
-            for crossing in crossings:
-                is_event = number < len(self.events)
-                if is_event and not self.params.events[number].counts(crossing.side):
+            for theta, side in crossings:
+                if not self._counts(number, side):
                     continue
-                if crossing.theta >= end:
-                    watch.keep(L.time + L.dt, L.uend, crossing.side)
+                if theta >= end:
+                    self._keep(number, watch, L.time + L.dt, L.uend, side)
                 else:
                     within = (L.time, L.time + L.dt) if curve.is_guess else None
-                    u = curve.state(crossing.theta)
-                    watch.keep(L.time + crossing.theta * L.dt, u, crossing.side, within)
-                if is_event:
-                    self._check_last(number, watch.times[-1])
-                else:
-                    self._switched.append(watch)
+                    self._keep(number, watch, L.time + theta * L.dt, curve.state(theta), side, within)
 
-    def _check_last(self, number: int, t: float) -> None:
-        event, watch = self.params.events[number], self.events[number]
+    def _counts(self, number: int, side: int) -> bool:
+        """Whether a zero is wanted; those of all switches are."""
+        return number >= len(self.events) or self.params.events[number].counts(side)
+
+    def _keep(self, number: int, watch: _Watch, t: float, u: Vector, side: int, within: Any = None) -> None:
+        """Record a zero of an event, which may be the last, or of a switch, whose other branch is taken."""
+        watch.keep(t, u, side, within)
+        if number >= len(self.events):
+            self._switched.append(watch)
+            return
+        event = self.params.events[number]
         if event.last and len(watch.times) == event.last and not self.finished:
             self.finished = True
             self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
@@ -681,20 +678,21 @@ class LocateEvents(RepeatingControl):
             u = consistent_restart(P, u, t, EVENTS.restart_step * self._usual)
             stopped = False
             # Algebraic unknowns may have jumped across another switch.
-            for watch, value in zip(self.switches, self._switch_values(P, u, t), strict=True):
-                if watch.side * value < -max(watch.noise, watch.tolerance):
-                    watch.side = -watch.side
-                    watch.keep(t, u, watch.side)
-                    self._switched.append(watch)
-        for number, (watch, event) in enumerate(zip(self.events, self.params.events, strict=True)):
-            value = _checked(event)(u, t)
-            if watch.side * value < -max(watch.noise, watch.tolerance):
-                watch.side = -watch.side
-                if event.counts(watch.side):
-                    watch.keep(t, u, watch.side)
-                    self._check_last(number, t)
+            self._take_jumps(len(self.events), self.switches, self._switch_values(P, u, t), t, u)
+        values = [_checked(event)(u, t) for event in self.params.events]
+        self._take_jumps(0, self.events, values, t, u)
         self._steps.restart()
         return u
+
+    def _take_jumps(
+        self, first: int, watches: list[_Watch], values: list[float], t: float, u: Vector
+    ) -> None:
+        """Keep the zeros of functions, numbered from ``first`` on, that are on their other side now."""
+        for number, (watch, value) in enumerate(zip(watches, values, strict=True), first):
+            if watch.side * value < -max(watch.noise, watch.tolerance):
+                watch.side = -watch.side
+                if self._counts(number, watch.side):
+                    self._keep(number, watch, t, u, watch.side)
 
     def _check_progress(self, t: float) -> None:
         if not self._switched:

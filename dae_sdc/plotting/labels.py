@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.plotting import style
+from dae_sdc.run.results import CONFIGURATION
 
-KEYS = ("problem", "sweeper", "quad", "nodes", "qdelta")
-TEXTS = ("problem", "sweeper", "quad", "qdelta", "group")
+KEYS = tuple(name for name, _ in CONFIGURATION if name not in ("group", "dt"))
+TEXTS = tuple(name for name, kind in CONFIGURATION if kind[0] == "U")
 """Columns of texts in every study."""
 
 GROUPS = {

@@ -23,9 +23,9 @@ from dae_sdc.options import (
     redeclared,
     takes,
 )
-from dae_sdc.run.convergence import COLUMNS, convergence, summary
+from dae_sdc.run.convergence import convergence, summary
 from dae_sdc.run.processes import everyone, world
-from dae_sdc.run.results import Result, combinations_of
+from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.study import Study
 from dae_sdc.sweepers.collocation import MOST_NODES, expected_orders
 from dae_sdc.sweepers.parallel import DIAGONAL
@@ -86,7 +86,9 @@ def accuracy(given: AccuracyOptions) -> Result:
     number = max(size, 2) if given.nodes is None else given.nodes
     require_count("nodes", number, MOST_NODES)
     units = {"dt": "s", "error": "1"}
-    study = Study("convergence", COLUMNS, units, given.out, everyone(given.parallel, given.comm))
+    study = Study(
+        "convergence", COLUMNS["convergence"], units, given.out, everyone(given.parallel, given.comm)
+    )
     with study:
         for index, problem in enumerate(PROBLEMS, start=1):
             best = max(order for order in expected_orders("RADAU-RIGHT", number, index) if order)

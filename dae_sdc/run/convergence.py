@@ -32,25 +32,13 @@ from dae_sdc.options import (
 )
 from dae_sdc.run.description import ProblemLike, Setup, SweeperLike, describe
 from dae_sdc.run.processes import everyone
-from dae_sdc.run.results import Result, combinations_of
+from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solution import Solution
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
 from dae_sdc.run.text import aligned
 from dae_sdc.sweepers.direct import DirectMethod
 from dae_sdc.sweepers.sdc import SWEEPERS
-
-CONFIGURATION = [
-    *(("problem", "U32"), ("sweeper", "U32"), ("quad", "U16"), ("nodes", "i8"), ("qdelta", "U16")),
-    *(("group", "U16"), ("dt", "f8")),
-]
-"""Columns that tell what was run, and the component group."""
-
-COLUMNS = [
-    *CONFIGURATION,
-    *((name, "f8") for name in ("error", "slope", "fit", "expected", "sweeps")),
-    *((name, "i8") for name in COUNTERS),
-]
 
 HALVINGS = 5
 """Number of step sizes where none are given."""
@@ -118,7 +106,7 @@ def convergence(given: ConvergenceOptions) -> Result:
     t_end = given.t_end
     sizes_of = [step_sizes(setup.problem, given.dt, t_end) for setup in setups]
     units = {"dt": setups[0].problem.time_unit, "error": "1"}
-    study = Study("convergence", COLUMNS, units, given.out, comm_of_all)
+    study = Study("convergence", COLUMNS["convergence"], units, given.out, comm_of_all)
     team = given.of(Parallel)
     study.parameters["t_end"] = [setup.problem.interval[1] if t_end is None else t_end for setup in setups]
     study.parameters.update({name: value for name, value in settings.items() if np.isscalar(value)})

@@ -20,7 +20,6 @@ from dae_sdc.options import (
     takes,
 )
 from dae_sdc.run.convergence import (
-    CONFIGURATION,
     NEWTON_TOL,
     StudyOptions,
     combinations,
@@ -29,12 +28,10 @@ from dae_sdc.run.convergence import (
     several,
 )
 from dae_sdc.run.processes import everyone
-from dae_sdc.run.results import Result, combinations_of
+from dae_sdc.run.results import COLUMNS, Result, combinations_of
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study, verb
 from dae_sdc.run.text import aligned
-
-COLUMNS = [*CONFIGURATION, ("sweep", "i8"), ("error", "f8"), ("residual", "f8")]
 
 SWEEPS = 10
 """Largest number of sweeps where none is given."""
@@ -77,7 +74,7 @@ def iterations(given: IterationsOptions) -> Result:
     settings |= {"restol": -1.0, "initial_guess": given.initial_guess}
     runs, setups = combinations(given, settings, settings)
     units = {"dt": setups[0].problem.time_unit, "error": "1", "residual": "1"}
-    study = Study("iterations", COLUMNS, units, given.out, comm_of_all)
+    study = Study("iterations", COLUMNS["iterations"], units, given.out, comm_of_all)
     team = given.of(Parallel)
     study.parameters.update(maxiter=maxiter, initial_guess=given.initial_guess)
     total = maxiter * len(runs)

@@ -93,25 +93,8 @@ def on_root(comm: Any, action: Callable[[], object]) -> None:
         raise InputError(message)
 
 
-def ranks_of_a_step(parallel: str, size: int, num_nodes: int, steps: int | None) -> int:
-    """How many ranks share the nodes of a step; each such group has a step of its own.
-
-    Parameters
-    ----------
-    parallel : str
-        nodes, steps or both.
-    size : int
-        Number of ranks.
-    num_nodes : int
-        M.
-    steps : int or None
-        Number of steps at once that the user wants.
-
-    Raises
-    ------
-    InputError
-        If that does not go together, with the numbers of ranks that do.
-    """
+def _ranks_of_a_step(parallel: str, size: int, num_nodes: int, steps: int | None) -> int:
+    """How many ranks share the nodes of a step; InputError where numbers do not go together."""
     if parallel not in WAYS:
         raise InputError(unknown("way to run in parallel", parallel, WAYS))
     if parallel == "nodes":
@@ -160,7 +143,7 @@ def ranks(parallel: str | None, comm: Any, num_nodes: int, steps: int | None) ->
         yield Ranks()
         return
     team = everyone(parallel, comm)
-    node_ranks = ranks_of_a_step(parallel, team.Get_size(), num_nodes, steps)
+    node_ranks = _ranks_of_a_step(parallel, team.Get_size(), num_nodes, steps)
     if parallel == "nodes":
         yield Ranks(team, nodes=team)
     elif parallel == "steps":

@@ -24,18 +24,8 @@ from dae_sdc.run.text import aligned
 from dae_sdc.sharing import one_at_a_time
 
 _HEADS = (
-    "model",
-    "n",
-    "method",
-    "index",
-    "differentiated",
-    "unknowns",
-    "invariants",
-    "operations",
-    "veils",
-    "as written",
-    "seconds",
-    "compiled",
+    *("model", "n", "method", "index", "differentiated", "unknowns", "invariants"),
+    *("operations", "veils", "as written", "seconds", "compiled"),
 )
 
 
@@ -49,14 +39,12 @@ class ReduceOptions(ModelOptions):
         "Elimination and differentiation in turns, with or without divisions; or the equations of all stages "
         "of the Sigma-method with dummy derivatives. By default separation, unless expressions would grow by "
         "it or a constraint that it differentiates may jump.",
-        like="{'auto', 'separation', 'fraction-free', 'stages'}",
         choices=METHODS,
     )
     form: Form = option(
         "implicit",
         "form of the result (implicit)",
         "Of a separated system: E x' = g, 0 = a; x' = f, 0 = a; x' = f, z = phi; or x' = f for all unknowns.",
-        like="{'implicit', 'semi-explicit', 'explicit', 'ode'}",
         choices=FORMS,
     )
     limit: int | None = option(

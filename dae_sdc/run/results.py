@@ -27,10 +27,7 @@ from dae_sdc.run.files import check_place, opened, partial_name, read_array, rep
 _FORMAT = "dae_sdc result"
 _VERSION = 1
 _COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
-_CONFIGURATION = ("problem", "sweeper", "quad", "nodes", "qdelta", "group", "dt")
-
 _ROWS = ("u", "du")
-_TEXTS = ("problem", "sweeper", "quad", "qdelta", "group")
 _SIDECAR: Mapping[str, type] = {
     **{"kind": str, "rows": int, "columns": list, "units": dict},
     **{"parameters": dict, "command": str, "info": dict},
@@ -39,10 +36,22 @@ _SIDECAR: Mapping[str, type] = {
 BESIDE = ".dense.npz"
 """How the name ends of the file with what a solution needs between its steps."""
 
-COLUMNS: Mapping[str, tuple[str, ...]] = {
-    "solution": ("t", "u", "du", "residual", "sweeps", *_COUNTERS),
-    "convergence": (*_CONFIGURATION, "error", "slope", "fit", "expected", "sweeps", *_COUNTERS),
-    "iterations": (*_CONFIGURATION, "sweep", "error", "residual"),
+Columns = tuple[tuple[str, str], ...]
+"""Names and types of columns."""
+
+CONFIGURATION: Columns = (
+    *(("problem", "U32"), ("sweeper", "U32"), ("quad", "U16"), ("nodes", "i8"), ("qdelta", "U16")),
+    *(("group", "U16"), ("dt", "f8")),
+)
+"""Columns that tell what was run, and the component group."""
+
+_WORK: Columns = tuple((name, "i8") for name in _COUNTERS)
+_ERRORS: Columns = tuple((name, "f8") for name in ("error", "slope", "fit", "expected", "sweeps"))
+
+COLUMNS: Mapping[str, Columns] = {
+    "solution": (*((name, "f8") for name in ("t", *_ROWS, "residual")), ("sweeps", "i8"), *_WORK),
+    "convergence": (*CONFIGURATION, *_ERRORS, *_WORK),
+    "iterations": (*CONFIGURATION, ("sweep", "i8"), ("error", "f8"), ("residual", "f8")),
 }
 """Columns that every result of a kind has; kinds that are not listed choose theirs freely."""
 
@@ -298,16 +307,16 @@ def _unreadable(path: Path, error: OSError) -> ResultFileError:
 def _check_columns(source: Path, kind: str, data: NDArray[np.void]) -> None:
     """Refuse a table without the columns of its kind, or with others in their places."""
     fields: Mapping[str, Any] = data.dtype.fields or {}
-    lacking = [name for name in COLUMNS.get(kind, ()) if name not in fields]
+    lacking = [name for name, _ in COLUMNS.get(kind, ()) if name not in fields]
     if lacking:
         raise ResultFileError(
             f"{source} lacks the columns {', '.join(lacking)} of a {kind}; run the study again"
         )
-    for name in COLUMNS.get(kind, ()):
+    for name, meant in COLUMNS.get(kind, ()):
         base, shape = fields[name][0].base, fields[name][0].shape
         row = fields["u"][0].shape[:1] or (0,) if name in _ROWS else ()
-        if base.kind not in ("U" if name in _TEXTS else "iuf") or shape != row:
-            wanted = "text" if name in _TEXTS else "real numbers"
+        if base.kind not in ("U" if meant[0] == "U" else "iuf") or shape != row:
+            wanted = "text" if meant[0] == "U" else "real numbers"
             raise ResultFileError(
                 f"column '{name}' of the result holds {fields[name][0]}, not {wanted}; restore {source} or "
                 f"run the study again"

@@ -100,7 +100,7 @@ class Saving:
         check_place(self.path, SUFFIX)
         if self.resume and self.path.exists():
             written, self.start = read_checkpoint(self.path)
-            check_same_run(self.path, written, self.run)
+            _check_same_run(self.path, written, self.run)
 
     def attach(self, controller: Any, record: StepRecord, team: Ranks) -> Checkpoints:
         """What looks on as a controller runs."""
@@ -111,7 +111,7 @@ class Saving:
         return checkpoints
 
     def _write(self, state: Mapping[str, Any]) -> None:
-        write_checkpoint(self.path, self.run, state)
+        _write_checkpoint(self.path, self.run, state)
 
     @property
     def steps(self) -> int:
@@ -152,18 +152,8 @@ def one_at_a_time(setup: Setup, fixed: Mapping[str, Any] | None, steps: int | No
         setup.description["convergence_controllers"].setdefault(FixedSteps, dict(fixed))
 
 
-def write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """Write a checkpoint, whole or not at all.
-
-    Parameters
-    ----------
-    path : pathlib.Path
-        The file, which is replaced.
-    run : mapping
-        What tells the run from others.
-    state : mapping
-        Numbers, texts, lists, tuples, mappings with texts for keys, and arrays.
-    """
+def _write_checkpoint(path: Path, run: Mapping[str, Any], state: Mapping[str, Any]) -> None:
+    """Write the state of a run, and what tells it from others, whole or not at all."""
     arrays: list[Any] = []
     about = {
         "format": FORMAT,
@@ -226,14 +216,8 @@ def read_checkpoint(path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
         raise ResultFileError(damaged) from None
 
 
-def check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Refuse to go on from the checkpoint of another run.
-
-    Raises
-    ------
-    ResultFileError
-        With the first difference.
-    """
+def _check_same_run(path: Path, written: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
+    """Refuse to go on from the checkpoint of another run; the error has the first difference."""
     for name in wanted:
         before, now = written.get(name), wanted[name]
         if not same_run(before, now):

@@ -37,7 +37,6 @@ class SimplifyOptions(ModelOptions):
         "linear",
         "equations that are removed (linear)",
         "See :func:`dae_sdc.model.aliases.simplify`.",
-        like="{'trivial', 'linear', 'explicit'}",
         choices=LEVELS,
     )
     fold: bool = option(False, "put the numbers of the parameters in", "All of them go into the equations.")

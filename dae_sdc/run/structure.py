@@ -13,7 +13,7 @@ from dae_sdc.options import Parameters, about, option, takes
 from dae_sdc.run.models import ModelLike, ModelOptions, make_model
 from dae_sdc.sharing import one_at_a_time
 from dae_sdc.structure.analysis import Structure, structure as analyse
-from dae_sdc.structure.repair import Repair, repair as mend
+from dae_sdc.structure.repair import METHODS, Repair, repair as mend
 from dae_sdc.structure.signature import Signature
 
 
@@ -78,7 +78,7 @@ class RepairOptions(ModelOptions):
         "auto",
         "how it is done (auto)",
         "Linear combinations of equations, copies of equations with new unknowns, or what fits.",
-        like="{'auto', 'lc', 'augmentation'}",
+        choices=METHODS,
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -29,7 +29,7 @@ class Study:
     ----------
     kind : str
         Kind of the result.
-    columns : list
+    columns : sequence
         Names and types of its columns.
     units : mapping of str to str
         Units of its columns.
@@ -40,7 +40,7 @@ class Study:
     """
 
     kind: str
-    columns: list[Any]
+    columns: Sequence[Any]
     units: Mapping[str, str]
     out: str | Path | None
     comm: Any = None
@@ -85,7 +85,7 @@ class Study:
 
     def result(self) -> Result:
         """The table as it stands."""
-        data = np.array([*self.rows, *self.begun], dtype=self.columns)
+        data = np.array([*self.rows, *self.begun], dtype=list(self.columns))
         return Result(self.kind, data, self.units, self.parameters, command_line())
 
     @contextmanager

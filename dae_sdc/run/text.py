@@ -13,8 +13,7 @@ def aligned(rows: Iterable[Sequence[object]], widths: Sequence[int] = (), gap: s
     rows : iterable of sequence
         Their cells, as many in every row.
     widths : sequence of int
-        Of the columns, negative where cells stand at the right; as wide as cells are
-        if there are none.
+        Of the columns, negative where cells stand at the right; found from the cells if there are none.
     gap : str
         What stands between two columns.
     """
