@@ -9,8 +9,10 @@ import pytest
 import scipy.sparse as sparse
 
 import dae_sdc as ds
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.model.trace import trace_problem
+from dae_sdc.run.tracing import read
 
 
 def problem(residual, n_diff=2, n_alg=2, **attributes):
@@ -161,7 +163,8 @@ def test_problems_in_files(tmp_path: Path):
         "    def eval_f(self, u, du, t):\n        return np.array([du[0] - u[1], u[0] - np.sin(t)])\n"
     )
     assert ds.structure(f"{path}:Own").index == 2
-    assert ds.trace(f"{path}:Own").name == "Own"
+    found = ds.solve(f"{path}:Own", u0=[0.0, 1.0], t_end=0.5, rtol=1e-6)
+    assert found.u[-1] == pytest.approx([np.sin(0.5), np.cos(0.5)], abs=1e-6)
 
 
 def noisy(self, u, du, t):
@@ -222,3 +225,129 @@ def test_nothing_of_the_function_or_its_module_is_changed():
     ds.trace(of_function)
     assert dict(globals()) == before[0] and (np.zeros, math.sin) == before[1:]
     assert isinstance(growth(0.0, 1.0), float)
+
+
+# The catalogue, from the kernels as plain Python
+
+
+BRANCHES = {"charge-pump", "nand-gate", "two-bit-adder", "synchronous-machine", "wheelset", "wscc9"}
+KERNELS = [name for name, entry in PROBLEMS.items() if entry.residual_kernel is not None]
+
+
+def plain(name):
+    """A class with the eval_f that the kernel of a problem is in Python, and with nothing declared."""
+    own = PROBLEMS[name]()
+    kernel, p = type(own).residual_kernel, np.array(own.kernel_parameters(), dtype=float)
+
+    def eval_f(self, u, du, t):
+        out = np.zeros(self.n)
+        kernel(t, u, du, p, out)
+        return out
+
+    attributes = {"interval": own.interval, "dt": own.dt, "u_exact": lambda self, t: own.u_exact(t)}
+    if own.given_nominal is not None:
+        attributes["nominal"] = np.asarray(own.nominal)
+    return own, type(problem(eval_f, own.n_diff, own.n_alg, **attributes))
+
+
+def test_some_kernels_of_the_catalogue_branch_on_values():
+    assert set(KERNELS) > BRANCHES
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_the_catalogue_is_read(name):
+    own, cls = plain(name)
+    if name in BRANCHES:
+        with pytest.raises(InputError, match="branches on a value"):
+            ds.trace(cls)
+        assert read(cls()).equations.startswith("function: ")
+        return
+    found = read(cls())
+    assert found.equations == "traced"
+    if own.index is not None:
+        assert max(1, found.problem.index) == max(1, own.index)
+    source = np.random.default_rng(0)
+    t = own.interval[0]
+    u, du = np.array(own.u_exact(t)), source.uniform(-1.0, 1.0, own.n)
+    matrices = [one.jacobian(one.state(u), one.state(du), t, 0.3) for one in (own, found.problem)]
+    true, traced = (one.toarray() if sparse.issparse(one) else one for one in matrices)
+    assert traced == pytest.approx(true, rel=1e-8, abs=1e-12 * np.abs(true).max())
+
+
+@pytest.mark.parametrize("name", ["hessenberg-3", "hires", "pendulum", "robertson"])
+def test_runs_take_the_steps_of_the_kernels(name):
+    own, read_ = ds.solve(name, rtol=1e-6), ds.solve(plain(name)[1], rtol=1e-6)
+    assert read_.success and read_.stats["steps"] == own.stats["steps"]
+    assert read_.u[-1] == pytest.approx(own.u[-1], rel=1e-6, abs=1e-9)
+
+
+# Runs
+
+
+@pytest.mark.parametrize("rtol", [1e-4, 1e-7, 1e-9])
+def test_index_3_with_nothing_declared(rtol):
+    solution = ds.solve(Pendulum, rtol=rtol)
+    x, y, vx, vy, _ = solution.u[-1]
+    assert solution.success and solution.parameters["equations"] == "traced"
+    assert 0.5 * (vx**2 + vy**2) + 9.81 * y == pytest.approx(0.0, abs=1e3 * rtol)
+    assert x**2 + y**2 == pytest.approx(1.0, abs=10.0 * rtol)
+
+
+def test_the_index_of_a_problem_and_of_its_unknowns_is_found():
+    found = read(Pendulum()).problem
+    assert found.index == 3 and found.variable_index == (1, 1, 2, 2, 3)
+    assert isinstance(found, Pendulum) and type(found).__name__ == "Pendulum"
+
+
+def test_a_declared_index_that_is_wrong_is_refused():
+    class Wrong(Pendulum):
+        index = 2
+
+    with pytest.raises(InputError, match="Wrong declares index 2, but its equations have index 3"):
+        ds.solve(Wrong, rtol=1e-6)
+
+
+def test_parameters_of_a_run_reach_the_equations():
+    short, long = (
+        ds.solve(Pendulum, u0=[x, 0, 0, 0, 0], params={"length": x}, rtol=1e-6) for x in (1.0, 2.0)
+    )
+    assert long.success and np.hypot(*long.u[-1, :2]) == pytest.approx(2.0, abs=1e-5)
+    assert short.stats["steps"] != 0
+    traced = read(Pendulum()).problem
+    before = traced.evaluate(traced.state([1.0, 0, 0, 0, 0]), traced.state(np.zeros(5)), 0.0)[4]
+    traced.length = 2.0
+    after = traced.evaluate(traced.state([1.0, 0, 0, 0, 0]), traced.state(np.zeros(5)), 0.0)[4]
+    assert (before, after) == (0.0, -3.0)
+
+
+def test_index_above_3_is_reduced_by_itself():
+    def chain(self, u, du, t):
+        return np.append(du[:4] - u[1:], u[0] - np.sin(t))
+
+    solution = ds.solve(problem(chain, 4, 1), u0=[0.0, 1.0, 0.0, -1.0, 0.0], t_end=1.0, rtol=1e-8)
+    assert solution.success and "index 5 reduced" in solution.message
+    assert solution.u[-1, solution.names.index("u[4]")] == pytest.approx(np.sin(1.0), abs=1e-6)
+
+
+def test_a_function_that_cannot_be_read_runs_as_it_is():
+    def switched(self, u, du, t):
+        return [du[0] - (1.0 if u[0] >= 0.0 else 2.0), u[1] - u[0]]
+
+    solution = ds.solve(problem(switched, 1, 1), u0=[0.0, 0.0], t_end=0.5, rtol=1e-6)
+    assert solution.success and "branches on a value" in solution.parameters["equations"]
+    with pytest.raises(InputError, match="branches on a value"):
+        ds.solve(problem(switched, 1, 1), u0=[0.0, 0.0], t_end=0.5, rtol=1e-6, trace=True)
+
+
+def test_tracing_is_switched_off():
+    def decays(self, u, du, t):
+        calls.append(t)
+        return [du[0] + u[0], u[1] - u[0]]
+
+    calls = []
+    run = {"u0": [1.0, 1.0], "t_end": 0.5, "rtol": 1e-6}
+    ds.solve(problem(decays, 1, 1), **run)
+    few = len(calls)
+    solution = ds.solve(problem(decays, 1, 1), trace=False, **run)
+    assert len(calls) - few > 5 * few
+    assert solution.parameters["equations"] == "function: trace is switched off"

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.model.problem import FormEquations, in_given_order
+from dae_sdc.model.problem import Form, FormEquations
 from dae_sdc.model.trace import Traced
 
 __all__ = ["use_trace"]
@@ -30,7 +30,7 @@ class TracedEquations(FormEquations):
         return np.array([getattr(self, name) for name in self.traced.attributes], dtype=np.float64)
 
 
-def use_trace(problem: ProblemDAE, traced: Traced) -> None:
+def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
     """Let a problem compute its residual and its Jacobian by compiled code, in place of its ``eval_f``.
 
     It becomes an object of a class below its own, whose other methods and attributes stay what they are.
@@ -41,6 +41,8 @@ def use_trace(problem: ProblemDAE, traced: Traced) -> None:
         Is changed.
     traced : Traced
         The equations of this problem.
+    form : Form
+        These equations as programs, with the unknowns in the order of the problem.
     """
     cls = type(problem)
     own: dict[str, Any] = {
@@ -50,7 +52,6 @@ def use_trace(problem: ProblemDAE, traced: Traced) -> None:
         "__qualname__": cls.__qualname__,
         "untraced": cls,
     }
-    form = in_given_order(traced.model, problem.n_diff)
     problem.__dict__.update(form=form, traced=traced, _parameters=None)
     object.__setattr__(problem, "__class__", type(cls.__name__, (TracedEquations, cls), own))
     problem.sparsity = form.pattern

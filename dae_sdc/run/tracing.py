@@ -11,12 +11,17 @@ import numpy.typing as npt
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import DAEError, InputError
+from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
+    from dae_sdc.model.problem import Form
 
 SMALLEST_SINGULAR_VALUE: Final = 1e-10
 """Ratio of singular values of a system Jacobian below which rounding may have made it regular."""
+
+MOST_KNOWN: Final = 64
+"""Systems of equations whose programs are kept."""
 
 LARGEST_CHECKED: Final = 400
 """Number of unknowns up to which singular values are looked at."""
@@ -89,8 +94,9 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         if wanted:
             raise
         return Reading(problem, f"function: {error}")
-    _use_index(problem, traced.model)
-    use_trace(problem, traced)
+    known = _known(traced.model, problem.n_diff)
+    _use_index(problem, known)
+    use_trace(problem, traced, known.form)
     return Reading(problem, "traced", traced.model)
 
 
@@ -135,19 +141,59 @@ def _start(problem: ProblemDAE, u0: Any) -> npt.NDArray[np.float64] | None:
         return None
 
 
-def _use_index(problem: ProblemDAE, model: Model) -> None:
-    """Set the index of a problem and of its unknowns, as far as they are found and not declared."""
+@dataclass(frozen=True)
+class _Known:
+    """Equations as programs, their index (None where it is not certain), and that of the unknowns."""
+
+    form: Form
+    index: int | None
+    variable_index: tuple[int, ...]
+
+
+_KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
+
+
+@one_at_a_time
+def _known(model: Model, n_diff: int) -> _Known:
+    """What is known of the equations of a model, found once for all models that have the same ones."""
+    from dae_sdc.model.problem import in_given_order
+
+    parameters = [parameter.value for parameter in model.parameters_by_name.values()]
+    # Equal expressions have equal values at the random point of their graphs.
+    values = [model.graph.value[root] for root in model.roots]
+    names = (model.name, n_diff, *model.names, *model.units, *model.equation_names, *model.parameter_names)
+    key = (*names, *parameters, *values)
+    found = _KNOWN.get(key)
+    if found is None:
+        if len(_KNOWN) >= MOST_KNOWN:
+            _KNOWN.clear()
+        found = _KNOWN[key] = _Known(in_given_order(model, n_diff), *_indices(model))
+    return found
+
+
+def _indices(model: Model) -> tuple[int | None, tuple[int, ...]]:
+    """The differentiation index of equations of first order, None if it is not certain, and of unknowns."""
     from dae_sdc.model.problem import indices_of_unknowns
     from dae_sdc.structure.analysis import structure
 
     try:
         found = structure(model)
     except DAEError:
-        return
+        return None, ()
     index = found.differentiation_index
     if index is None and found.regular:
         index = found.index
     if index is None or not _is_certain(model, found):
+        return None, ()
+    if not found.regular:
+        return index, (max(1, index),) * len(model.names)
+    return index, indices_of_unknowns([(j, 0) for j in range(len(model.names))], found.c, found.d)
+
+
+def _use_index(problem: ProblemDAE, known: _Known) -> None:
+    """Set the index of a problem and of its unknowns, as far as they are found and not declared."""
+    index = known.index
+    if index is None:
         return
     if problem.index is not None and max(1, problem.index) != max(1, index):
         raise InputError(
@@ -156,20 +202,17 @@ def _use_index(problem: ProblemDAE, model: Model) -> None:
         )
     problem.index = index
     if not _declares_variables(problem):
-        states = [(j, 0) for j in range(problem.n)]
-        of_unknowns = indices_of_unknowns(states, found.c, found.d) if found.regular else ()
-        problem.variable_index = of_unknowns or (max(1, index),) * problem.n
+        problem.variable_index = known.variable_index
 
 
 def _is_certain(model: Model, found: Any) -> bool:
     """Whether the system Jacobian is not regular by rounding errors of the numbers in the equations alone."""
     if not found.regular or len(model.names) > LARGEST_CHECKED:
         return True
-    matrix = np.abs(model.system_jacobian(found.c, found.d).toarray())
+    matrix = model.system_jacobian(found.c, found.d).toarray()
     if not np.isfinite(matrix).all():
         return True
-    signed = model.system_jacobian(found.c, found.d).toarray()
-    signed = signed / matrix.max(axis=1, keepdims=True)
-    signed = signed / np.abs(signed).max(axis=0, keepdims=True)
-    values = np.linalg.svd(signed, compute_uv=False)
+    matrix /= np.abs(matrix).max(axis=1, keepdims=True)
+    matrix /= np.abs(matrix).max(axis=0, keepdims=True)
+    values = np.linalg.svd(matrix, compute_uv=False)
     return bool(values[-1] > SMALLEST_SINGULAR_VALUE * values[0])
