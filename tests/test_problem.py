@@ -358,7 +358,7 @@ def test_the_residuals_of_a_whole_run_are_counted_exactly(cls: type[Decay]) -> N
             super().__init__(**settings)
             made.append(self)
 
-    assert solve(Watched, dt=0.1, t_end=0.3).success
+    assert solve(Watched, dt=0.1, t_end=0.3, trace=False).success
     assert calls == sum(P.work_counters["rhs"].niter for P in made) > 0
 
 
