@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from dae_sdc.arguments import shown
+from dae_sdc.arguments import checked, shown
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.options import Parameters, about
@@ -147,6 +147,7 @@ def _called(function: Callable[..., Any], given: dict[str, Any]) -> Any:
         raise InputError(f"{who} raised {type(error).__name__}: {error}; correct it") from error
 
 
+@checked()
 def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Model:
     """The equations of a problem as a model, from one call of its ``eval_f`` with symbols for numbers.
 
