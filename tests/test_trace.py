@@ -349,5 +349,5 @@ def test_tracing_is_switched_off():
     ds.solve(problem(decays, 1, 1), **run)
     few = len(calls)
     solution = ds.solve(problem(decays, 1, 1), trace=False, **run)
-    assert len(calls) - few > 5 * few
-    assert solution.parameters["equations"] == "function: trace is switched off"
+    assert len(calls) - few > few
+    assert solution.parameters["equations"].startswith("function: trace is switched off")
