@@ -10,7 +10,8 @@ import numpy as np
 from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.initial.parts import Part, leaf_values
-from dae_sdc.structure.real_series import RealArithmetic, Tape, many_digits
+from dae_sdc.structure.curves import Tape
+from dae_sdc.structure.real_series import RealArithmetic, many_digits
 
 MOST_NEWTON_STEPS = 80
 """Steps of Newton's method."""

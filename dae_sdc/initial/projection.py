@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
-from scipy.sparse.linalg import splu
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.structure.linear_rows import LinearRows
 
 TERM_ROUND_OFF = 16.0 * float(np.finfo(float).eps)
 """Violation of an equation, relative to the size of its terms, below which nothing is left to improve."""
@@ -261,65 +261,6 @@ def _support(left: Vector, h: Vector, tolerance: Vector) -> tuple[int, ...]:
     return tuple(np.flatnonzero(chosen).tolist())
 
 
-class _System:
-    """The linearised equations in weighted unknowns, with rows of size 1."""
-
-    def __init__(self, matrix: Any, weight: Vector, dependent: float) -> None:
-        if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] <= PROJECTION.most_dense_entries:
-            matrix = matrix.toarray()
-        self._sparse = sparse.issparse(matrix)
-        if self._sparse:
-            matrix = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / weight)
-            sizes = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-        else:
-            matrix = matrix / weight
-            sizes = np.sqrt((matrix * matrix).sum(axis=1))
-        # A row without a derivative stays as it is.
-        tiny = 1e-14 * sizes.max(initial=0.0)
-        self.sizes = np.where(sizes > tiny, sizes, 1.0)
-        if self._sparse:
-            self.rows = sparse.csr_matrix(sparse.diags(1.0 / self.sizes) @ matrix)
-            k, n = self.rows.shape
-            # Not the normal equations, which would square the condition.
-            blocks = [
-                [sparse.identity(n), self.rows.T],
-                [self.rows, -PROJECTION.diagonal_shift * sparse.identity(k)],
-            ]
-            self._factors = splu(sparse.csc_matrix(sparse.bmat(blocks)))
-        else:
-            self.rows = matrix / self.sizes[:, None]
-            left, values, right = np.linalg.svd(self.rows, full_matrices=False)
-            rank = int((values > dependent * values.max(initial=0.0)).sum()) if values.size else 0
-            self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
-
-    def least(self, rhs: Vector) -> Vector:
-        """The shortest vector that solves the rows as well as possible."""
-        if not self._sparse:
-            found: Vector = self._right.T @ ((self._left.T @ rhs) / self._values)
-            return found
-        n = self.rows.shape[1]
-        shortest, left = np.zeros(n), rhs
-        for _ in range(3):
-            shortest = shortest + self._factors.solve(np.concatenate([np.zeros(n), left]))[:n]
-            left = rhs - self.rows @ shortest
-        return shortest
-
-    def multipliers(self, gradient: Vector) -> Vector:
-        """Weights of the rows that come closest to a gradient."""
-        if self._sparse:
-            k, n = self.rows.shape
-            found: Vector = self._factors.solve(np.concatenate([gradient, np.zeros(k)]))[n:]
-        else:
-            found = self._left @ ((self._right @ gradient) / self._values)
-        return found
-
-    def unreachable(self, h: Vector) -> Vector:
-        """The part of the violations that no step changes, in rows of size 1."""
-        scaled = h / self.sizes
-        left: Vector = scaled - self.rows @ self.least(scaled)
-        return left
-
-
 class _Search:
     """Steps towards the nearest point at which equations hold."""
 
@@ -333,7 +274,7 @@ class _Search:
     ) -> None:
         self._equations, self._free, self._weight, self._given = equations, free, weight, given
         self._accuracy = accuracy
-        self.system: _System | None = None
+        self.system: LinearRows | None = None
         self._penalty, self._bend = 1.0, 1.0
         self._last: tuple[Vector, Vector, Vector] | None = None
 
@@ -344,22 +285,25 @@ class _Search:
 
     def linearize(self, matrix: Any, offset: Vector, h: Vector) -> None:
         """Find the direction of the next step."""
-        self.system = system = _System(matrix, self._weight, self._accuracy.dependent)
+        if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] > PROJECTION.most_dense_entries:
+            weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
+        else:
+            weighted = (matrix.toarray() if sparse.issparse(matrix) else matrix) / self._weight
+        dependent, shift = self._accuracy.dependent, PROJECTION.diagonal_shift
+        # A row without a derivative stays as it is.
+        self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
         if self._last is not None:
             # How much the Lagrangian bends along the last step stands for its second derivatives.
             step, multipliers, gradient = self._last
-            change = offset + system.rows.T @ (multipliers * self._ratio(system)) - gradient
+            # The multipliers belong to rows in units of their sizes at that time.
+            multipliers = multipliers * (system.sizes / self._sizes)
+            change = offset + system.rows.T @ multipliers - gradient
             self._bend = float(
                 np.clip(change @ step / max(step @ step, 1e-300), 1.0, PROJECTION.largest_curvature)
             )
         self._normal = -system.least(h / system.sizes)
         self._tangent = system.least(system.rows @ offset) - offset
         self.step: Vector = self._normal + self._tangent / self._bend
-
-    def _ratio(self, system: _System) -> Vector:
-        """Sizes of the rows in units of those that the last multipliers belong to."""
-        found: Vector = system.sizes / self._sizes
-        return found
 
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
         """Whether the next step is so short that the point counts as the nearest one."""

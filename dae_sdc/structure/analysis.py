@@ -15,6 +15,7 @@ from dae_sdc.expressions.dag import UNKNOWN, VEIL
 from dae_sdc.expressions.names import name_of
 from dae_sdc.structure.blocks import Block, Stages, Task, coarse_blocks, fine_blocks
 from dae_sdc.structure.consistent import Start
+from dae_sdc.structure.curves import evaluate
 from dae_sdc.structure.differentiation import (
     Differentiation,
     differentiate,
@@ -24,7 +25,7 @@ from dae_sdc.structure.differentiation import (
 from dae_sdc.structure.leading import Leading, leading_rank
 from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
 from dae_sdc.structure.rank import RankTest, exact_rank, floating_rank
-from dae_sdc.structure.series import NoValueError, evaluate
+from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import (
     Integers,
     ModelWithGraph,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, LeastSquares, Point, Prolongation
+from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, Point, Prolongation
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ def solve(system: Prolongation, x: Floats, t: float, p: Sequence[float], pace: f
             return None
         residual, matrix = made
         try:
-            least = LeastSquares(matrix, scales)
+            least = system.least_squares(matrix, scales)
         except (np.linalg.LinAlgError, RuntimeError):
             return None
         before = least.norm(residual)
@@ -212,7 +212,7 @@ def prolonged(point: Point, wanted: Prolongation) -> Point | None:
         rows = [row_of[i, c + stage] for i, c in enumerate(known.times)]
         columns = [system.place[j, d + stage] for j, d in enumerate(known.highest)]
         try:
-            least = LeastSquares(matrix[rows][:, columns], np.ones(len(columns)))
+            least = system.least_squares(matrix[rows][:, columns], np.ones(len(columns)))
         except (np.linalg.LinAlgError, RuntimeError):
             return None
         found.x[columns] = least.solve(-residual[rows])

@@ -10,15 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sparse
 
 from dae_sdc.expressions.dag import UNKNOWN, VEIL
 from dae_sdc.expressions.residues import PRIME
 from dae_sdc.structure.consistent import Start, find_points, prolonged
+from dae_sdc.structure.curves import evaluate
 from dae_sdc.structure.leading import RealEchelon
 from dae_sdc.structure.prolongation import Point, Prolongation
 from dae_sdc.structure.rank import Echelon, WorkLimitError
-from dae_sdc.structure.real_series import doubles
-from dae_sdc.structure.series import NoValueError, Series, evaluate
+from dae_sdc.structure.series import NoValueError, Series
 from dae_sdc.structure.signature import Signature
 
 if TYPE_CHECKING:
@@ -188,12 +189,10 @@ def _search_at(point: Point, highest: Sequence[int], most: int) -> Differentiati
     """The result at a point, with many digits where doubles leave a rank open; None if both leave it open."""
     system = point.system
     levels = np.array([k - highest[j] for j, k in system.columns])
-    linear = system.linearized(point, point.x.tolist(), doubles())
-    if linear is None:
+    made = system.matrix(point, point.x)
+    if made is None:
         return None
-    keys = np.array(list(linear[1]), dtype=np.int64).reshape(-1, 2)
-    matrix = np.zeros((len(system.rows), len(system.columns)))
-    matrix[keys[:, 0], keys[:, 1]] = list(linear[1].values())
+    matrix = made[1].toarray() if sparse.issparse(made[1]) else made[1]
     times = np.array([m for _, m in system.rows])
     try:
         for k in range(most + 1):
@@ -244,11 +243,11 @@ def _search_with_digits(
     if len(times) > MOST_ROWS_WITH_DIGITS or point.digits is None:
         return None
     context, x = point.digits
-    linear = point.system.linearized(point, x, context)
-    if linear is None:
+    entries = point.system.linearized(point, x, context)
+    if entries is None:
         return None
     rows: list[dict[int, Any]] = [{} for _ in times]
-    for (row, column), value in linear[1].items():
+    for (row, column), value in entries.items():
         rows[row][column] = value
     echelon = RealEchelon(lambda j: int(np.sign(levels[j])))
     counts = {-1: 0, 0: 0, 1: 0}

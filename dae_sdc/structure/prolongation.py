@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import perm
@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
-from scipy.sparse.linalg import splu
 
 from dae_sdc.expressions.dag import Leaf
-from dae_sdc.structure.real_series import RealArithmetic, Tape, doubles, many_digits
+from dae_sdc.structure.curves import Tape
+from dae_sdc.structure.linear_rows import LinearRows
+from dae_sdc.structure.real_series import RealArithmetic, doubles, many_digits
 from dae_sdc.structure.signature import Integers
 
 if TYPE_CHECKING:
@@ -117,6 +118,10 @@ class Prolongation:
         # Derivatives, of which little is known, change rather than the unknowns themselves.
         return np.array([POINT_SEARCH.step_of_unknowns if k == 0 else pace**-k for _, k in self.columns])
 
+    def least_squares(self, matrix: Any, scales: Floats) -> LinearRows:
+        """Rows of :meth:`matrix`, or some of them, for the shortest steps in units of some sizes."""
+        return LinearRows(matrix, POINT_SEARCH.dependent, diagonal_shift=1e-12, scales=scales)
+
     def lowered(self, by: int) -> Prolongation:
         """The rows of an earlier stage: all differentiated less, for unknowns of lower orders."""
         highest = [max(0, top - by) for top in self.highest]
@@ -144,7 +149,10 @@ class Prolongation:
         found = self._curves.series(point, x, context)
         if found is None:
             return None
-        return self._picked(found)
+        return [
+            found[at][m] if m < len(found[at]) else 0
+            for m, at in zip(*(part.tolist() for part in self._places), strict=True)
+        ]
 
     def residual(self, point: Point, x: Floats) -> Floats | None:
         """All rows at Taylor coefficients x, in doubles; None where one has no value."""
@@ -181,7 +189,7 @@ class Prolongation:
     @cached_property
     def _pattern(self) -> tuple[Integers, Integers, Integers, Integers, Floats]:
         """Rows, columns, powers, roots and factors of the derivatives of the rows."""
-        first = dict(zip(self._own, self._row_numbers(), strict=True))
+        first = {i: at for at, (i, m) in enumerate(self.rows) if m == 0}
         entries = [
             ((first[i] + m, self.place[j, q + r], m - r, at), float(perm(q + r, q)))
             for at, (i, j, q, _) in enumerate(self._slopes, len(self._roots))
@@ -192,13 +200,6 @@ class Prolongation:
         table = np.array([places for places, _ in entries], dtype=np.int64).reshape(-1, 4)
         return *table.T, np.array([factor for _, factor in entries])
 
-    def _picked(self, found: Sequence[Series]) -> list[Any]:
-        return [
-            series[m] if m < len(series) else 0
-            for i, series in zip(self._own, found, strict=True)
-            for m in range(self.times[i] + 1)
-        ]
-
     @cached_property
     def _curves(self) -> _Curves:
         return _Curves(self, self._roots)
@@ -207,30 +208,17 @@ class Prolongation:
     def _whole_curves(self) -> _Curves:
         return _Curves(self, [*self._roots, *(node for *_, node in self._slopes)])
 
-    def linearized(
-        self, point: Point, x: Sequence[Any], context: Any
-    ) -> tuple[list[Any], dict[tuple[int, int], Any]] | None:
-        """All rows and their derivatives, by row and column; None where there are none."""
+    def linearized(self, point: Point, x: Sequence[Any], context: Any) -> dict[tuple[int, int], Any] | None:
+        """Derivatives of the rows at Taylor coefficients x, by row and column; None where there are none."""
         found = self._whole_curves.series(point, x, context)
         if found is None:
             return None
-        first = dict(zip(self._own, self._row_numbers(), strict=True))
         entries: dict[tuple[int, int], Any] = {}
-        for (i, j, q, _), series in zip(self._slopes, found[len(self._roots) :], strict=True):
-            for m in range(self.times[i] + 1):
-                for r in range(max(0, m - len(series) + 1), m + 1):
-                    column = self.place.get((j, q + r))
-                    value = series[m - r]
-                    if column is not None and value:
-                        key = first[i] + m, column
-                        entries[key] = entries.get(key, 0) + value * perm(q + r, q)
-        return self._picked(found[: len(self._roots)]), entries
-
-    def _row_numbers(self) -> Iterable[int]:
-        at = 0
-        for i in self._own:
-            yield at
-            at += self.times[i] + 1
+        for row, column, power, at, factor in zip(*(part.tolist() for part in self._pattern), strict=True):
+            value = found[at][power] if power < len(found[at]) else 0
+            if value:
+                entries[row, column] = entries.get((row, column), 0) + value * factor
+        return entries
 
 
 class _Curves:
@@ -314,7 +302,7 @@ class Point:
         made = system.matrix(self, self.x)
         if made is None:
             return None
-        least = LeastSquares(made[1], system.scales(self.pace))
+        least = system.least_squares(made[1], system.scales(self.pace))
         x = [context.mpf(value) for value in self.x]
         goal = context.mpf(10) ** (10 - context.dps)
         size = 1 + max(map(abs, x), default=0)
@@ -347,50 +335,3 @@ class Point:
         if any(series is None for series in found):
             return None
         return [series[0] for series in found if series is not None]
-
-
-class LeastSquares:
-    """The shortest solutions of linear equations, which may depend on one another."""
-
-    def __init__(self, matrix: Any, scales: Floats) -> None:
-        self._scales = scales
-        self._dense = isinstance(matrix, np.ndarray)
-        if self._dense:
-            matrix = matrix * scales
-            sizes = np.linalg.norm(matrix, axis=1)
-        else:
-            matrix = matrix @ sparse.diags(scales)
-            sizes = np.sqrt(np.asarray(matrix.multiply(matrix).sum(axis=1)).ravel())
-        self._rows = np.where(sizes > 0.0, sizes, 1.0)
-        if self._dense:
-            left, values, right = np.linalg.svd(matrix / self._rows[:, None], full_matrices=False)
-            rank = int((values > POINT_SEARCH.dependent * values.max(initial=0.0)).sum())
-            self._left, self._values, self._right = left[:, :rank], values[:rank], right[:rank]
-            return
-        scaled = sparse.csr_matrix(sparse.diags(1.0 / self._rows) @ matrix)
-        k, n = scaled.shape
-        self._scaled = scaled
-        # A little off the diagonal of zeros, so that rows that depend on others have factors.
-        blocks = [[sparse.identity(n), scaled.T], [scaled, -1e-12 * sparse.identity(k)]]
-        self._factors = splu(sparse.csc_matrix(sparse.bmat(blocks)))
-
-    def solve(self, rhs: Floats, damping: float = 0.0) -> Floats:
-        """The solution; with damping, that of least squares of the rows and of the damped solution."""
-        left = rhs / self._rows
-        if self._dense:
-            own = self._left.T @ left
-            found: Floats = self._right.T @ (own * self._values / (self._values**2 + damping))
-            return self._scales * found
-        if damping:
-            return self.solve(rhs) / (1.0 + damping)
-        n = self._scaled.shape[1]
-        total = np.zeros(n)
-        for _ in range(3):
-            total = total + self._factors.solve(np.concatenate([np.zeros(n), left]))[:n]
-            left = rhs / self._rows - self._scaled @ total
-        return self._scales * total
-
-    def norm(self, values: Floats) -> float:
-        """Size of the rows in units of their derivatives."""
-        with np.errstate(over="ignore"):
-            return float(np.linalg.norm(values / self._rows))

@@ -1,32 +1,23 @@
-"""Expressions on truncated power series over the real numbers, in doubles or with many digits."""
+"""Truncated power series over the real numbers, in doubles or with many digits."""
 
 from __future__ import annotations
 
 import importlib
 import math
-from collections import defaultdict
-from collections.abc import Callable, Sequence
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.expressions.dag import CONSTANTS
 from dae_sdc.expressions.operations import FUNCTIONS, NUMPY, Op
-from dae_sdc.structure.series import RULES, Arithmetic, NoValueError, Result, Series
-
-if TYPE_CHECKING:
-    from dae_sdc.expressions.arithmetic import Expressions
-    from dae_sdc.expressions.dag import Leaf
+from dae_sdc.structure.series import Arithmetic, NoValueError, Series
 
 Floats = npt.NDArray[np.float64]
 
 DECIMAL_DIGITS = 80
 """Digits of numbers where doubles leave a rank open, or do not tell solutions apart."""
-
-_WIDE = 8
-"""Steps of a tape that must do the same on average before arrays are faster than Python's numbers."""
 
 
 class _Doubles:
@@ -70,6 +61,7 @@ class RealArithmetic(Arithmetic):
     """
 
     half: Any = 0.5
+    takes_branches = True
 
     def __init__(self, order: int, context: Any) -> None:
         self.order, self.context = order, context
@@ -81,6 +73,12 @@ class RealArithmetic(Arithmetic):
             Op.LT: lambda a, b: context.mpf(a < b),
             Op.LE: lambda a, b: context.mpf(a <= b),
         }
+
+    def number(self, value: Any, residue: int) -> Any:
+        """A constant in digits."""
+        if isinstance(value, str):
+            return +self.context.pi if value == "pi" else self.context.mpf(CONSTANTS[value])
+        return self.context.mpf(value.numerator) / value.denominator
 
     def reduced(self, value: Any) -> Any:
         """A number as it is kept: itself."""
@@ -119,9 +117,9 @@ class RealArithmetic(Arithmetic):
         """1 / a for a number."""
         return 1 / a
 
-    def choose(self, first: Any, a: Series, b: Series) -> tuple[Series, list[Series]]:
+    def choose(self, first: Any, a: Series, b: Series) -> Series:
         """The branch that is taken."""
-        return (a, [[1], [0]]) if first else (b, [[0], [1]])
+        return a if first else b
 
 
 class ArrayArithmetic(RealArithmetic):
@@ -153,7 +151,7 @@ class ArrayArithmetic(RealArithmetic):
         """1 / a for numbers."""
         return 1 / np.where(a == 0, np.nan, a)
 
-    def choose(self, first: Any, a: Series, b: Series) -> tuple[Series, list[Series]]:
+    def choose(self, first: Any, a: Series, b: Series) -> Series:
         """The branches that are taken."""
         size = max(len(a), len(b))
         one, other = ([*part, *[0.0] * (size - len(part))] for part in (a, b))
@@ -161,176 +159,9 @@ class ArrayArithmetic(RealArithmetic):
             np.where(np.isnan(first), np.nan, np.where(first != 0, x, y))
             for x, y in zip(one, other, strict=True)
         ]
-        return taken, [[first], [1 - first]]
+        return taken
 
-
-class _Group(NamedTuple):
-    """Steps of a tape with one operation and different operands, which do not depend on each other."""
-
-    op: Op
-    exponent: int
-    places: npt.NDArray[np.int64]
-    operands: npt.NDArray[np.int64]
-    moving: tuple[bool, ...]
-
-
-class Tape:
-    """Expressions in an order in which they are evaluated along a curve.
-
-    Parameters
-    ----------
-    graph : Expressions
-        Where they are.
-    roots : sequence of int
-        Nodes.
-    """
-
-    def __init__(self, graph: Expressions, roots: Sequence[int]) -> None:
-        place: dict[int, int] = {}
-        self._numbers: list[tuple[int, Any]] = []
-        self._steps: list[tuple[int, Op, tuple[int, ...], int]] = []
-        self.leaves: list[Leaf] = []
-        self._leaf_places: list[int] = []
-        for node in graph.below(roots, veils=True):
-            number, leaf = graph.numbers.get(node), graph.leaves.get(node)
-            if leaf is not None and leaf.kind == "v":
-                place[node] = place[graph.veils[leaf.index]]
-                continue
-            at = place[node] = len(self._numbers) + len(self._steps) + len(self.leaves)
-            if number is not None:
-                self._numbers.append((at, number))
-            elif leaf is None:
-                operands = tuple(place[arg] for arg in graph.operands(node))
-                op = graph.op[node]
-                self._steps.append((at, op, operands, graph.args[node][1] if op is Op.INTPOW else 0))
-            else:
-                self.leaves.append(leaf)
-                self._leaf_places.append(at)
-        self._size = len(self._numbers) + len(self._steps) + len(self.leaves)
-        self._roots = [place[node] for node in roots]
-
-    @cached_property
-    def _groups(self) -> list[_Group]:
-        level, moving = [0] * self._size, [False] * self._size
-        for at, leaf in zip(self._leaf_places, self.leaves, strict=True):
-            moving[at] = leaf.kind != "p"
-        alike: dict[tuple[int, Op, int, tuple[bool, ...]], list[tuple[int, tuple[int, ...]]]] = defaultdict(
-            list
-        )
-        for at, op, operands, exponent in self._steps:
-            moves = tuple(moving[arg] for arg in operands)
-            level[at], moving[at] = 1 + max((level[arg] for arg in operands), default=0), any(moves)
-            alike[level[at], op, exponent, moves].append((at, operands))
-        return [
-            _Group(
-                op,
-                exponent,
-                np.array([at for at, _ in steps], dtype=np.int64),
-                np.array([operands for _, operands in steps], dtype=np.int64).T,
-                moves,
-            )
-            for (_, op, exponent, moves), steps in sorted(alike.items())
-        ]
-
-    @cached_property
-    def is_wide(self) -> bool:
-        """Whether so many steps do the same that arrays are faster than Python's numbers."""
-        return len(self._steps) > _WIDE and len(self._steps) > _WIDE * len(self._groups)
-
-    def coefficients(self, leaves: Floats) -> Floats:
-        """The expressions along a curve, in doubles and all at once.
-
-        Parameters
-        ----------
-        leaves : ndarray, shape (order + 1, leaves)
-            The series of :attr:`leaves`.
-
-        Returns
-        -------
-        ndarray, shape (order + 1, roots)
-            NaN where an expression has no value there.
-        """
-        ring = ArrayArithmetic(len(leaves) - 1)
-        found = np.zeros((len(leaves), self._size))
-        for at, number in self._numbers:
-            found[0, at] = _number(ring.context, number)
-        found[:, self._leaf_places] = leaves
-        with np.errstate(all="ignore"):
-            for op, exponent, places, operands, moving in self._groups:
-                series = [
-                    list(found[: None if moves else 1, arg])
-                    for arg, moves in zip(operands, moving, strict=True)
-                ]
-                result: list[Any] = _of_arrays(ring, op, exponent, series)
-                for k, coefficient in enumerate(result):
-                    found[k, places] = coefficient
-        return found[:, self._roots]
-
-    def evaluate(self, ring: RealArithmetic, leaf: Callable[[Leaf], Series]) -> list[Series | None]:
-        """The expressions along a curve.
-
-        Parameters
-        ----------
-        ring : RealArithmetic
-            Order and numbers.
-        leaf : callable
-            The series of time, an unknown, its derivative or a parameter.
-
-        Returns
-        -------
-        list of Series or None
-            None where an expression has no value there.
-        """
-        found: list[Series | None] = [None] * self._size
-        for at, number in self._numbers:
-            found[at] = [_number(ring.context, number)]
-        for at, source in zip(self._leaf_places, self.leaves, strict=True):
-            found[at] = leaf(source)
-        for at, op, operands, exponent in self._steps:
-            found[at] = _applied(ring, op, exponent, [found[arg] for arg in operands])
-        return [found[at] for at in self._roots]
-
-
-def _number(context: Any, number: Any) -> Any:
-    if isinstance(number, str):
-        return +context.pi if number == "pi" else context.mpf(CONSTANTS[number])
-    return context.mpf(number.numerator) / number.denominator
-
-
-def _applied(ring: RealArithmetic, op: Op, exponent: int, operands: list[Series | None]) -> Series | None:
-    if op is Op.SELECT and operands[0] is not None:  # the branch that is not taken may have no value
-        return operands[1] if operands[0][0] else operands[2]
-    known = [series for series in operands if series is not None]
-    if len(known) < len(operands):
-        return None
-    try:
-        if op is Op.SQRT and known[0] == [0]:
-            return known[0]
-        return _result(ring, op, exponent, known)[0]
-    except (ArithmeticError, ValueError):
-        return None
-
-
-def _of_arrays(ring: ArrayArithmetic, op: Op, exponent: int, operands: list[Series]) -> Series:
-    result, rates = _result(ring, op, exponent, operands)
-    found: list[Any] = result
-    if op is Op.SQRT and len(operands[0]) == 1:
-        found[0] = np.where(operands[0][0] == 0, 0.0, found[0])
+    def with_rate(self, value: Series, rate: Series) -> Series:
+        """A function that has a value only where it has this derivative."""
+        found: list[Any] = [np.where(np.isnan(rate[0]), np.nan, value[0]), *value[1:]]
         return found
-    for rate in rates:  # there is no value where there is no derivative, as one after another has it
-        found[0] = np.where(np.isnan(rate[0]), np.nan, found[0])
-    return found
-
-
-def _result(ring: RealArithmetic, op: Op, exponent: int, operands: list[Series]) -> Result:
-    """The value of an operation, with its derivatives only where they are needed for it."""
-    if op is Op.ADD:
-        return ring.add(operands[0], operands[1]), []
-    if op is Op.MUL:
-        return ring.mul(operands[0], operands[1]), []
-    if op is Op.INTPOW:
-        return ring.power(operands[0], exponent), []
-    if op is Op.DIV:
-        return ring.mul(operands[0], ring.inverse(operands[1])), []
-    result: Result = RULES[op](ring, *operands)
-    return result

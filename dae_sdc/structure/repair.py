@@ -24,9 +24,10 @@ from dae_sdc.model.sympy_input import to_sympy
 from dae_sdc.registry import unknown
 from dae_sdc.structure.analysis import Structure, analyse, leading_values, structure
 from dae_sdc.structure.consistent import Start
+from dae_sdc.structure.curves import evaluate
 from dae_sdc.structure.leading import dependent_rows, independent_columns, leading_nodes
 from dae_sdc.structure.rank import Echelon, Span
-from dae_sdc.structure.series import NoValueError, evaluate
+from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import Integers, ModelWithGraph, StructureError, derivative_name, listed
 
 METHODS = ("auto", "lc", "augmentation")

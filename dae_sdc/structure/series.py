@@ -1,25 +1,22 @@
-"""Expressions on truncated power series over a finite field, with their partial derivatives.
+"""Operations on truncated power series, and their arithmetic over a finite field.
 
-Ranks found in this arithmetic are those at a generic point, without tolerances. Functions beyond arithmetic
+Ranks found in a finite field are those at a generic point, without tolerances. Functions beyond arithmetic
 have the values there that the graph of expressions gives them, and obey their differential equations.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.residues import PRIME, of_function, random_residue
 
 if TYPE_CHECKING:
-    from dae_sdc.expressions.arithmetic import Expressions
+    from dae_sdc.expressions.dag import Leaf
 
 Series: TypeAlias = list[int]
 """Coefficients of powers of h from 0 on; those at the end that vanish may be missing."""
-
-Partials: TypeAlias = dict[tuple[int, int], Series]
-"""Derivatives by unknown j, differentiated k times."""
 
 
 class NoValueError(ArithmeticError):
@@ -45,10 +42,28 @@ class Arithmetic:
     """
 
     half = (PRIME + 1) // 2
+    takes_branches = False
 
     def __init__(self, order: int, point: int = 0, exact_roots: bool = False) -> None:
         self.order, self.point, self.exact_roots = order, point, exact_roots
         self._inverses = [0, *(pow(k, -1, PRIME) for k in range(1, order + 1))]
+        self._powers: dict[tuple[int, int], int] = {}
+
+    def number(self, value: Any, residue: int) -> int:
+        """A constant: here its residue."""
+        return residue
+
+    def leaf(self, leaf: Leaf) -> Series:
+        """Time, a parameter, or an unknown of which all derivatives are random."""
+        if leaf.kind != "u":
+            start = random_residue(*leaf, self.point)
+            return [start, 1] if leaf.kind == "t" else [start]
+        out, factor = [], 1
+        for power in range(self.order + 1):
+            rate = random_residue("u", leaf.index, leaf.order + power, self.point)
+            factor = self.over(factor, power) if power else factor
+            out.append(rate * factor % PRIME)
+        return out
 
     def reduced(self, value: int) -> int:
         """A number as it is kept: its residue."""
@@ -177,7 +192,20 @@ class Arithmetic:
 
     def function(self, op: Op, *values: int) -> int:
         """The value of an operation beyond arithmetic."""
-        return random_residue(op.name, *values) if op is Op.POW else of_function(op, values)
+        return self._power_of(*values) if op is Op.POW else of_function(op, values)
+
+    def _power_of(self, base: int, exponent: int) -> int:
+        """A random number, but for powers whose exponents differ by 1, as those of derivatives do."""
+        powers, above, below = self._powers, (exponent + 1) % PRIME, (exponent - 1) % PRIME
+        if (base, exponent) not in powers:
+            if (base, above) in powers:
+                found = powers[base, above] * self.reciprocal(base) % PRIME
+            elif (base, below) in powers:
+                found = powers[base, below] * base % PRIME
+            else:
+                found = random_residue(Op.POW.name, base, exponent)
+            powers[base, exponent] = found
+        return powers[base, exponent]
 
     def reciprocal(self, a: int) -> int:
         """1 / a for a number."""
@@ -185,178 +213,39 @@ class Arithmetic:
             raise NoValueError
         return pow(a, -1, PRIME)
 
-    def choose(self, first: int, a: Series, b: Series) -> tuple[Series, list[Series]]:
-        """A combination of a and b that stands for the unknown branch, and its derivatives by them."""
-        second = (1 - first) % PRIME
-        return self.add(self.scale(a, first), self.scale(b, second)), [[first], [second]]
+    def choose(self, first: int, a: Series, b: Series) -> Series:
+        """A combination of a and b that stands for the unknown branch."""
+        return self.add(self.scale(a, first), self.scale(b, (1 - first) % PRIME))
+
+    def with_rate(self, value: Series, rate: Series) -> Series:
+        """A function that has a value only where it has this derivative: here where it was found."""
+        return value
 
 
-RANDOM_POINTS = 5
-"""Random points that are tried until all square roots exist."""
-
-
-def evaluate(
-    graph: Expressions, roots: Iterable[int], order: int, tries: int = RANDOM_POINTS
-) -> list[tuple[Series, Partials]]:
-    """Values and derivatives of expressions along a random curve, t = t_0 + h.
-
-    Parameters
-    ----------
-    graph : Expressions
-        Where the expressions are.
-    roots : iterable of int
-        Nodes.
-    order : int
-        Highest power of h.
-    tries : int
-        Random points that are tried until all square roots exist; at the last one those of constant multiples
-        are taken instead.
-
-    Returns
-    -------
-    list of (Series, Partials)
-        For each root its value and its derivatives by x_j^(k), where they do not vanish.
-
-    Raises
-    ------
-    NoValueError
-        If an expression has no value at a random point, as it divides by 0 everywhere.
-    """
-    nodes = list(roots)
-    for point in range(tries):
-        try:
-            return evaluate_in(graph, nodes, Arithmetic(order, point, exact_roots=True))
-        except NoValueError:
-            continue
-    return evaluate_in(graph, nodes, Arithmetic(order))
-
-
-def evaluate_in(
-    graph: Expressions, roots: list[int], arithmetic: Arithmetic
-) -> list[tuple[Series, Partials]]:
-    """Values and derivatives of expressions along the random curve of an arithmetic."""
-    found: dict[int, tuple[Series, Partials]] = {}
-    for node in graph.below(roots, veils=True):
-        leaf = graph.leaves.get(node)
-        if node in graph.numbers:
-            found[node] = [graph.value[node]], {}
-        elif leaf is None:
-            operands = [found[at] for at in graph.operands(node)]
-            found[node] = _apply(arithmetic, graph.op[node], graph.args[node], operands)
-        elif leaf.kind == "v":
-            found[node] = found[graph.veils[leaf.index]]
-        elif leaf.kind == "u":
-            found[node] = _curve(arithmetic, leaf.index, leaf.order), {(leaf.index, leaf.order): [1]}
-        else:
-            start = random_residue(*leaf, arithmetic.point)
-            found[node] = [start, 1] if leaf.kind == "t" else [start], {}
-    return [found[node] for node in roots]
-
-
-def _curve(arithmetic: Arithmetic, j: int, k: int) -> Series:
-    """Series of x_j^(k), where all derivatives of x_j are random."""
-    out, factorial = [], 1
-    for power in range(arithmetic.order + 1):
-        factorial = factorial * max(power, 1) % PRIME
-        rate = random_residue("u", j, k + power, arithmetic.point)
-        out.append(rate * pow(factorial, -1, PRIME) % PRIME)
-    return out
-
-
-def _apply(
-    ring: Arithmetic, op: Op, args: tuple[int, ...], operands: Sequence[tuple[Series, Partials]]
-) -> tuple[Series, Partials]:
-    series = [operand[0] for operand in operands]
-    value, rates = RULES[op](ring, args[1], *series) if op is Op.INTPOW else RULES[op](ring, *series)
-    out: Partials = {}
-    for rate, (_, partials) in zip(rates, operands, strict=True):
-        if not any(rate):
-            continue
-        for at, inner in partials.items():
-            term = ring.mul(rate, inner)
-            out[at] = ring.add(out[at], term) if at in out else term
-    return value, out
-
-
-Result: TypeAlias = tuple[Series, list[Series]]
-"""Value of an operation and its derivatives by its operands."""
-
-
-def _div(ring: Arithmetic, a: Series, b: Series) -> Result:
-    below = ring.inverse(b)
-    value = ring.mul(a, below)
-    return value, [below, ring.negative(ring.mul(value, below))]
-
-
-def _integer_power(ring: Arithmetic, exponent: int, a: Series) -> Result:
-    lower = ring.power(a, exponent - 1)
-    return ring.mul(lower, a), [ring.scale(lower, exponent)]
-
-
-def _power(ring: Arithmetic, a: Series, b: Series) -> Result:
+def _power(ring: Arithmetic, a: Series, b: Series) -> Series:
     start = ring.function(Op.POW, a[0], b[0])
     below = ring.inverse(a)
-    log = ring.along(below, a, ring.function(Op.LOG, a[0]))
+    log = ring.with_rate(ring.along(below, a, ring.function(Op.LOG, a[0])), below)
     if len(b) == 1:
-        value = ring.fractional(a, b[0], start)
-    else:
-        value = ring.linear(ring.derivative(ring.mul(b, log)), start)
-    return value, [ring.mul(ring.mul(b, value), below), ring.mul(value, log)]
+        return ring.with_rate(ring.fractional(a, b[0], start), log)
+    return ring.with_rate(ring.linear(ring.derivative(ring.mul(b, log)), start), log)
 
 
-def _sqrt(ring: Arithmetic, a: Series) -> Result:
-    value = ring.fractional(a, ring.half, ring.root(a[0]))
-    return value, [ring.scale(ring.mul(value, ring.inverse(a)), ring.half)]
+def _quotient(ring: Arithmetic, parts: tuple[Series, Series]) -> Series:
+    return ring.mul(parts[0], ring.inverse(parts[1]))
 
 
-def _exp(ring: Arithmetic, a: Series) -> Result:
-    value = ring.exponential(a)
-    return value, [value]
-
-
-def _sin(ring: Arithmetic, a: Series) -> Result:
-    sine, cosine = ring.circle(a)
-    return sine, [cosine]
-
-
-def _cos(ring: Arithmetic, a: Series) -> Result:
-    sine, cosine = ring.circle(a)
-    return cosine, [ring.negative(sine)]
-
-
-def _tan(ring: Arithmetic, a: Series) -> Result:
-    sine, cosine = ring.circle(a)
-    value = ring.mul(sine, ring.inverse(cosine))
-    return value, [ring.square(value, 1, 1)]
-
-
-def _sinh(ring: Arithmetic, a: Series) -> Result:
-    sine, cosine = ring.hyperbola(a)
-    return sine, [cosine]
-
-
-def _cosh(ring: Arithmetic, a: Series) -> Result:
-    sine, cosine = ring.hyperbola(a)
-    return cosine, [sine]
-
-
-def _tanh(ring: Arithmetic, a: Series) -> Result:
-    sine, cosine = ring.hyperbola(a)
-    value = ring.mul(sine, ring.inverse(cosine))
-    return value, [ring.square(value, -1, 1)]
-
-
-def _inverse_function(op: Op, rate_of: Callable[[Arithmetic, Series], Series]) -> Callable[..., Result]:
+def _inverse_function(op: Op, rate_of: Callable[[Arithmetic, Series], Series]) -> Callable[..., Series]:
     """The rule of a function that is known by its derivative."""
 
-    def rule(ring: Arithmetic, a: Series) -> Result:
+    def rule(ring: Arithmetic, a: Series) -> Series:
         rate = rate_of(ring, a)
-        return ring.along(rate, a, ring.function(op, a[0])), [rate]
+        return ring.with_rate(ring.along(rate, a, ring.function(op, a[0])), rate)
 
     return rule
 
 
-def _over_root(op: Op, sign: int, constant: int, factor: int = 1) -> Callable[..., Result]:
+def _over_root(op: Op, sign: int, constant: int, factor: int = 1) -> Callable[..., Series]:
     """The rule of a function with the derivative factor / sqrt(constant + sign a^2)."""
 
     def rate(ring: Arithmetic, a: Series) -> Series:
@@ -367,71 +256,48 @@ def _over_root(op: Op, sign: int, constant: int, factor: int = 1) -> Callable[..
     return _inverse_function(op, rate)
 
 
-def _atan2(ring: Arithmetic, a: Series, b: Series) -> Result:
+def _atan2(ring: Arithmetic, a: Series, b: Series) -> Series:
     below = ring.inverse(ring.add(ring.mul(a, a), ring.mul(b, b)))
     rates = [ring.mul(b, below), ring.negative(ring.mul(a, below))]
     slope = ring.add(*(ring.mul(rate, ring.derivative(of)) for rate, of in zip(rates, (a, b), strict=True)))
-    return ring.integral(slope, ring.function(Op.ATAN2, a[0], b[0])), rates
+    return ring.with_rate(ring.integral(slope, ring.function(Op.ATAN2, a[0], b[0])), below)
 
 
-def _flat(op: Op) -> Callable[..., Result]:
+def _flat(op: Op) -> Callable[..., Series]:
     """The rule of a function that is constant but for jumps."""
-
-    def rule(ring: Arithmetic, *operands: Series) -> Result:
-        return [ring.function(op, *(a[0] for a in operands))], [[0]] * len(operands)
-
-    return rule
+    return lambda ring, *operands: [ring.function(op, *(a[0] for a in operands))]
 
 
-def _abs(ring: Arithmetic, a: Series) -> Result:
-    sign = ring.function(Op.SIGN, a[0])
-    return ring.scale(a, sign), [[sign]]
-
-
-def _min(ring: Arithmetic, a: Series, b: Series) -> Result:
-    return ring.choose(ring.function(Op.LE, a[0], b[0]), a, b)
-
-
-def _max(ring: Arithmetic, a: Series, b: Series) -> Result:
-    value, rates = ring.choose(ring.function(Op.LE, a[0], b[0]), b, a)
-    return value, rates[::-1]
-
-
-def _select(ring: Arithmetic, test: Series, a: Series, b: Series) -> Result:
-    value, rates = ring.choose(test[0], a, b)
-    return value, [[0], *rates]
-
-
-RULES: dict[Op, Callable[..., Result]] = {
-    Op.ADD: lambda ring, a, b: (ring.add(a, b), [[1], [1]]),
-    Op.MUL: lambda ring, a, b: (ring.mul(a, b), [b, a]),
-    Op.NEG: lambda ring, a: (ring.negative(a), [[-1]]),
-    Op.DIV: _div,
+RULES: dict[Op, Callable[..., Series]] = {
+    Op.ADD: lambda ring, a, b: ring.add(a, b),
+    Op.MUL: lambda ring, a, b: ring.mul(a, b),
+    Op.NEG: lambda ring, a: ring.negative(a),
+    Op.DIV: lambda ring, a, b: _quotient(ring, (a, b)),
     Op.POW: _power,
-    Op.INTPOW: _integer_power,
-    Op.SQRT: _sqrt,
-    Op.EXP: _exp,
+    Op.INTPOW: lambda ring, a, exponent: ring.power(a, exponent),
+    Op.SQRT: lambda ring, a: ring.fractional(a, ring.half, ring.root(a[0])),
+    Op.EXP: lambda ring, a: ring.exponential(a),
     Op.LOG: _inverse_function(Op.LOG, lambda ring, a: ring.inverse(a)),
-    Op.SIN: _sin,
-    Op.COS: _cos,
-    Op.TAN: _tan,
+    Op.SIN: lambda ring, a: ring.circle(a)[0],
+    Op.COS: lambda ring, a: ring.circle(a)[1],
+    Op.TAN: lambda ring, a: _quotient(ring, ring.circle(a)),
     Op.ASIN: _over_root(Op.ASIN, -1, 1),
     Op.ACOS: _over_root(Op.ACOS, -1, 1, -1),
     Op.ATAN: _inverse_function(Op.ATAN, lambda ring, a: ring.inverse(ring.square(a, 1, 1))),
     Op.ATAN2: _atan2,
-    Op.SINH: _sinh,
-    Op.COSH: _cosh,
-    Op.TANH: _tanh,
+    Op.SINH: lambda ring, a: ring.hyperbola(a)[0],
+    Op.COSH: lambda ring, a: ring.hyperbola(a)[1],
+    Op.TANH: lambda ring, a: _quotient(ring, ring.hyperbola(a)),
     Op.ASINH: _over_root(Op.ASINH, 1, 1),
     Op.ACOSH: _over_root(Op.ACOSH, 1, -1),
     Op.ATANH: _inverse_function(Op.ATANH, lambda ring, a: ring.inverse(ring.square(a, -1, 1))),
-    Op.ABS: _abs,
+    Op.ABS: lambda ring, a: ring.scale(a, ring.function(Op.SIGN, a[0])),
     Op.SIGN: _flat(Op.SIGN),
-    Op.MIN: _min,
-    Op.MAX: _max,
+    Op.MIN: lambda ring, a, b: ring.choose(ring.function(Op.LE, a[0], b[0]), a, b),
+    Op.MAX: lambda ring, a, b: ring.choose(ring.function(Op.LE, a[0], b[0]), b, a),
     Op.FLOOR: _flat(Op.FLOOR),
     Op.LT: _flat(Op.LT),
     Op.LE: _flat(Op.LE),
-    Op.SELECT: _select,
+    Op.SELECT: lambda ring, test, a, b: ring.choose(test[0], a, b),
 }
-"""Value and derivatives of every operation, in any arithmetic."""
+"""Every operation on series, in any arithmetic; INTPOW has its exponent behind its operand."""
