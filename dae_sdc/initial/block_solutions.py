@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +13,7 @@ import numpy.typing as npt
 from scipy.sparse.linalg import spsolve
 
 from dae_sdc.dae.state import Vector
+from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.digits import ManyDigits
 from dae_sdc.initial.plan import Block, Plan
 from dae_sdc.initial.projection import PROJECTION, TERM_ROUND_OFF, project
@@ -65,27 +68,7 @@ class BlockOptions:
 
 BLOCKS = BlockOptions()
 
-
-@dataclass(eq=False)
-class BlockSolutions:
-    """Solutions of a block, and how they were found.
-
-    Parameters
-    ----------
-    kind, reason : str
-        How it was solved, and why it is no polynomial; see :class:`~dae_sdc.initial.consistent.SolvedBlock`.
-    paths, complex, lost : int
-        Paths of the homotopy, solutions that are not real, and paths that were lost.
-    found : list of ndarray
-        Values of the block at its real solutions.
-    """
-
-    kind: str = "linear"
-    reason: str = ""
-    paths: int = 0
-    complex: int = 0
-    lost: int = 0
-    found: list[Vector] = field(default_factory=list)
+Vectors = list[Vector]
 
 
 class BlockSolver:
@@ -120,26 +103,49 @@ class BlockSolver:
         self.system, self.given = plan.system, plan.given
         self._random, self._seed, self._workers, self._comm = random, seed, workers, comm
 
-    def solve(self, block: Block, x: Vector) -> BlockSolutions:
-        """All solutions of a block with the values x of the blocks before."""
-        made = BlockSolutions()
-        if block.linear:
-            made.found = self._linear(block, x)
-            return made
+    def solve(
+        self, block: Block, x: Vector, stage: int, chosen: Sequence[str]
+    ) -> tuple[SolvedBlock, Vectors]:
+        """All solutions of a block with the values x of the blocks before, and what is told of them.
+
+        Parameters
+        ----------
+        block : Block
+            The block.
+        x : ndarray, shape (jets,)
+            All values.
+        stage : int
+            The stage that it belongs to.
+        chosen : sequence of str
+            Guesses that its equations contain and that were taken as they are.
+        """
+        counts: Counter[str] = Counter()
+        kind, reason = "linear" if block.linear else "polynomial", ""
         try:
-            made.kind = "polynomial"
-            made.found = self._by_homotopy(block, x, made)
+            found = self._linear(block, x) if block.linear else self._by_homotopy(block, x, counts)
         except NotPolynomialError as why:
-            made.kind, made.reason = "newton", str(why)
-            made.found = self._by_newton(block, x, self.options.random_starts)
-        return made
+            kind, reason = "newton", str(why)
+            found = self._by_newton(block, x, self.options.random_starts)
+        if not block.linear:
+            counts["singular"] = sum(self.is_singular(block, x, values) for values in found)
+        told = SolvedBlock(
+            stage=stage,
+            equations=tuple(self.system.row_names[i] for i in block.part.rows),
+            values=tuple(self.system.jet_names[j] for j in block.cols),
+            chosen=tuple(chosen),
+            kind=kind,
+            reason=reason,
+            real=len(found),
+            **counts,
+        )
+        return told, found
 
     def is_singular(self, block: Block, x: Vector, values: Vector) -> bool:
         """Whether the equations of a block have not their full rank at a solution."""
         whole = _with(block, x, values)
         return self.plan.rank(block.part, block.cols.tolist(), whole) < len(block.part.rows)
 
-    def _linear(self, block: Block, x: Vector) -> list[Vector]:
+    def _linear(self, block: Block, x: Vector) -> Vectors:
         """The solution of a linear block after one step of iterative refinement."""
         whole = x.copy()
         for _ in range(2):
@@ -160,7 +166,7 @@ class BlockSolver:
     def _reader(self, block: Block, x: Vector) -> Reader:
         return reader_of(self.system, block.part.roots, block.cols.tolist(), x)
 
-    def _by_homotopy(self, block: Block, x: Vector, made: BlockSolutions) -> list[Vector]:
+    def _by_homotopy(self, block: Block, x: Vector, counts: Counter[str]) -> Vectors:
         near = x[block.cols]
         branches = list(self._reader(block, x).branches())
         paths = sum(branch.paths for branch in branches if branch.constant is None)
@@ -179,9 +185,8 @@ class BlockSolver:
             sizes = branch.sizes(self.given.sizes[block.cols])
             defined = branch.defined(solutions)
             real = defined & roots.is_real
-            made.paths += roots.paths
-            made.lost += roots.failed
-            made.complex += int((defined & ~real).sum())
+            complex_ones = int((defined & ~real).sum())
+            counts.update(paths=roots.paths, lost=roots.failed, complex=complex_ones)
             doubtful |= bool(roots.singular.any())
             for j, unit in branch.units.items():
                 follows = {i: slopes[j] for i, (slopes, _) in branch.sums.items() if j in slopes}
@@ -219,7 +224,7 @@ class BlockSolver:
                 best, least = whole[block.cols].copy(), left
         return best if least <= 10.0 * self.system.tolerance else None
 
-    def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> list[Vector]:
+    def _separated(self, block: Block, x: Vector, values: Vector, sizes: Vector) -> Vectors:
         """The solutions near a nearly singular one that arithmetic with many digits distinguishes."""
         whole = _with(block, x, values)
         matrix = self.plan.scaled(block.part, block.cols.tolist(), whole)
@@ -251,7 +256,7 @@ class BlockSolver:
         noise = 2.0 * np.finfo(float).eps * block.part.terms(middle)
         return bool((np.abs(block.part.values(middle)) <= noise).all())
 
-    def _by_newton(self, block: Block, x: Vector, starts: int) -> list[Vector]:
+    def _by_newton(self, block: Block, x: Vector, starts: int) -> Vectors:
         part, cols, whole = block.part, block.cols, x.copy()
         units = self._reader(block, x).angles()
         block.moves = {j: ({j: 1.0}, 2.0 * math.pi / abs(unit)) for j, unit in units.items()}

@@ -88,12 +88,12 @@ class SolvedBlock:
     chosen: tuple[str, ...]
     kind: str
     reason: str
-    times: int
-    paths: int
-    complex: int
-    real: int
-    singular: int
-    lost: int
+    times: int = 1
+    paths: int = 0
+    complex: int = 0
+    real: int = 0
+    singular: int = 0
+    lost: int = 0
 
     def and_again(self, other: SolvedBlock) -> SolvedBlock:
         """The block after it has been solved once more."""

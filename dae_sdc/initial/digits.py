@@ -9,7 +9,8 @@ import numpy as np
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.dag import Leaf
-from dae_sdc.initial.parts import Part, leaf_values
+from dae_sdc.initial.jets import Part
+from dae_sdc.initial.parts import leaf_values
 from dae_sdc.structure.curves import Tape
 from dae_sdc.structure.real_series import RealArithmetic, many_digits
 

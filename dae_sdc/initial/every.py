@@ -12,8 +12,8 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.block_solutions import BLOCKS, BlockSolver
 from dae_sdc.initial.consistent import SingularStart, SolvedBlock, listed
-from dae_sdc.initial.jets import ModelJets
-from dae_sdc.initial.parts import Group, Part
+from dae_sdc.initial.jets import ModelJets, Part
+from dae_sdc.initial.parts import Group
 from dae_sdc.initial.plan import PIVOT_SIZES, Block, Plan, pivots
 from dae_sdc.initial.solver import SEARCH, Distance, Given
 from dae_sdc.initial.turns import Turn, TurnError
@@ -245,31 +245,12 @@ class EveryStart:
         return found
 
     def _solve(self, block: Block, x: Vector, stage: int, chosen: list[str]) -> list[Vector]:
-        names = self.system.row_names
-        made = self._solver.solve(block, x)
-        found = made.found
-        singular = 0
-        if not block.linear:
-            singular = sum(self._solver.is_singular(block, x, values) for values in found)
+        told, found = self._solver.solve(block, x, stage, chosen)
         key = tuple(block.part.rows), tuple(block.cols.tolist())
         before = self._records.get(key)
-        record = SolvedBlock(
-            stage=stage,
-            equations=tuple(names[i] for i in block.part.rows),
-            values=tuple(self.system.jet_names[j] for j in block.cols),
-            chosen=tuple(chosen),
-            kind=made.kind,
-            reason=made.reason,
-            times=1,
-            paths=made.paths,
-            complex=made.complex,
-            real=len(found),
-            singular=singular,
-            lost=made.lost,
-        )
-        self._records[key] = record if before is None else before.and_again(record)
+        self._records[key] = told if before is None else before.and_again(told)
         if not found:
-            self._failures.append((1, self._nothing_real(block, x, made.complex, made.kind)))
+            self._failures.append((1, self._nothing_real(block, x, told.complex, told.kind)))
         return found
 
     def _all_turns(self, block: Block, found: list[Vector], chosen: set[int]) -> list[Vector]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import numpy as np
@@ -14,6 +15,7 @@ import scipy.sparse as sparse
 from dae_sdc.dae.state import Vector
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.names import name_of
+from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.initial.projection import Accuracy
 from dae_sdc.model.magnitudes import magnitudes
@@ -22,6 +24,8 @@ from dae_sdc.structure.consistent import Start
 from dae_sdc.structure.repair import repair
 
 Integers = npt.NDArray[np.int64]
+
+_SWITCHES = frozenset({Op.ABS, Op.SIGN, Op.FLOOR, Op.MIN, Op.MAX, Op.LT, Op.LE})
 
 _PREFIXES = {0: "", 1: "derivative of ", 2: "second derivative of ", 3: "third derivative of "}
 
@@ -181,7 +185,7 @@ class ModelJets:
             "t": np.array([t]),
             "p": np.array([entry.required(model.name) for entry in model.parameters_by_name.values()]),
         }
-        self._programs: dict[tuple[str, int | None], Any] = {}
+        self._stages: dict[int | None, Part] = {}
 
     def input_of(self, leaf: Leaf) -> Input:
         """The input that a leaf becomes in a program that :meth:`run` evaluates."""
@@ -190,8 +194,11 @@ class ModelJets:
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
         return Input(leaf.kind, leaf.index)
 
-    def _rows(self, stage: int | None) -> list[int]:
-        return self.roots if stage is None else [self.roots[i] for i in self.stages[stage].rows]
+    def _of(self, stage: int | None) -> Part:
+        if stage not in self._stages:
+            rows = range(len(self.roots)) if stage is None else self.stages[stage].rows.tolist()
+            self._stages[stage] = Part(self, rows)
+        return self._stages[stage]
 
     def inputs(self, program: Program, x: Vector) -> Vector:
         """Values of the inputs of a program at values x of shape (jets,) or (jets, points)."""
@@ -208,41 +215,140 @@ class ModelJets:
         """Sizes of the terms that the outputs of a program add up, at values x."""
         return magnitudes(program, self.inputs(program, x))
 
-    def _equations(self, stage: int | None) -> Program:
-        key = "values", stage
-        if key not in self._programs:
-            self._programs[key] = self.model.graph.program(self._rows(stage), self.input_of)
-        found: Program = self._programs[key]
-        return found
-
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
-        return self.run(self._equations(stage), x)
+        return self._of(stage).values(x)
 
     def terms(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
-        return self.sizes(self._equations(stage), x)
+        return self._of(stage).terms(x)
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         """See :class:`JetSystem`."""
-        key = "jacobian", stage
-        if key not in self._programs:
-            self._programs[key] = self._differentiated(stage)
-        rows, cols, program = self._programs[key]
-        shape = (len(self._rows(stage)), len(self.jets))
-        return sparse.csc_matrix((self.run(program, x), (rows, cols)), shape=shape)
+        return self._of(stage).jacobian(x)
 
-    def _differentiated(self, stage: int | None) -> tuple[list[int], list[int], Program]:
-        slopes = self.slopes(self._rows(stage))
-        program = self.model.graph.program([node for _, _, node in slopes], self.input_of)
-        return [i for i, _, _ in slopes], [at for _, at, _ in slopes], program
 
-    def slopes(self, roots: Sequence[int]) -> list[tuple[int, int, int]]:
-        """Position of an equation, number of a value in it, and the node of the derivative, for each pair."""
-        graph, found = self.model.graph, []
-        for i, root in enumerate(roots):
-            for leaf, slope in graph.gradient(root, veils=True).items():
-                kind, j, k = graph.leaves[leaf]
-                if kind == "u" and (j, k) in self.place:
-                    found.append((i, self.place[j, k], slope))
+class Part:
+    """Some equations, and their derivatives with respect to all values in them.
+
+    Parameters
+    ----------
+    system : ModelJets
+        All equations.
+    rows : sequence of int
+        Which of them.
+
+    Attributes
+    ----------
+    roots : list of int
+        Their nodes in the graph.
+    """
+
+    def __init__(self, system: ModelJets, rows: Sequence[int]) -> None:
+        self.system, self.rows = system, list(rows)
+        self.roots = [system.roots[i] for i in rows]
+        self._linear: dict[frozenset[int], bool] = {}
+        self._chosen: dict[tuple[int, ...], Integers] = {}
+
+    @cached_property
+    def slopes(self) -> dict[tuple[int, int], int]:
+        """The nodes of the derivatives, by position of the equation and number of the value."""
+        graph, place = self.system.model.graph, self.system.place
+        return {
+            (i, place[graph.leaves[leaf][1:]]): slope
+            for i, root in enumerate(self.roots)
+            for leaf, slope in graph.gradient(root, veils=True).items()
+            if graph.leaves[leaf].kind == "u" and graph.leaves[leaf][1:] in place
+        }
+
+    @cached_property
+    def pattern(self) -> list[tuple[int, int]]:
+        """Position of an equation and number of a value in it."""
+        return list(self.slopes)
+
+    @cached_property
+    def switches(self) -> list[tuple[int, int]]:
+        """Position of an equation and number of a value that decides which branch of it is taken."""
+        place = self.system.place
+        return [
+            (i, place[leaf.index, leaf.order])
+            for i, root in enumerate(self.roots)
+            for leaf in self._deciding(root)
+            if (leaf.index, leaf.order) in place
+        ]
+
+    @cached_property
+    def depends(self) -> Integers:
+        """Numbers of all values in the equations."""
+        return np.unique(np.array([j for _, j in self.pattern + self.switches], dtype=np.int64))
+
+    def _deciding(self, root: int) -> list[Leaf]:
+        graph = self.system.model.graph
+        nodes = [node for node in graph.below([root], veils=True) if graph.op[node] in _SWITCHES]
+        return sorted(leaf for leaf in graph.leaves_of(*nodes, veils=True) if leaf.kind == "u")
+
+    @cached_property
+    def _equations(self) -> Program:
+        return self._program(self.roots)
+
+    @cached_property
+    def _derivatives(self) -> Program:
+        return self._program(list(self.slopes.values()))
+
+    def _program(self, nodes: list[int]) -> Program:
+        found: Program = self.system.model.graph.program(nodes, self.system.input_of)
         return found
+
+    def values(self, x: Vector) -> Vector:
+        """The equations at all values x."""
+        return self.system.run(self._equations, x)
+
+    def terms(self, x: Vector) -> Vector:
+        """Sizes of the terms of the equations at all values x."""
+        return self.system.sizes(self._equations, x)
+
+    def jacobian(self, x: Vector) -> Any:
+        """Derivatives of the equations with respect to all values, CSC."""
+        entries = self.system.run(self._derivatives, x)
+        places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
+        return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
+
+    def dense(self, x: Vector, columns: Sequence[int]) -> Vector:
+        """Derivatives of the equations with respect to some values, shape (points, rows, columns).
+
+        Parameters
+        ----------
+        x : ndarray, shape (jets,) or (jets, points)
+            All values, at one or several points; for one, the result has shape (rows, columns).
+        columns : sequence of int
+            Numbers of some of them.
+        """
+        key = tuple(columns)
+        if key not in self._chosen:
+            place = {j: at for at, j in enumerate(key)}
+            own = [(e, i, place[j]) for e, (i, j) in enumerate(self.pattern) if j in place]
+            self._chosen[key] = np.array(own, dtype=np.int64).reshape(-1, 3).T
+        entries, at, of = self._chosen[key]
+        found = np.zeros((*x.shape[1:], len(self.rows), len(key)))
+        found[..., at, of] = self.system.run(self._derivatives, x)[entries].T
+        return found
+
+    def is_linear(self, columns: Iterable[int]) -> bool:
+        """Whether no derivative with respect to some values depends on one of them."""
+        own = frozenset(columns)
+        if own not in self._linear:
+            self._linear[own] = self._found_linear(own)
+        return self._linear[own]
+
+    def _found_linear(self, own: frozenset[int]) -> bool:
+        if any(j in own for _, j in self.switches):
+            return False
+        graph, jets, place = self.system.model.graph, self.system.jets, self.system.place
+        leaves = {graph.variable(*jets[j]) for j in own}
+        for (_, j), slope in self.slopes.items():
+            if j in own and leaves.intersection(graph.below([slope], veils=True)):
+                # What is written may cancel.
+                inner = {place.get(jet) for jet in graph.depends(slope)}
+                if own & inner:
+                    return False
+        return True

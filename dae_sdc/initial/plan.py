@@ -11,8 +11,8 @@ import scipy.sparse as sparse
 from scipy.sparse.csgraph import maximum_bipartite_matching
 
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.jets import Integers, ModelJets
-from dae_sdc.initial.parts import Group, Part, groups_of
+from dae_sdc.initial.jets import Integers, ModelJets, Part
+from dae_sdc.initial.parts import Group, groups_of
 from dae_sdc.initial.projection import TERM_ROUND_OFF
 from dae_sdc.initial.solver import SEARCH, Given
 from dae_sdc.structure.blocks import find_blocks, strong_components

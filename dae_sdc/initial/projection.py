@@ -209,9 +209,7 @@ def project(
             exact = not np.any(np.abs(h) > accuracy.values * size)
             if exact and beside:
                 break
-            try:
-                search.linearize(matrix[:, free], offset, h)
-            except (np.linalg.LinAlgError, RuntimeError):  # numbers beyond what a factorisation takes
+            if not search.linearize(matrix[:, free], offset, h):
                 break
             iteration += 1
             if search.is_shortest(x, offset) and (np.abs(h) <= tolerance * scale).all():
@@ -228,9 +226,7 @@ def project(
             exact = not np.any(np.abs(h) > accuracy.values * size)
             if exact or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
                 break
-            try:
-                search.linearize(matrix[:, free], search.offset(x), h)
-            except (np.linalg.LinAlgError, RuntimeError):
+            if not search.linearize(matrix[:, free], search.offset(x), h):
                 break
             better = search.polished(x, h, scale)
             if better is None:
@@ -283,15 +279,18 @@ class _Search:
         found: Vector = self._weight * (x - self._given)[self._free]
         return found
 
-    def linearize(self, matrix: Any, offset: Vector, h: Vector) -> None:
-        """Find the direction of the next step."""
+    def linearize(self, matrix: Any, offset: Vector, h: Vector) -> bool:
+        """Find the direction of the next step; False where numbers are beyond what a factorisation takes."""
         if sparse.issparse(matrix) and matrix.shape[0] * matrix.shape[1] > PROJECTION.most_dense_entries:
             weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
         else:
             weighted = (matrix.toarray() if sparse.issparse(matrix) else matrix) / self._weight
         dependent, shift = self._accuracy.dependent, PROJECTION.diagonal_shift
-        # A row without a derivative stays as it is.
-        self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
+        try:
+            # A row without a derivative stays as it is.
+            self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
+        except (np.linalg.LinAlgError, RuntimeError):
+            return False
         if self._last is not None:
             # How much the Lagrangian bends along the last step stands for its second derivatives.
             step, multipliers, gradient = self._last
@@ -304,6 +303,7 @@ class _Search:
         self._normal = -system.least(h / system.sizes)
         self._tangent = system.least(system.rows @ offset) - offset
         self.step: Vector = self._normal + self._tangent / self._bend
+        return True
 
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
         """Whether the next step is so short that the point counts as the nearest one."""

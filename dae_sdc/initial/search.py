@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,8 +16,8 @@ from dae_sdc.initial.block_solutions import BLOCKS
 from dae_sdc.initial.consistent import Initial, listed
 from dae_sdc.initial.differentiated import ProblemJets
 from dae_sdc.initial.every import EveryStart
-from dae_sdc.initial.jets import JetSystem, ModelJets
-from dae_sdc.initial.parts import Part, leaf_values
+from dae_sdc.initial.jets import JetSystem, ModelJets, Part
+from dae_sdc.initial.parts import leaf_values
 from dae_sdc.initial.sets import SolutionSet, solution_sets
 from dae_sdc.initial.solver import Given, Solver
 from dae_sdc.initial.violations import violations
@@ -281,22 +281,17 @@ def initial_of_model(
         for j, variable in enumerate(model.variables_by_name.values())
         for k, value in variable.start.items()
     }
+    jet_of = _jets_by_name(model, system)
     values, names = _split(fixed)
-    index = {name: j for j, name in enumerate(own.names)}
-    wanted: list[tuple[int, int]] = []
-    for name, value in _numbers("guess", guesses).items():
-        base, order = model.unknown(name)
-        known[index[base], order] = value, False
-        wanted.append((index[base], order))
-    for name, value in values.items():
-        base, order = model.unknown(name)
-        known[index[base], order] = value, True
+    wanted = {jet_of(name): value for name, value in _numbers("guess", guesses).items()}
+    known |= {jet: (value, False) for jet, value in wanted.items()}
+    known |= {jet_of(name): (value, True) for name, value in values.items()}
     for name in names:
-        base, order = model.unknown(name)
-        if (index[base], order) not in known:
+        jet = jet_of(name)
+        if jet not in known:
             raise InputError(f"{name} of {system.title} is to be fixed, but has no value; give one")
-        known[index[base], order] = known[index[base], order][0], True
-    place = {jet: number for number, jet in enumerate(system.jets)}
+        known[jet] = known[jet][0], True
+    place = system.place
     beyond = [jet for jet, (_, held) in known.items() if jet not in place and held]
     if beyond:
         j, k = beyond[0]
@@ -322,6 +317,17 @@ def initial_of_model(
         return _every(system, given, form.names, form.units, remarks, search)
     more: Any = {"preference": preference, "hidden": bool(weak), "kept_is_enough": kept_is_enough}
     return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
+
+
+def _jets_by_name(model: Any, system: ModelJets) -> Callable[[str], tuple[int, int]]:
+    """Number of an unknown in a system, and order of the derivative, of a name in the model."""
+    index = {name: j for j, name in enumerate(system.model.names)}
+
+    def jet(name: str) -> tuple[int, int]:
+        base, order = model.unknown(name)
+        return index[base], order
+
+    return jet
 
 
 def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
@@ -361,13 +367,12 @@ def sets_of_model(
     """
     time = _time(model.interval, t0)
     system = ModelJets(model, time)
-    index = {name: j for j, name in enumerate(system.model.names)}
-    known: dict[int, float] = {}
+    jet_of, known = _jets_by_name(model, system), dict[int, float]()
     for name, value in _numbers("fixed value", fixed).items():
-        base, order = model.unknown(name)
-        if (index[base], order) not in system.place:
+        jet = jet_of(name)
+        if jet not in system.place:
             raise InputError(f"{name} of {system.title} cannot be fixed: it follows from lower derivatives")
-        known[system.place[index[base], order]] = value
+        known[system.place[jet]] = value
     return solution_sets(system, known, seed, workers)
 
 

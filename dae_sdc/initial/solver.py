@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import total_ordering
 from typing import Any
@@ -319,6 +319,8 @@ class Solver:
         start: Vector | None,
     ) -> Projection:
         system, whole = self.system, x.copy()
+        terms: Any = system.terms
+        known = terms(self.given.point, stage) is not None
 
         def at(y: Vector) -> Vector:
             whole[jets] = y
@@ -333,24 +335,12 @@ class Solver:
             tolerance=system.tolerance,
             start=None if start is None else start[jets],
             sizes=self.given.sizes[jets],
-            terms=self._terms(at, stage),
+            terms=(lambda y: terms(at(y), stage)) if known else None,
             accuracy=system.accuracy,
             most_iterations=PROJECTION.most_iterations
             if start is None and not self._restarted
             else SEARCH.restart_iterations,
         )
-
-    def _terms(self, at: Callable[[Vector], Vector], stage: int | None) -> Callable[[Vector], Vector] | None:
-        """Sizes of the terms of a stage, where they are known."""
-        if self.system.terms(self.given.point, stage) is None:
-            return None
-
-        def found(y: Vector) -> Vector:
-            sizes = self.system.terms(at(y), stage)
-            assert sizes is not None
-            return sizes
-
-        return found
 
     def _refuse(self) -> None:
         """Say which fixed values and equations contradict each other."""

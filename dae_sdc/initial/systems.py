@@ -36,7 +36,7 @@ MOST_BRANCHES = 64
 LARGEST_MULTIPLE = 12
 """Largest multiple of an angle, and largest denominator of a ratio of two of them."""
 
-_TRIGONOMETRIC = frozenset({Op.SIN, Op.COS, Op.TAN})
+TRIGONOMETRIC = frozenset({Op.SIN, Op.COS, Op.TAN})
 _ARITHMETIC = frozenset({Op.ADD, Op.MUL, Op.NEG, Op.DIV, Op.INPUT})
 
 
@@ -163,17 +163,7 @@ def reader_of(system: ModelJets, roots: Sequence[int], cols: Sequence[int], x: V
 
 
 def nearest_angle(angle: npt.ArrayLike, near: float, unit: float) -> Vector:
-    """The angle nearest to another one with the same sine and cosine of ``unit`` times the angle.
-
-    Parameters
-    ----------
-    angle : array_like
-        Angles.
-    near : float
-        The angle to which they shall be near.
-    unit : float
-        Factor of the angle in sine and cosine.
-    """
+    """The angles nearest to ``near`` with the sines and cosines that ``unit`` times the given ones have."""
     period = 2.0 * math.pi / abs(unit)
     given = np.asarray(angle, dtype=np.float64)
     found: Vector = given + period * np.round((near - given) / period)
@@ -211,11 +201,11 @@ class Reader:
         self._depends: set[int] = set()
         for node in order:
             if self._number.get(graph.leaves.get(node, Leaf("t"))) is not None or any(
-                arg in self._depends for arg in self._below(node)
+                arg in self._depends for arg in graph.operands(node, veils=True)
             ):
                 self._depends.add(node)
-        border = {arg for node in self._depends for arg in self._below(node) if arg not in self._depends}
-        edge = sorted(border | {root for root in roots if root not in self._depends})
+        inner = {arg for node in self._depends for arg in graph.operands(node, veils=True)}
+        edge = sorted((inner | set(roots)) - self._depends)
         self._known = dict(zip(edge, graph.numeric(edge, values).tolist(), strict=True))
         self._order = [node for node in order if node in self._depends]
         self._choices: dict[int, int] = {}
@@ -225,12 +215,6 @@ class Reader:
         self._ring = Quotients(len(self.names))
         self._roots_of: list[tuple[int, Polynomial, Polynomial]] = []
         self._sums: dict[int, tuple[dict[int, float], float]] = {}
-
-    def _below(self, node: int) -> tuple[int, ...]:
-        leaf = self.graph.leaves.get(node)
-        if leaf is not None and leaf.kind == "v":
-            return (self.graph.veils[leaf.index],)
-        return self.graph.operands(node)
 
     # --- angles ---------------------------------------------------------------------------------------------
 
@@ -253,9 +237,9 @@ class Reader:
             leaf = graph.leaves.get(node)
             if leaf is not None and leaf in self._number:
                 found.add(self._number[leaf])
-            if graph.op[node] in _TRIGONOMETRIC:
+            if graph.op[node] in TRIGONOMETRIC:
                 continue
-            for arg in self._below(node):
+            for arg in graph.operands(node, veils=True):
                 if arg in self._depends and arg not in seen:
                     seen.add(arg)
                     stack.append(arg)
@@ -268,7 +252,7 @@ class Reader:
         self._turns = {}
         self._reset()
         for node in self._order:
-            if graph.op[node] not in _TRIGONOMETRIC:
+            if graph.op[node] not in TRIGONOMETRIC:
                 continue
             arg = graph.args[node][0]
             slopes, constant = self._affine(arg)
@@ -279,7 +263,7 @@ class Reader:
 
     def _affine(self, node: int) -> tuple[dict[int, float], float]:
         inner = [below for below in self.graph.below([node], veils=True) if below in self._depends]
-        if any(self.graph.op[below] in _TRIGONOMETRIC for below in inner):
+        if any(self.graph.op[below] in TRIGONOMETRIC for below in inner):
             raise NotPolynomialError("a sine or cosine of a sine or cosine")
         found = self._as_sum(self._at(node))
         if found is None:
@@ -303,7 +287,7 @@ class Reader:
         angles = {
             self._number[graph.leaves[below]]
             for node in self._order
-            if graph.op[node] in _TRIGONOMETRIC
+            if graph.op[node] in TRIGONOMETRIC
             for below in graph.below([graph.args[node][0]], veils=True)
             if below in graph.leaves and graph.leaves[below] in self._number
         }
@@ -472,7 +456,7 @@ class Reader:
     def _needed(self, node: int) -> tuple[int, ...]:
         """Operands that are read before a node; of a choice only those of the branch that is taken."""
         op, args = self.graph.op[node], self.graph.args[node]
-        if op in _TRIGONOMETRIC:
+        if op in TRIGONOMETRIC:
             return ()
         if op in (Op.LT, Op.LE):
             self._chosen(node, (1, 0))
@@ -486,7 +470,7 @@ class Reader:
             if args[0] in self._depends and args[0] not in self._read:
                 return (args[0],)
             return (self._selected(node),)
-        return self._below(node)
+        return self.graph.operands(node, veils=True)
 
     def _chosen(self, node: int, options: Sequence[int]) -> int:
         if node not in self._choices:
@@ -508,7 +492,7 @@ class Reader:
             if leaf in self._number:
                 return self._leaf(self._number[leaf])
             return self._at(graph.veils[leaf.index])
-        if op in _TRIGONOMETRIC:
+        if op in TRIGONOMETRIC:
             return self._turned(node)
         if op in (Op.LT, Op.LE, Op.SIGN):
             value = self._choices[node]

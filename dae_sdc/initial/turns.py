@@ -14,9 +14,7 @@ from dae_sdc.expressions.dag import MOVING
 from dae_sdc.expressions.operations import Op
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.parts import leaf_values
-from dae_sdc.initial.systems import LARGEST_MULTIPLE
-
-_TRIGONOMETRIC = frozenset({Op.SIN, Op.COS, Op.TAN})
+from dae_sdc.initial.systems import LARGEST_MULTIPLE, TRIGONOMETRIC
 
 VANISHING_RATE = 1e-12
 """Rate of a term, relative to its parts, that is none."""
@@ -146,7 +144,7 @@ class Turn:
                 return self._linear(graph.veils[leaf.index], moving, turned)
             return {place[leaf.index, leaf.order]: 1.0}
         op, args = graph.op[node], graph.operands(node)
-        if op in _TRIGONOMETRIC:
+        if op in TRIGONOMETRIC:
             inner: list[dict[int, float]] = []
             found = self._linear(args[0], moving, inner)
             if any(any(one.values()) for one in inner):

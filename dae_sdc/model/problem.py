@@ -152,7 +152,7 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     entries = {(place[j, k], i): graph.one for i, (j, k) in enumerate(defined)}
     entries |= {(place[j, k + 1], i): graph.neg(graph.leaf(_C)) for i, (j, k) in enumerate(defined)}
     for i, root in enumerate(roots, start=len(defined)):
-        _enter_gradient(graph, root, i, given, entries)
+        enter_gradient(graph, root, i, given, entries)
     names_of_rows = (
         *(f"definition of {name_of(names[j], k + 1)}" for j, k in defined),
         *model.equation_names,
@@ -188,7 +188,7 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None) -> Form:
 
     entries: dict[tuple[int, int], int] = {}
     for i, root in enumerate(model.roots):
-        _enter_gradient(graph, root, i, given, entries)
+        enter_gradient(graph, root, i, given, entries)
     states = [(j, 0) for j in range(n)]
     return _form(model, graph, (states, n_diff, given), (model.roots, model.equation_names), entries, dense)
 
@@ -204,20 +204,12 @@ def _form(
     """The form of equations with their names, and of the entries of the Jacobian by column and row."""
     (states, n_diff, given), (rows, names_of_rows) = state, equations
     n = len(states)
-    if n <= DENSE if dense is None else dense:
-        pattern = None
-        outputs = [entries.get((col, row), graph.zero) for row in range(n) for col in range(n)]
-    else:
-        keys = sorted(entries)
-        indptr = np.searchsorted([col for col, _ in keys], np.arange(n + 1)).astype(np.int32)
-        indices = np.array([row for _, row in keys], dtype=np.int32)
-        pattern = sparse.csc_matrix((np.ones(len(keys)), indices, indptr), shape=(n, n))
-        outputs = [entries[key] for key in keys]
+    pattern, outputs = matrix_outputs(graph, entries, (n, n), n <= DENSE if dense is None else dense)
     return Form(
         tuple(states),
         n_diff,
         tuple(name_of(model.names[j], k) for j, k in states),
-        tuple(_unit(model.units[j], k) for j, k in states),
+        tuple(unit_of_rate(model.units[j], k) for j, k in states),
         names_of_rows,
         graph.program(rows, given),
         graph.program(outputs, given),
@@ -248,21 +240,55 @@ def _sided(graph: Graph, roots: list[int], jumps: Sequence[Jump], n_parameters: 
     return graph.substitute(roots, sided)
 
 
-def _enter_gradient(
+def enter_gradient(
     graph: Graph,
     root: int,
     row: int,
     given: Callable[[Leaf], Input | None],
     entries: dict[tuple[int, int], int],
+    parameters: bool = False,
+    by_state: bool = False,
 ) -> None:
-    """Add an equation's row of dF/du' + c dF/du to the entries, by column and row."""
-    for node, slope in graph.gradient(root).items():
-        source = given(graph.leaves[node])
-        if source is None or source.kind not in ("u", "du"):
+    """Add an equation's row of dF/du' + c dF/du to the entries, by column and row.
+
+    Parameters
+    ----------
+    graph : Graph
+        Expressions.
+    root, row : int
+        The equation, and its number.
+    given : callable
+        The input that a leaf is to a program.
+    entries : dict of (int, int) to int
+        Nodes by column and row.
+    parameters : bool
+        Whether derivatives of unknowns may be leaves of their own, which count as parameters.
+    by_state : bool
+        Whether the row is one of dF/du alone.
+    """
+    for node, slope in graph.gradient(root, parameters=parameters).items():
+        if graph.leaves[node].kind not in "ud":
             continue
-        part = graph.mul(graph.leaf(_C), slope) if source.kind == "u" else slope
+        source = given(graph.leaves[node])
+        if source is None:
+            continue
+        part = graph.mul(graph.leaf(_C), slope) if source.kind == "u" and not by_state else slope
         key = source.index, row
         entries[key] = graph.add(entries[key], part) if key in entries else part
+
+
+def matrix_outputs(
+    graph: Graph, entries: Mapping[tuple[int, int], int], shape: tuple[int, int], dense: bool
+) -> tuple[Any, list[int]]:
+    """Pattern of a matrix, None for a dense one, and the nodes of its entries, row by row if it is dense."""
+    if dense:
+        every = [(col, row) for row in range(shape[0]) for col in range(shape[1])]
+        return None, [entries.get(key, graph.zero) for key in every]
+    keys = sorted(entries)
+    indptr = np.searchsorted([col for col, _ in keys], np.arange(shape[1] + 1)).astype(np.int32)
+    indices = np.array([row for _, row in keys], dtype=np.int32)
+    pattern = sparse.csc_matrix((np.ones(len(keys)), indices, indptr), shape=shape)
+    return pattern, [entries[key] for key in keys]
 
 
 def _comparison(expression: Any) -> str:
@@ -284,7 +310,7 @@ def _unused(model: Any) -> str:
     return f" ({shown} in none of them)"
 
 
-def _unit(unit: str, order: int) -> str:
+def unit_of_rate(unit: str, order: int) -> str:
     """Unit of a derivative with respect to time."""
     if not order or not unit:
         return unit

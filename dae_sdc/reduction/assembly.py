@@ -7,15 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-import scipy.sparse as sparse
-
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.program import Input, Program
-from dae_sdc.model.problem import DENSE, Form
+from dae_sdc.model.problem import DENSE, Form, enter_gradient, matrix_outputs, unit_of_rate
 from dae_sdc.reduction.separate import Goal, Separated
 from dae_sdc.reduction.stages import Choice, Jet, Staged
 
@@ -126,37 +123,6 @@ class _Layout:
         return Input({"d": "du"}.get(kind, kind), j)
 
 
-def _entries(graph: Graph, rows: Sequence[int], layout: _Layout, both: bool) -> dict[tuple[int, int], int]:
-    """Columns, rows and nodes of dF/du' + c dF/du, or of dF/du."""
-    c = graph.leaf(Leaf("c"))
-    found: dict[tuple[int, int], int] = {}
-    for i, row in enumerate(rows):
-        for leaf, slope in graph.gradient(row, parameters=both).items():
-            if graph.leaves[leaf].kind not in "ud":
-                continue
-            source = layout.given(graph.leaves[leaf])
-            if both and source.kind == "u":
-                slope = graph.mul(c, slope)
-            key = source.index, i
-            found[key] = graph.add(found[key], slope) if key in found else slope
-    return found
-
-
-def _matrix(
-    graph: Graph, entries: Mapping[tuple[int, int], int], shape: tuple[int, int], dense: bool
-) -> tuple[Any, list[int]]:
-    """Pattern and outputs of a matrix, row by row where it is dense."""
-    if dense:
-        return None, [
-            entries.get((col, row), graph.zero) for row in range(shape[0]) for col in range(shape[1])
-        ]
-    keys = sorted(entries)
-    indptr = np.searchsorted([col for col, _ in keys], np.arange(shape[1] + 1)).astype(np.int32)
-    indices = np.array([row for _, row in keys], dtype=np.int32)
-    pattern = sparse.csc_matrix((np.ones(len(keys)), indices, indptr), shape=shape)
-    return pattern, [entries[key] for key in keys]
-
-
 def _assemble(
     graph: Graph,
     layout: _Layout,
@@ -171,32 +137,31 @@ def _assemble(
     n = len(layout.states)
     nodes = layout.written(graph, [node for _, node in rows])
     dense = n <= DENSE if dense is None else dense
-    pattern, outputs = _matrix(graph, _entries(graph, nodes, layout, both=True), (n, n), dense)
+    entries: dict[tuple[int, int], int] = {}
+    for i, node in enumerate(nodes):
+        enter_gradient(graph, node, i, layout.given, entries, parameters=True)
+    pattern, outputs = matrix_outputs(graph, entries, (n, n), dense)
     form = Form(
         layout.states,
         n_diff,
         tuple(name_of(texts.names[j], k) for j, k in layout.states),
-        tuple(_unit(texts.units[j], k) for j, k in layout.states),
+        tuple(unit_of_rate(texts.units[j], k) for j, k in layout.states),
         tuple(name for name, _ in rows),
         graph.program(nodes, layout.given),
         graph.program(layout.written(graph, outputs), layout.given),
         pattern,
     )
     held = layout.written(graph, [node for _, node in invariants])
-    slopes = _entries(graph, held, layout, both=False)
-    invariants_pattern, slope_nodes = _matrix(graph, slopes, (len(held), n), dense)
+    slopes: dict[tuple[int, int], int] = {}
+    for i, node in enumerate(held):
+        enter_gradient(graph, node, i, layout.given, slopes, by_state=True)
+    invariants_pattern, slope_nodes = matrix_outputs(graph, slopes, (len(held), n), dense)
     held_program, slope_program, watch_program = (
         graph.program(layout.written(graph, part), layout.given) for part in (held, slope_nodes, watch)
     )
     names = tuple(name for name, _ in invariants)
     programs = held_program, slope_program, watch_program
     return Assembled(form, names, programs, invariants_pattern, **extra)
-
-
-def _unit(unit: str, order: int) -> str:
-    if not order or not unit:
-        return unit
-    return f"{unit}/s" if order == 1 else f"{unit}/s^{order}"
 
 
 def assemble_separated(

@@ -155,14 +155,14 @@ def find_points(system: Prolongation, start: Start, near: Point | None = None) -
         source = np.random.default_rng([attempt, 1])
         t = start.t + min(spread, 1.0) * 0.2 * start.span * float(source.uniform(0.2, 1.0))
         pace = POINT_SEARCH.fast_time * start.span if attempt % 2 else 1.0
-        if near is None:
-            first = _by_stages(system, start, spread, source, attempt, t, pace) if attempt % 2 else None
-            if not attempt % 2:
-                x = _beginning(system, start, None, spread, source, positive=attempt % 4 == 2)
-                first = solve(system, x, t, _parameters(start, source))
-        else:
+        if near is not None:
             x = _beginning(system, start, near, spread, source, positive=False)
             first = solve(system, x, near.t, near.p, pace)
+        elif attempt % 2:
+            first = _by_stages(system, start, spread, source, attempt, t, pace)
+        else:
+            x = _beginning(system, start, None, spread, source, positive=attempt % 4 == 2)
+            first = solve(system, x, t, _parameters(start, source))
         if first is not None:
             break
     else:

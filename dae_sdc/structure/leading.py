@@ -23,21 +23,12 @@ if TYPE_CHECKING:
     from dae_sdc.structure.signature import ModelWithGraph
 
 
-def depends_on_the_point(
+def _depends_on_the_point(
     model: ModelWithGraph, c: Integers, d: Integers, leading: Mapping[tuple[int, int], int]
 ) -> bool:
     """Whether the rank of the system Jacobian may be another at consistent points than at random ones.
 
     Not if its entries contain no unknowns, or only such that no constraint binds.
-
-    Parameters
-    ----------
-    model : Model
-        Equations.
-    c, d : array of int, shape (n,)
-        Offsets.
-    leading : mapping of (int, int) to int
-        The nodes of the entries of the system Jacobian, by equation and unknown.
     """
     graph = model.graph
     moving = [node for node in leading.values() if graph.mark[node] & (UNKNOWN | VEIL)]
@@ -119,7 +110,7 @@ def leading_rank(
         None where the rank is the same as at random points.
     """
     nodes = leading_nodes(model, c, d)
-    if not depends_on_the_point(model, c, d, nodes):
+    if not _depends_on_the_point(model, c, d, nodes):
         return None
     asked = ("leading rank", tuple(model.roots), c.tobytes(), d.tobytes(), start.key)
     remembered = model.graph.remembered
