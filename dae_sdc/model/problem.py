@@ -152,7 +152,7 @@ def first_order(model: Any, dense: bool | None = None) -> Form:
     entries = {(place[j, k], i): graph.one for i, (j, k) in enumerate(defined)}
     entries |= {(place[j, k + 1], i): graph.neg(graph.leaf(_C)) for i, (j, k) in enumerate(defined)}
     for i, root in enumerate(roots, start=len(defined)):
-        enter_gradient(graph, root, i, given, entries)
+        enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
     names_of_rows = (
         *(f"definition of {name_of(names[j], k + 1)}" for j, k in defined),
         *model.equation_names,
@@ -188,7 +188,7 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None) -> Form:
 
     entries: dict[tuple[int, int], int] = {}
     for i, root in enumerate(model.roots):
-        enter_gradient(graph, root, i, given, entries)
+        enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
     states = [(j, 0) for j in range(n)]
     return _form(model, graph, (states, n_diff, given), (model.roots, model.equation_names), entries, dense)
 
@@ -246,10 +246,10 @@ def enter_gradient(
     row: int,
     given: Callable[[Leaf], Input | None],
     entries: dict[tuple[int, int], int],
+    factor: int,
     parameters: bool = False,
-    by_state: bool = False,
 ) -> None:
-    """Add an equation's row of dF/du' + c dF/du to the entries, by column and row.
+    """Add an equation's row of dF/du' + factor dF/du to the entries, by column and row.
 
     Parameters
     ----------
@@ -261,10 +261,10 @@ def enter_gradient(
         The input that a leaf is to a program.
     entries : dict of (int, int) to int
         Nodes by column and row.
+    factor : int
+        Node of the factor.
     parameters : bool
         Whether derivatives of unknowns may be leaves of their own, which count as parameters.
-    by_state : bool
-        Whether the row is one of dF/du alone.
     """
     for node, slope in graph.gradient(root, parameters=parameters).items():
         if graph.leaves[node].kind not in "ud":
@@ -272,7 +272,7 @@ def enter_gradient(
         source = given(graph.leaves[node])
         if source is None:
             continue
-        part = graph.mul(graph.leaf(_C), slope) if source.kind == "u" and not by_state else slope
+        part = graph.mul(factor, slope) if source.kind == "u" else slope
         key = source.index, row
         entries[key] = graph.add(entries[key], part) if key in entries else part
 

@@ -137,9 +137,9 @@ def _assemble(
     n = len(layout.states)
     nodes = layout.written(graph, [node for _, node in rows])
     dense = n <= DENSE if dense is None else dense
-    entries: dict[tuple[int, int], int] = {}
+    c, entries = graph.leaf(Leaf("c")), dict[tuple[int, int], int]()
     for i, node in enumerate(nodes):
-        enter_gradient(graph, node, i, layout.given, entries, parameters=True)
+        enter_gradient(graph, node, i, layout.given, entries, c, parameters=True)
     pattern, outputs = matrix_outputs(graph, entries, (n, n), dense)
     form = Form(
         layout.states,
@@ -154,7 +154,7 @@ def _assemble(
     held = layout.written(graph, [node for _, node in invariants])
     slopes: dict[tuple[int, int], int] = {}
     for i, node in enumerate(held):
-        enter_gradient(graph, node, i, layout.given, slopes, by_state=True)
+        enter_gradient(graph, node, i, layout.given, slopes, graph.one)
     invariants_pattern, slope_nodes = matrix_outputs(graph, slopes, (len(held), n), dense)
     held_program, slope_program, watch_program = (
         graph.program(layout.written(graph, part), layout.given) for part in (held, slope_nodes, watch)
