@@ -11,7 +11,7 @@ stand before the first of the parameters p, see :class:`Parameters`.
 
 from __future__ import annotations
 
-import enum
+import ctypes
 import math
 import operator
 import zlib
@@ -32,7 +32,8 @@ from dae_sdc.dae.callbacks import no_copy
 from dae_sdc.dae.colouring import column_groups
 from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.differences import STEP
-from dae_sdc.dae.machine import address_of, call_residual, doubles, integers
+from dae_sdc.dae.machine import RecordView, address_of, call_residual, doubles, integers
+from dae_sdc.dae.memory import address, fields
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.sharing import once
@@ -47,21 +48,13 @@ SIGN = -2.7182818284590455e-217
 """Says that a workspace follows. A copy of the parameters alone lacks it, and gets NaN for a Jacobian."""
 
 
-class Place(enum.IntEnum):
-    """Entries of the places of a workspace; addresses, but for the numbers N, GROUPS and OUTSIDE."""
+class WorkspaceMemory(ctypes.Structure):
+    """What the Jacobian's kernel works on: addresses, but for the numbers n, groups and outside."""
 
-    RESIDUAL = 0
-    N = 1
-    WORK = 2
-    GROUPS = 3
-    STARTS = 4
-    COLUMNS = 5
-    FIRST = 6
-    ROWS = 7
-    OUTSIDE = 8
+    _fields_ = fields(ctypes.c_int64, "residual n work groups starts columns first rows outside")
 
 
-RESIDUAL, N, WORK, GROUPS, STARTS, COLUMNS, FIRST, ROWS, OUTSIDE = map(int, Place)
+workspace_at = RecordView(WorkspaceMemory).at
 
 OPTIONS = {"error_model": "numpy"}
 
@@ -325,19 +318,19 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    places = integers_of(p[-1])
-    n, first, work = places[N], places[FIRST], places[WORK]
+    own = workspace_at(address_of(integers_of(p[-1])))
+    n, first, work = own.n, own.first, own.work
     value, slope, found = doubles(work), doubles(work + 16 * n), doubles(work + 32 * n)
     for i in range(n):
         value[2 * i], value[2 * i + 1] = u[i], 0.0
         slope[2 * i], slope[2 * i + 1] = du[i], 0.0
-    starts, columns = integers(places[STARTS]), integers(places[COLUMNS])
-    begins, rows = integers(first), integers(places[ROWS])
-    for k in range(places[GROUPS]):
+    starts, columns = integers(own.starts), integers(own.columns)
+    begins, rows = integers(first), integers(own.rows)
+    for k in range(own.groups):
         for at in range(starts[k], starts[k + 1]):
             j = columns[at]
             value[2 * j + 1], slope[2 * j + 1] = c * STEP, STEP
-        call_residual(places[RESIDUAL], t, work, work + 16 * n, address_of(p), work + 32 * n)
+        call_residual(own.residual, t, work, work + 16 * n, address_of(p), work + 32 * n)
         for at in range(starts[k], starts[k + 1]):
             j = columns[at]
             value[2 * j + 1] = slope[2 * j + 1] = 0.0
@@ -360,21 +353,16 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
         for entry in range(begins[j], begins[j + 1]):
             total[rows[entry]] += weight * out[entry]
             size[rows[entry]] += weight * abs(out[entry])
-    call_residual(places[RESIDUAL], t, work, work + 16 * n, address_of(p), work + 32 * n)
+    call_residual(own.residual, t, work, work + 16 * n, address_of(p), work + 32 * n)
     for i in range(n):
         if abs(found[2 * i + 1] / STEP - total[i]) > SUSPICIOUS_ERROR * size[i]:
-            places[OUTSIDE] = i
+            own.outside = i
 
 
 @once
 def jacobian_function() -> Any:
     """The C function that is the Jacobian's kernel of every problem that takes complex steps."""
     return c_function(_jacobian, machine.SIGNATURES["jacobian"])
-
-
-def _place(array: npt.NDArray[Any]) -> int:
-    """The address of an array, without the objects of ctypes."""
-    return int(array.__array_interface__["data"][0])
 
 
 class Workspace:
@@ -407,31 +395,20 @@ class Workspace:
 
     def __init__(self, residual: int, n: int, pattern: Any, owner: str) -> None:
         self.pattern = pattern
-        self._work = np.zeros((4, n), dtype=np.complex128)
-        first = rows = 0
+        work = self._work = np.zeros((4, n), dtype=np.complex128)
+        memory: Any = WorkspaceMemory(residual=residual, n=n, work=address(work), outside=-1)
         if pattern is None:
             self._starts = np.arange(n + 1, dtype=np.int64)
             self._columns = self._starts
         else:
             self._first, self._rows = _checked_pattern(pattern, n, owner)
-            first, rows = _place(self._first), _place(self._rows)
+            memory.first, memory.rows = address(self._first), address(self._rows)
             groups = column_groups(pattern)
             self._columns = np.concatenate(groups).astype(np.int64)
             self._starts = np.cumsum([0, *map(len, groups)], dtype=np.int64)
-        self.n_groups = len(self._starts) - 1
-        places: dict[Place, int] = {
-            Place.RESIDUAL: residual,
-            Place.N: n,
-            Place.WORK: _place(self._work),
-            Place.GROUPS: self.n_groups,
-            Place.STARTS: _place(self._starts),
-            Place.COLUMNS: _place(self._columns),
-            Place.FIRST: first,
-            Place.ROWS: rows,
-            Place.OUTSIDE: -1,
-        }
-        self._places = np.array([places[place] for place in Place], dtype=np.int64)
-        self.address = _place(self._places)
+        self.n_groups = memory.groups = len(self._starts) - 1
+        memory.starts, memory.columns = address(self._starts), address(self._columns)
+        self._memory, self.address = memory, ctypes.addressof(memory)
 
     def __reduce__(self) -> Any:
         return no_copy, ()
@@ -450,16 +427,15 @@ class Workspace:
         self, t: float, u: Vector, du: Vector, c: float, parameters: Vector
     ) -> tuple[int, int] | None:
         """Row and column of an entry that the pattern lacks, if the last Jacobians gave reason to look."""
-        suspicious = int(self._places[OUTSIDE]) >= 0
-        self._places[OUTSIDE] = -1
+        suspicious = self._memory.outside >= 0
+        self._memory.outside = -1
         for j in range(len(u)) if suspicious else ():
             value, slope, found = self._work[:3]
             value[:], slope[:] = u, du
             value[j] += 1j * c * STEP
             slope[j] += 1j * STEP
             places = (part.view(np.float64) for part in (value, slope))
-            address = int(self._places[RESIDUAL])
-            machine.residual_at(address, t, *places, parameters, found.view(np.float64))
+            machine.residual_at(self._memory.residual, t, *places, parameters, found.view(np.float64))
             missing = np.setdiff1d(
                 np.flatnonzero(found.imag), self._rows[self._first[j] : self._first[j + 1]]
             )

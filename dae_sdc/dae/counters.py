@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from pySDC.core.problem import WorkCounter
+
+from dae_sdc.dae.memory import fields
 
 COUNTERS = ("rhs", "newton", "jacobian", "factorization", "solve")
 """Residual evaluations, Newton iterations, Jacobian evaluations, LU factorisations, LU solves."""
+
+
+class Counts(ctypes.Structure):
+    """What compiled code has counted, a number for each name in :data:`COUNTERS`."""
+
+    _fields_ = fields(ctypes.c_int64, *COUNTERS)
+
+    def add_to(self, problem: Any) -> None:
+        """Add them to the counters of a problem, and begin at 0 again."""
+        if bytes(self) != bytes(Counts()):
+            memory: Any = self
+            counts = np.frombuffer(memory, dtype=np.int64)
+            for name, count in zip(COUNTERS, counts.tolist(), strict=True):
+                problem.work_counters[name].niter += count
+            counts.fill(0)
 
 
 def new_counters() -> dict[str, WorkCounter]:

@@ -1,12 +1,13 @@
 """The modified Newton iteration as one loop, for Python objects and for compiled code alike.
 
-What is written here keeps to the part of Python that numba compiles. The operations it is made of, from
-:func:`correct` to :func:`factor`, are methods of the object ``work`` in Python; compiled code has its own,
-see :mod:`dae_sdc.compiled.machine_newton`.
+What is written here keeps to the part of Python that numba compiles. The operations it is made of are methods
+of the object ``work``: in Python a :class:`dae_sdc.dae.newton.ModifiedNewton`, where they are described, in
+compiled code the memory of :mod:`dae_sdc.compiled.machine_newton`.
 """
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 SLOW_CONTRACTION = 0.2
@@ -36,11 +37,6 @@ ROUND_OFF_CORRECTION = 1e-3
 BACKWARD_ERROR = 64.0 * 2.0**-52
 """Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows."""
 
-AGE, RATE, IS_AGED, LAST_CHANGE = 0, 1, 2, 3
-"""Places of what is known of a kept matrix: the number of the linearisation it was made from (negative
-where there is no matrix), its contraction, whether that was once above :data:`AGED_CONTRACTION`, and the
-first correction of the last solve with it."""
-
 SOLVED, UNSOLVED, SINGULAR = 0, 1, 2
 """How an iteration ends."""
 
@@ -52,72 +48,35 @@ NEWEST, NOT_THE_SAME, HERE = 0, 1, 2
 unless the kept matrix is made of it, and then one at the iterate. ``HERE`` is one at the iterate."""
 
 
-def correct(work: Any) -> float:
-    """Evaluate the residual at the iterate and solve for the correction; the size of it."""
-    size: float = work.correct()
-    return size
+class KeptNumbers(ctypes.Structure):
+    """What is known of a kept matrix, for Python and for compiled code.
 
+    Attributes
+    ----------
+    age : float
+        Number of the linearisation it was made from; negative where there is no matrix.
+    rate : float
+        Its contraction.
+    is_aged : float
+        1 if that was once above :data:`AGED_CONTRACTION`, else 0.
+    last_change : float
+        First correction of the last solve with it.
+    """
 
-def move(work: Any) -> None:
-    """Subtract the correction from the iterate."""
-    work.move()
-
-
-def largest_residual(work: Any) -> float:
-    """Largest absolute value of the residual."""
-    value: float = work.largest_residual()
-    return value
-
-
-def at_round_off(work: Any) -> bool:
-    """Whether the residual at the iterate is nothing but round-off."""
-    value: bool = work.at_round_off()
-    return value
-
-
-def restore(work: Any) -> None:
-    """Return to the iterate at which the solve began."""
-    work.restore()
-
-
-def kept_numbers(work: Any) -> Any:
-    """What is known of the matrix kept for this system, see :data:`AGE`."""
-    return work.kept_numbers()
-
-
-def newest_age(work: Any) -> float:
-    """Number of the newest linearisation, negative if there is none."""
-    value: float = work.newest_age()
-    return value
-
-
-def linearize_here(work: Any) -> None:
-    """Make the Jacobian at the iterate the newest linearisation."""
-    work.linearize_here()
-
-
-def factor(work: Any) -> bool:
-    """Factorise the iteration matrix of the newest linearisation; False if it has no inverse."""
-    value: bool = work.factor()
-    return value
+    _fields_ = [(name, ctypes.c_double) for name in ("age", "rate", "is_aged", "last_change")]
 
 
 def factorize_anew(work: Any, which: int) -> bool:
     """Replace the kept matrix by one made of another linearisation, see :data:`NEWEST`."""
-    kept, newest = kept_numbers(work), newest_age(work)
-    if which == HERE or newest < 0.0 or (which == NOT_THE_SAME and kept[AGE] == newest):
-        linearize_here(work)
-    regular = factor(work)
-    kept[AGE] = newest_age(work) if regular else -1.0
-    kept[RATE] = 1.0
-    kept[IS_AGED] = 0.0
-    kept[LAST_CHANGE] = 0.0
+    kept, newest = work.kept_numbers(), work.newest_age()
+    if which == HERE or newest < 0.0 or (which == NOT_THE_SAME and kept.age == newest):
+        work.linearize_here()
+    regular: bool = work.factor()
+    kept.age = work.newest_age() if regular else -1.0
+    kept.rate = 1.0
+    kept.is_aged = 0.0
+    kept.last_change = 0.0
     return regular
-
-
-def renew(work: Any, which: int) -> bool:
-    """:func:`factorize_anew`; in compiled code behind a call of its own."""
-    return factorize_anew(work, which)
 
 
 def iterate(
@@ -143,29 +102,29 @@ def iterate(
     int
         :data:`SOLVED`, :data:`UNSOLVED` or :data:`SINGULAR`.
     """
-    kept = kept_numbers(work)
+    kept = work.kept_numbers()
     which = -1
-    if kept[AGE] < 0.0:
+    if kept.age < 0.0:
         which = NEWEST
-    elif kept[IS_AGED] > 0.0 and not trust:
+    elif kept.is_aged > 0.0 and not trust:
         which = NOT_THE_SAME
-    rate = kept[RATE] if trust and which < 0 else 1.0
+    rate = kept.rate if trust and which < 0 else 1.0
     fresh = full = False
     last = 0.0
     for count in range(maxiter):
         if which >= 0:
-            if not renew(work, which):
+            if not work.renew(which):
                 return SINGULAR
             which = -1
-        size = correct(work)
+        size = work.correct()
         if not size < float("inf"):
             return UNSOLVED
-        move(work)
+        work.move()
         if count == 0:
-            if size > BELIEVED_DECREASE * kept[LAST_CHANGE]:
+            if size > BELIEVED_DECREASE * kept.last_change:
                 rate = 1.0
-            kept[LAST_CHANGE] = size
-        residual = largest_residual(work)
+            kept.last_change = size
+        residual = work.largest_residual()
         if count == 0:
             tolerance = max(tolerance, forcing * size)
             residual_tolerance = max(residual_tolerance, forcing * residual)
@@ -174,14 +133,14 @@ def iterate(
         measured = size / last if last > 0.0 else 0.0
         last = size
         if measured > SLOW_CONTRACTION:
-            if size < ROUND_OFF_CORRECTION and at_round_off(work):
+            if size < ROUND_OFF_CORRECTION and work.at_round_off():
                 return SOLVED
             if measured > DIVERGING_CONTRACTION:
                 if full:
                     return UNSOLVED
                 # What an old matrix led to may be near another solution: begin again where the guess was,
                 # and if a new matrix there is of no use either, with a new one each time.
-                restore(work)
+                work.restore()
                 which, full, fresh, rate, last = HERE, fresh, True, 1.0, 0.0
                 continue
             if size * measured / (1.0 - measured) <= tolerance:
@@ -193,11 +152,11 @@ def iterate(
                 continue
         elif measured > 0.0:
             if measured > AGED_CONTRACTION:
-                kept[IS_AGED] = 1.0
+                kept.is_aged = 1.0
             rate = measured if measured > LEAST_CONTRACTION else LEAST_CONTRACTION
-            if rate < 0.2 * kept[RATE] < 0.2:
-                rate = 0.2 * kept[RATE]
-            kept[RATE] = rate
+            if rate < 0.2 * kept.rate < 0.2:
+                rate = 0.2 * kept.rate
+            kept.rate = rate
             if size * rate / (1.0 - rate) <= tolerance and residual * rate <= residual_tolerance:
                 return SOLVED
         elif rate < 1.0 and size * rate / (1.0 - rate) <= tolerance:

@@ -5,33 +5,39 @@ Importing this imports numba, which takes half a second.
 
 from __future__ import annotations
 
+import ctypes
+import inspect
 import zlib
 from collections.abc import Callable
-from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
+from types import BuiltinFunctionType, CodeType, ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
-from numba.core import ir as numba_ir
+from numba import from_dtype, njit, types
+from numba.core import cgutils, ir as numba_ir
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.errors import NumbaError as CompilationError
 from numba.core.untyped_passes import IRProcessing
-from numba.extending import intrinsic
+from numba.extending import intrinsic, models, overload, overload_method, register_model
 
-from dae_sdc.dae.compiling import c_function, kept
+from dae_sdc.dae.compiling import c_function, kept, renamed
 from dae_sdc.dae.inlining import is_inlined
 
 __all__ = [
+    "INNER",
     "SIGNATURES",
     "CompilationError",
     "Inlining",
     "KernelCompiler",
+    "RecordView",
     "address_of",
+    "call_at",
     "call_jacobian",
     "call_residual",
     "compile_function",
+    "compiled_as",
     "doubles",
     "integers",
     "jacobian_at",
@@ -146,15 +152,7 @@ def _marked(function: Any, mark: str) -> Any:
         mark += f"-{found:08x}"
     if not mark:
         return function
-    marked = FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    marked.__qualname__ = f"{function.__qualname__}{mark}"
-    return marked
+    return renamed(function, f"{function.__qualname__}{mark}")
 
 
 def _digest(function: Any, known: list[Any]) -> int | None:
@@ -229,6 +227,96 @@ def address_of(context: Any, pointer: Any) -> Any:
         return builder.ptrtoint(arguments[0], context.get_value_type(types.int64))
 
     return types.int64(pointer), generate
+
+
+INNER = {
+    "no_cfunc_wrapper": True,
+    "no_cpython_wrapper": True,
+    "no_rewrites": True,
+    "_nrt": False,
+    "error_model": "numpy",
+}
+"""Options of functions that only compiled code calls: without what Python would need, they compile faster."""
+
+
+def _one_form(implementation: Callable[..., Any]) -> Callable[..., Any]:
+    """What numba asks for the form of a function that is the same for all types."""
+
+    def typed(*_: Any) -> Any:
+        return implementation
+
+    vars(typed)["__signature__"] = inspect.signature(implementation)
+    return typed
+
+
+def compiled_as(function: Callable[..., Any]) -> Callable[[Any], Any]:
+    """Decorator of what compiled code calls in place of a Python function, with the same parameters."""
+
+    def register(implementation: Any) -> Any:
+        overload(function, jit_options=INNER)(_one_form(implementation))
+        return implementation
+
+    return register
+
+
+class RecordView:
+    """How compiled code sees structures of C that Python has made: with fields and with methods.
+
+    Parameters
+    ----------
+    structure : type of ctypes.Structure
+        Integers, doubles, and structures of these.
+
+    Attributes
+    ----------
+    at : intrinsic
+        Takes an address for that of such a structure.
+    """
+
+    def __init__(self, structure: type[ctypes.Structure]) -> None:
+        plain = from_dtype(np.dtype(structure))
+        self._kind: Any = type(structure.__name__, (types.Record,), {})
+        register_model(self._kind)(models.RecordModel)
+        fields = [(name, field._asdict()) for name, field in plain.fields.items()]
+        record = self._kind(fields, plain.size, plain.aligned)
+
+        @intrinsic
+        def at(context: Any, address: Any) -> Any:
+            def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+                return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
+
+            return record(types.int64), generate
+
+        self.at = at
+
+    def method(self, **options: Any) -> Callable[[Any], Any]:
+        """Decorator of a function of a structure that compiled code calls as its method of that name.
+
+        Parameters
+        ----------
+        **options
+            Of the compilation, besides :data:`INNER`.
+        """
+
+        def register(implementation: Any) -> Any:
+            name = implementation.__name__.removeprefix("_")
+            overload_method(self._kind, name, jit_options=INNER | options)(_one_form(implementation))
+            return implementation
+
+        return register
+
+
+@intrinsic
+def call_at(context: Any, address: Any, arguments: Any) -> Any:
+    """Call the C function at an address with integers or addresses; the integer it returns."""
+    integer, count = ir.IntType(64), arguments.count
+
+    def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(integer, [integer] * count)
+        function = builder.inttoptr(values[0], kind.as_pointer())
+        return builder.call(function, cgutils.unpack_tuple(builder, values[1], count))
+
+    return types.int64(types.int64, types.UniTuple(types.int64, count)), generate
 
 
 def _call(builder: Any, address: Any, arguments: list[Any]) -> None:

@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from copy import copy
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from scipy.linalg.blas import daxpy
 
-from dae_sdc.dae.iteration import BACKWARD_ERROR, HERE, ROUND_OFF_CORRECTION, SOLVED, factorize_anew, iterate
+from dae_sdc.dae.iteration import (
+    BACKWARD_ERROR,
+    HERE,
+    ROUND_OFF_CORRECTION,
+    SOLVED,
+    KeptNumbers,
+    factorize_anew,
+    iterate,
+)
 from dae_sdc.dae.jacobian import NOISE_LIMIT, ROOT_EPS, Linearization, improve_differences, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import DenseLU, Factorization, Matrix, factorize, krylov, largest
@@ -50,89 +60,100 @@ class NewtonOptions:
 NEWTON = NewtonOptions()
 
 
-class ImplicitSystem(Protocol):
-    """A nonlinear system of equations in the form the Newton iteration works on."""
+class ImplicitSystem(ABC):
+    """A nonlinear system of equations in the form the Newton iteration works on.
+
+    A subclass has the iterate in the arrays ``_u`` and ``_du``, and memory ``_saved`` for both of them.
+    """
 
     key: Any
     time: float
+    _u: Vector
+    _du: Vector
+    _saved: Vector
 
     @property
+    @abstractmethod
     def where(self) -> str:
         """Step and node, for messages."""
-        ...
 
+    @abstractmethod
     def residual(self) -> Vector:
         """F at the current iterate, shape (N,)."""
-        ...
 
+    @abstractmethod
     def linearize(self) -> Any:
         """The Jacobian at the current iterate, in the form :meth:`matrix` takes."""
-        ...
 
+    @abstractmethod
     def matrix(self, linearization: Any) -> Matrix:
         """The iteration matrix, shape (N, N)."""
-        ...
 
     def changed(self, correction: Vector, fraction: float) -> Vector:
         """F where ``fraction`` times the correction has been subtracted; the iterate stays where it is."""
-        ...
+        u, du = self._u.copy(), self._du.copy()
+        self.move(correction, fraction)
+        value = np.array(self.residual())
+        self._u[:], self._du[:] = u, du
+        return value
 
     def difference_step(self, direction: Vector) -> float:
         """Multiple of ``direction`` by which the iterate moves in a directional difference."""
-        ...
+        sizes = largest(self._u.ravel()), largest(self._du.ravel())
+        return ROOT_EPS * max(1.0, *sizes) / (largest(direction) or 1.0)
 
+    @abstractmethod
     def tolerated(self, tolerance: float) -> Vector:
         """The correction of every unknown whose :meth:`size` is the tolerance, shape (N,)."""
-        ...
 
+    @abstractmethod
     def move(self, correction: Vector, fraction: float) -> None:
         """Subtract ``fraction`` times the correction from the iterate."""
-        ...
 
+    @abstractmethod
     def size(self, correction: Vector) -> float:
         """Largest change by the correction: of u' of the differential unknowns, relative to 1 + max abs(u').
 
         Changes of algebraic unknowns are those of z, relative to 1 + max abs(z). What is solved for is u',
         and the residual sees its error; u would be measured too kindly by a factor of dt.
         """
-        ...
 
+    @abstractmethod
     def rescale(self) -> None:
         """Measure corrections from here on by the current iterate where that is the larger one."""
-        ...
 
     def save(self) -> None:
         """Remember the current iterate."""
-        ...
+        self._saved[0], self._saved[1] = self._u, self._du
 
     def restore(self) -> None:
         """Return to the remembered iterate."""
-        ...
+        self._u[:], self._du[:] = self._saved
 
+    @abstractmethod
     def magnitude(self, linearization: Any) -> Vector:
         """What each equation adds up, in absolute values; the scale of its round-off. Shape (N,)."""
-        ...
 
+    @abstractmethod
     def remark(self) -> str:
         """What else there is to say where no solution is found: what is wrong with a given Jacobian."""
-        ...
 
+    @abstractmethod
     def equation(self, i: int) -> str:
         """Name of equation i."""
-        ...
 
+    @abstractmethod
     def unknown(self, i: int) -> str:
         """Name of unknown i."""
-        ...
 
 
 @dataclass
 class KeptMatrix:
-    """A matrix, and what is known of it in the places that :mod:`dae_sdc.dae.iteration` names."""
+    """A matrix, and what is known of it."""
 
     factors: Factorization | None = None
     linearization: Any = None
-    numbers: Any = field(default_factory=lambda: [-1.0, 1.0, 0.0, 0.0])
+    numbers: Any = field(default_factory=lambda: KeptNumbers(-1.0, 1.0, 0.0, 0.0))
 
 
 @dataclass
@@ -219,7 +240,7 @@ class ModifiedNewton:
     def remember(self) -> None:
         """Keep what is known of the matrices now, for :meth:`recall`."""
         self._remembered = {
-            key: KeptMatrix(kept.factors, kept.linearization, kept.numbers.copy())
+            key: KeptMatrix(kept.factors, kept.linearization, copy(kept.numbers))
             for key, kept in self._kept.items()
         }
 
@@ -255,7 +276,7 @@ class ModifiedNewton:
         kept = []
         for key, one in self._kept.items():
             factors = one.factors.parts() if isinstance(one.factors, DenseLU) else None
-            kept.append((key, list(map(float, one.numbers)), place(one.linearization), factors))
+            kept.append((key, np.frombuffer(one.numbers).tolist(), place(one.linearization), factors))
         newest, used = place(self._linearization), place(self._used)
         return {"points": points, "kept": kept, "newest": newest, "used": used, "age": self._age}
 
@@ -268,7 +289,7 @@ class ModifiedNewton:
         points.append(None)
         self._kept = {
             key: KeptMatrix(
-                None if factors is None else DenseLU.of_parts(*factors), points[place], list(numbers)
+                None if factors is None else DenseLU.of_parts(*factors), points[place], KeptNumbers(*numbers)
             )
             for key, numbers, place, factors in memory["kept"]
         }
@@ -417,6 +438,10 @@ class ModifiedNewton:
         kept.linearization = self._used = self._linearization
         return True
 
+    def renew(self, which: int) -> bool:
+        """:func:`factorize_anew`; in compiled code behind a call of its own."""
+        return factorize_anew(self, which)
+
     def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
         """Newton's method with a fresh matrix each time and steps cut until the next correction shrinks."""
         counters = self.problem.work_counters
@@ -506,20 +531,7 @@ class ModifiedNewton:
         )
 
 
-def difference_step(direction: Vector, u: Vector, du: Vector) -> float:
-    """Multiple of ``direction`` by which u' moves in a directional difference.
-
-    Parameters
-    ----------
-    direction : ndarray
-        Direction in u', of the shape of ``du``.
-    u, du : ndarray
-        Values and derivatives at the iterate.
-    """
-    return ROOT_EPS * max(1.0, largest(u.ravel()), largest(du.ravel())) / (largest(direction) or 1.0)
-
-
-class NodeSystem:
+class NodeSystem(ImplicitSystem):
     """F(t, r + c U, U) = 0 at one node, for the integrated unknowns U = u' and the others themselves.
 
     The rows it works on are views of the stage arrays, so that the solution is where it belongs when the
@@ -539,6 +551,8 @@ class NodeSystem:
     weights : ndarray or None
         Weights of changes of the unknowns, shape (n,), in whose largest corrections are measured, times
         ``unit``, where a run is one to a tolerance.
+    split : int
+        Number of leading unknowns whose u' is measured.
     """
 
     def __init__(self, problem: ProblemDAE, n_integrated: int) -> None:
@@ -546,7 +560,7 @@ class NodeSystem:
         self.n_integrated = n_integrated
         n = problem.n
         self._saved = np.empty((2, n))
-        self._split = problem.n_diff
+        self.split = problem.n_diff
         self.key: Any = None
         self.tau: Vector | None = None
         self.weights: Vector | None = None
@@ -588,15 +602,6 @@ class NodeSystem:
             self.rescale()
 
     @property
-    def split(self) -> int:
-        """Number of leading unknowns whose u' is measured."""
-        return self._split
-
-    @split.setter
-    def split(self, value: int) -> None:
-        self._split = value
-
-    @property
     def where(self) -> str:
         """Step and node for messages."""
         return f"node {self._node} of the step from {self._step[0]:.6g} with dt={self._step[1]:.3g}"
@@ -612,21 +617,9 @@ class NodeSystem:
 
     def matrix(self, linearization: Linearization) -> Matrix:
         """See :class:`ImplicitSystem`."""
-        if self._split < self.problem.n and linearization.depends_on_derivative(self._split):
-            self._split = self.problem.n
+        if self.split < self.problem.n and linearization.depends_on_derivative(self.split):
+            self.split = self.problem.n
         return linearization.iteration_matrix(self.c, self.n_integrated)
-
-    def changed(self, correction: Vector, fraction: float) -> Vector:
-        """See :class:`ImplicitSystem`."""
-        u, du = self._u.copy(), self._du.copy()
-        self.move(correction, fraction)
-        value = np.array(self.residual())
-        self._u[:], self._du[:] = u, du
-        return value
-
-    def difference_step(self, direction: Vector) -> float:
-        """See :class:`ImplicitSystem`."""
-        return difference_step(direction, self._u, self._du)
 
     def tolerated(self, tolerance: float) -> Vector:
         """See :class:`ImplicitSystem`."""
@@ -636,8 +629,8 @@ class NodeSystem:
             least = tolerance / np.maximum(whole, np.finfo(float).tiny)
             return tolerance / (self._own * np.maximum(self._grown * self.unit * self.weights, least))
         found = np.full(self.problem.n, tolerance / self._weight)
-        if self._split < self.problem.n:
-            found[self._split :] = tolerance / self._algebraic_weight
+        if self.split < self.problem.n:
+            found[self.split :] = tolerance / self._algebraic_weight
         return found
 
     def remark(self) -> str:
@@ -659,7 +652,7 @@ class NodeSystem:
         """See :class:`ImplicitSystem`."""
         if self.weights is not None:
             return self._own * self._grown * self.unit * largest(correction * self.weights)
-        split = self._split
+        split = self.split
         if split == correction.size:
             return self._weight * largest(correction)
         differential = self._weight * largest(correction[:split])
@@ -672,25 +665,16 @@ class NodeSystem:
         if self.weights is not None:
             self._grown = min(1.0, 1.0 / (self.unit * largest(self._u * self.weights) or 1.0))
             return
-        split = self._split
+        split = self.split
         self._weight = min(self._weight, 1.0 / (1.0 + largest(self._du[:split])))
         if split < self.problem.n:
             weight = self._own / (1.0 + largest(self._u[split:]))
             self._algebraic_weight = min(self._algebraic_weight, weight)
 
-    def save(self) -> None:
-        """See :class:`ImplicitSystem`."""
-        self._saved[0], self._saved[1] = self._u, self._du
-
-    def restore(self) -> None:
-        """See :class:`ImplicitSystem`."""
-        self._u[:], self._du[:] = self._saved
-
     def magnitude(self, linearization: Linearization) -> Vector:
         """See :class:`ImplicitSystem`."""
-        value: Vector = abs(linearization.mass) @ np.abs(self._du) + abs(linearization.stiffness) @ np.abs(
-            self._u
-        )
+        mass, stiffness = abs(linearization.mass), abs(linearization.stiffness)
+        value: Vector = mass @ np.abs(self._du) + stiffness @ np.abs(self._u)
         return value
 
     def equation(self, i: int) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from ctypes import addressof
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,15 +20,14 @@ from dae_sdc.compiled.triangular import (
     row_pattern,
     triangular_factors,
 )
-from dae_sdc.dae import iteration
-from dae_sdc.dae.counters import COUNTERS
+from dae_sdc.dae.iteration import KeptNumbers
+from dae_sdc.dae.memory import address, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.sweepers import _machine as compiled, sweep
-from dae_sdc.sweepers.nodes import Stages
+from dae_sdc.sweepers import _machine as compiled
 from dae_sdc.sweepers.solvers import Place, PythonNodes
 from dae_sdc.sweepers.step_error import Operators
-from dae_sdc.sweepers.sweep import Continuation, Goal
+from dae_sdc.sweepers.sweep import CONTINUE, Continuation
 
 
 @dataclass(frozen=True)
@@ -64,355 +63,230 @@ class CompiledNodes(PythonNodes):
         As for :class:`PythonNodes`.
     num_nodes : int
         M.
-    entries : int
-        Numbers in a matrix as the kernel of the Jacobian writes it.
     """
 
     compiled = True
 
     def __init__(
-        self,
-        problem: ProblemDAE,
-        n_integrated: int,
-        owned: range,
-        diagonal: bool,
-        num_nodes: int,
-        entries: int,
+        self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
     ) -> None:
         super().__init__(problem, n_integrated, owned, diagonal)
-        kernels = self._kernels = problem.kernels  # they live as long as their addresses are used
-        assert kernels is not None
-        n = problem.n
+        kernels: Any = problem.kernels
+        self._kernels = kernels  # they live as long as their addresses are used
+        n, pattern = problem.n, problem.sparsity
+        entries = n * n if pattern is None else int(pattern.nnz)
         self._capacity = kept = max(num_nodes, min(SETTINGS.most_matrices, SETTINGS.most_entries // entries))
         self._slots: dict[Any, int] = {}
         self._slots_of: Vector | None = None
         # With a row for each slot; those of the Jacobians have one for the guide besides.
         self._kept: dict[str, Any] = {
-            "KEPT": np.full((kept, 4), -1.0),
-            "MASSES": np.empty((kept + 1, entries)),
-            "STIFFNESSES": np.empty((kept + 1, entries)),
+            "kept": np.full((kept, 4), -1.0),
+            "masses": np.empty((kept + 1, entries)),
+            "stiffnesses": np.empty((kept + 1, entries)),
         }
-        self._ages: dict[str, Any] = {"AGES": np.zeros(num_nodes), "NEWEST": np.full(num_nodes, -1)}
+        self._ages: dict[str, Any] = {"ages": np.zeros(num_nodes), "newest": np.full(num_nodes, -1)}
         self._buffers: dict[str, Any] = {
-            "VALUE": np.empty(n),
-            "DELTA": np.empty(n),
-            "SAVED": np.empty((2, n)),
-            "SLOTS": np.zeros(num_nodes, dtype=np.int64),
+            "value": np.empty(n),
+            "delta": np.empty(n),
+            "saved": np.empty((2, n)),
+            "slots": np.zeros(num_nodes, dtype=np.int64),
         }
-        places = self._places = np.zeros(len(mn.Places), dtype=np.int64)
-        solve_at, factorize_at = mn.solver_functions()
-        places[mn.SOLVE_AT], places[mn.RENEW] = solve_at.address, factorize_at.address
-        places[mn.RESIDUAL], places[mn.JACOBIAN] = kernels.residual, kernels.jacobian
-        places[mn.N], places[mn.N_INTEGRATED], places[mn.ENTRIES] = n, n_integrated, entries
-        places[mn.CAPACITY], places[mn.SPLIT], places[mn.GUIDED] = kept, problem.n_diff, diagonal
-        self._counts = places[mn.RHS : mn.SOLVES + 1]
-        self._counters = [problem.work_counters[name] for name in COUNTERS]
-        self._sizes = np.zeros(len(mn.Sizes))
-        self._where, self._value = np.zeros(compiled.LENGTH, dtype=np.int64), np.empty(1)
-        self._where_at, self._value_at = address(self._where), address(self._value)
-        self._where[compiled.PLACES], self._where[compiled.SIZES] = address(places), address(self._sizes)
-        self._u: Vector | None = None
-        self._last_u: Vector | None = None
-        self._start: Vector | None = None
-        self._last_first = 0
+        nodes: Any = mn.NodesMemory()
+        memory: Any = compiled.SweepMemory()
+        self._nodes, self._memory = nodes, memory
+        nodes.own = memory.nodes = addressof(nodes)
+        self._own = addressof(memory)
+        nodes.solve_at, nodes.factorize_at = (made.address for made in mn.solver_functions())
+        nodes.residual, nodes.jacobian = kernels.residual, kernels.jacobian
+        nodes.n, nodes.n_integrated, nodes.entries = n, n_integrated, entries
+        nodes.capacity, nodes.split, nodes.guided = kept, problem.n_diff, diagonal
         self._remembered: list[tuple[Any, Any]] = []
-        self._p: Vector | None = None
-        self._limits: tuple[float, float, int, float] | None = None
-        self._times: Vector | None = None
-        self._of_step_size: Vector | None = None
-        self._matrix: Vector | None = None
-        self._norms: Vector | None = None
-        self._goal: Goal | None = None
+        # What the addresses in memory belong to: it is written again where that is another object.
+        self._known: dict[str, Any] = {}
+        self._make_matrices(entries)
+        tell_addresses(nodes, self._kept | self._ages | self._buffers)
 
-    def _tell_places(self) -> None:
-        """Write the addresses of the arrays into the row that compiled code reads."""
-        for name, array in (self._kept | self._ages | self._buffers).items():
-            self._places[mn.Places[name]] = address(array)
+    def _make_matrices(self, entries: int) -> None:
+        """Memory for factors of matrices with so many entries, and the functions that work with them."""
+        raise NotImplementedError
 
     def __reduce__(self) -> Any:
         # A copy has its arrays elsewhere.
-        made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._ages["AGES"]))
-        return type(self), made, (self._slots, self._memory(), self.newtons, int(self._places[mn.SPLIT]))
+        made = (self.problem, self.system.n_integrated, self.owned, self.diagonal, len(self._ages["ages"]))
+        return type(self), made, (self._slots, self._used(), self.newtons, self._nodes.split)
 
     def __setstate__(self, state: Any) -> None:
-        self._slots, memory, self.newtons, self._places[mn.SPLIT] = state
-        for array, values in zip(self._memory(), memory, strict=True):
+        self._slots, memory, self.newtons, self._nodes.split = state
+        for array, values in zip(self._used(), memory, strict=True):
             array[:] = values
 
     def measure_by(self, weights: Vector, unit: float) -> None:
-        """See :class:`PythonNodes`."""
         super().measure_by(weights, unit)
-        self._weights, self._places[mn.WEIGHTS], self._sizes[mn.UNIT] = weights, address(weights), unit
+        self._nodes.weights, self._nodes.unit = address(weights), unit
+
+    def _is_new(self, name: str, value: Any) -> bool:
+        """Whether something is another object than when this was asked last."""
+        if value is self._known.get(name):
+            return False
+        self._known[name] = value
+        return True
 
     def prepare(self, place: Place) -> None:
-        """See :class:`PythonNodes`."""
-        self.place = place
-        a, places, where = place.arrays, self._places, self._where
-        if a.dt_q is not self._of_step_size:
-            self._of_step_size = a.dt_q
-            self._tell(compiled.RIGHT_SIDE, a.right_side)
-            self._tell(compiled.MIXED, a.mixed)
-            self._tell(compiled.DT_Q, a.dt_q)
-            self._tell(compiled.DT_DELTA, a.dt_delta)
-            self._tell(compiled.GUIDE, place.guide)
-            where[compiled.NUM_NODES] = a.num_nodes
-            where[compiled.N], where[compiled.N_INTEGRATED] = a.n, a.n_integrated
-            where[compiled.DIAGONAL], where[compiled.FIRST] = a.diagonal, a.first
-            where[compiled.U + 1] = where[compiled.DU + 1] = a.u.strides[0] // 8
-            where[compiled.INTEGRAL + 1] = a.n_integrated
-        if a.u is not self._u:
-            self._last_u, self._last_first = self._u, int(where[compiled.U])
-            self._u = a.u
-            first = address(a.u)
-            where[compiled.U], where[compiled.DU] = first, first + 8 * a.n
-            where[compiled.INTEGRAL] = address(a.integral)
-            places[mn.U], places[mn.DU] = first, first + 8 * a.n
-        if a.start is not self._start:
-            self._start, where[compiled.START] = a.start, address(a.start)
-        where[compiled.KEEPS], where[compiled.HAS_TAU] = a.keeps, a.has_tau
+        last_u, last_first = self._known.get("u"), self._memory.arrays.u.place
+        super().prepare(place)
+        a, nodes, memory = place.arrays, self._nodes, self._memory.arrays
+        if self._is_new("step size", a.dt_q):
+            for name in ("right_side", "mixed", "dt_q", "dt_delta", "guide"):
+                tell_rows(getattr(memory, name), getattr(a, name))
+            memory.num_nodes, memory.n, memory.n_integrated = a.num_nodes, a.n, a.n_integrated
+            memory.diagonal, memory.first = a.diagonal, a.first
+            memory.u.stride = memory.du.stride = nodes.stride = a.u.strides[0] // 8
+            memory.integral.stride = a.n_integrated
+            nodes.first, nodes.guide = a.first, memory.guide.place
+        if self._is_new("u", a.u):
+            self._last = last_u, last_first
+            memory.u.place = nodes.u = first = address(a.u)
+            memory.du.place = nodes.du = first + 8 * a.n
+            memory.integral.place = address(a.integral)
+        if self._is_new("start", a.start):
+            memory.start = address(a.start)
+        memory.keeps, memory.has_tau = a.keeps, a.has_tau
         if a.has_tau:
-            self._tell(compiled.TAU, a.tau)
+            tell_rows(memory.tau, a.tau)
         p = self.problem.packed_parameters
-        if p is not self._p:
-            self._p, places[mn.P] = p, address(p)
+        if self._is_new("p", p):
+            nodes.p = address(p)
+        nodes.tau = 0
         if place.tau[0] is not None:
             self._tau = np.array(place.tau)
-            places[mn.TAU] = address(self._tau)
-        else:
-            places[mn.TAU] = 0
+            nodes.tau = address(self._tau)
         if place.coefficients is not self._slots_of:
             self._assign(place.coefficients)
-        if place.limits != self._limits or place.times is not self._times:
-            self._limits, self._times = place.limits, place.times
-            self._sizes[mn.TOLERANCE] = place.limits[0]
-            self._sizes[mn.RESIDUAL_TOLERANCE] = place.limits[1]
-            places[mn.MAXITER] = place.limits[2]
-            self._sizes[mn.FORCING] = place.limits[3]
-            # These arrays are the same from step to step.
-            places[mn.STRIDE], places[mn.FIRST] = a.u.strides[0] // 8, a.first
-            places[mn.TIMES], places[mn.GUIDE] = address(place.times), address(place.guide)
+        if self._is_new("times", place.times):
+            nodes.times = address(place.times)
+        nodes.tolerance, nodes.residual_tolerance, most, nodes.forcing = place.limits
+        nodes.maxiter = int(most)
 
     def _assign(self, coefficients: Vector) -> None:
         """Choose slots of the matrices: by coefficient, and in diagonal sweeps by node too."""
         keys = [(m if self.diagonal else -1, c) for m, c in enumerate(coefficients.tolist())]
         if len(self._slots.keys() | set(keys)) > self._capacity:
             self.forget()
-        self._buffers["SLOTS"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
-        self._places[mn.COEFFICIENTS] = address(coefficients)
+        self._buffers["slots"][:] = [self._slots.setdefault(key, len(self._slots)) for key in keys]
+        self._nodes.coefficients = address(coefficients)
         self._slots_of = coefficients
 
+    def _numbers(self, slot: int) -> Any:
+        """What is known of the matrix in a slot."""
+        return KeptNumbers.from_buffer(self._kept["kept"][slot])
+
     def forget(self) -> None:
-        """Keep no matrices."""
         super().forget()
         self._slots_of = None
         self._slots.clear()
-        self._kept["KEPT"][:] = -1.0
-        self._ages["NEWEST"][:] = -1
+        self._kept["kept"][:] = -1.0
+        self._ages["newest"][:] = -1
 
     def begin_sweep(self, number: int) -> None:
-        """See :class:`PythonNodes`."""
         super().begin_sweep(number)
-        self._places[mn.GUIDE_KNOWN] = 0
-        self._places[mn.TRUST] = number > 0
+        self._nodes.guide_known, self._nodes.trust = 0, number > 0
 
-    def integrate(self) -> None:
-        """See :class:`PythonNodes`."""
-        compiled.integrate(self._where_at)
-
-    def continue_polynomial(self, last: Continuation) -> None:
-        """See :class:`PythonNodes`."""
-        self._locate(last)
-        compiled.continue_polynomial(self._where_at)
-
-    def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
-        """See :class:`PythonNodes`."""
-        super().begin_sweep(number)
-        self._tell(compiled.BEFORE_U, before.u)
-        self._tell(compiled.BEFORE_DU, before.du)
-        self._tell(compiled.BEFORE_INTEGRAL, before.integral)
-        compiled.start_sweep(self._where_at, number, low, high)
-
-    def finish(self) -> None:
-        """See :class:`PythonNodes`."""
-        compiled.finish(self._where_at)
-
-    def norms(self, low: int, high: int, norms: Vector) -> None:
-        """See :class:`PythonNodes`."""
-        self._take_norms(norms)
-        compiled.residual_norms(self._where_at, low, high)
-        self._count()
-
-    def solve(self, low: int, high: int) -> None:
-        """See :class:`PythonNodes`."""
-        low = max(low, self.place.arrays.first)
-        while low < high:
-            low = compiled.solve_nodes(self._where_at, low, high)
-            if low < high:
-                self.solve_at(low)
-                low += 1
-        self._count()
-
-    def _tell(self, entry: int, array: Any) -> None:
-        """Write address and row distance of an array into the row that compiled sweeps read."""
-        self._where[entry], self._where[entry + 1] = address(array), array.strides[0] // 8
-
-    def _take_norms(self, norms: Vector) -> None:
-        if norms is not self._norms:
-            self._norms, self._where[compiled.NORMS] = norms, address(norms)
+    def run(self, function: Callable[..., Any], *numbers: Any, **given: Any) -> Any:
+        memory = self._memory
+        for name, value in given.items():
+            if name == "last":
+                self._locate(value)
+            elif name == "before":
+                for part in ("u", "du", "integral"):
+                    tell_rows(getattr(memory.before, part), getattr(value, part))
+            elif self._is_new(name, value):
+                if name == "norms":
+                    memory.norms = address(value)
+                else:
+                    tell_rows(memory.goal.old, value.old)
+                    memory.goal.weights, memory.goal.numbers = (
+                        address(value.weights),
+                        addressof(value.numbers),
+                    )
+        try:
+            return compiled.entry_point(function)(self._own, *numbers)
+        finally:
+            self._nodes.counts.add_to(self.problem)
 
     def _locate(self, last: Continuation) -> None:
-        where = self._where
-        where[compiled.WANTED] = last.wanted
-        if last.wanted != sweep.CONTINUE:
+        memory = self._memory.last
+        memory.wanted = last.wanted
+        if last.wanted != CONTINUE:
             return
-        where[compiled.NODES] = last.nodes
-        if last.matrix is not self._matrix:
-            self._matrix = last.matrix
-            self._tell(compiled.MATRIX, last.matrix)
-        if last.value is self._last_u:
-            where[compiled.VALUE], where[compiled.DERIVATIVE] = (
-                self._last_first,
-                self._last_first + 8 * where[compiled.N],
-            )
-            where[compiled.VALUE + 1] = where[compiled.DERIVATIVE + 1] = where[compiled.U + 1]
+        memory.nodes = last.nodes
+        if self._is_new("matrix", last.matrix):
+            tell_rows(memory.matrix, last.matrix)
+        known, first = self._last
+        if last.value is known:
+            memory.value.place, memory.derivative.place = first, first + 8 * self._nodes.n
+            memory.value.stride = memory.derivative.stride = self._nodes.stride
         else:
-            self._tell(compiled.VALUE, last.value)
-            self._tell(compiled.DERIVATIVE, last.derivative)
+            tell_rows(memory.value, last.value)
+            tell_rows(memory.derivative, last.derivative)
 
-    def _sweep(
-        self, last: Continuation, number: int, most: int, sweeps: Callable[..., int]
-    ) -> tuple[int, int]:
-        """Call compiled sweeps until they end; nodes that they cannot solve are solved in Python.
-
-        Parameters
-        ----------
-        last, number, most
-            As for :func:`dae_sdc.sweepers.sweep.sweeps`.
-        sweeps : callable
-            Takes the numbers of sweeps before and of sweeps wanted and the node to go on at, and gives
-            3 (done (M + 1) + reached) + status.
-        """
-        low, done, M = 0, 0, self.place.arrays.num_nodes
-        self._locate(last)
-        try:
-            while True:
-                found, status = divmod(sweeps(number + done, most - done, low), 3)
-                more, low = divmod(found, M + 1)
-                done += more
-                if low == M:
-                    return done, status
-                super().begin_sweep(number + done)
-                self.solve_at(low)
-                low += 1
-                self._where[compiled.WANTED] = sweep.NOTHING
-        finally:
-            self._count()
-
-    def sweeps(
-        self, last: Continuation, norms: Vector, number: int, most: int, tolerance: float, only_last: bool
-    ) -> tuple[int, float]:
-        """See :class:`PythonNodes`."""
-        self._take_norms(norms)
-        asked = tolerance, only_last, self._value_at
-        done, _ = self._sweep(last, number, most, lambda *now: compiled.sweeps(self._where_at, *now, *asked))
-        return done, float(self._value[0])
-
-    def sweeps_to_tolerance(self, last: Continuation, goal: Goal, number: int, most: int) -> tuple[int, int]:
-        """See :class:`PythonNodes`."""
-        self._take_goal(goal)
-        return self._sweep(last, number, most, partial(compiled.sweeps_to_tolerance, self._where_at))
-
-    def _take_goal(self, goal: Goal) -> None:
-        if goal is not self._goal:
-            self._goal = goal
-            self._tell(compiled.OLD, goal.old)
-            self._where[compiled.WEIGHTS] = address(goal.weights)
-            self._where[compiled.NUMBERS] = address(goal.numbers)
-
-    def keep_old(self, goal: Goal) -> None:
-        """See :class:`PythonNodes`."""
-        self._take_goal(goal)
-        compiled.keep_old(self._where_at)
-
-    def look_at_change(self, goal: Goal, count: int) -> int:
-        """See :class:`PythonNodes`."""
-        self._take_goal(goal)
-        how: int = compiled.look_at_change(self._where_at, count)
-        return how
-
-    def _count(self) -> None:
-        """Add what was counted to the counters of the problem."""
-        for counter, count in zip(self._counters, self._counts.tolist(), strict=True):
-            counter.niter += count
-        self._counts.fill(0)
-
-    def _memory(self) -> list[Any]:
+    def _used(self) -> list[Any]:
         """The arrays that hold the state of the matrices, as far as they are in use."""
         used = len(self._slots)
         return [*(array[:used] for array in self._kept.values()), *self._ages.values()]
 
     def remember(self) -> None:
-        """See :class:`PythonNodes`."""
         super().remember()
         self._remembered_slots = self._slots.copy()
-        self._remembered = [(array, array.copy()) for array in self._memory()]
+        self._remembered = [(array, array.copy()) for array in self._used()]
 
     def recall(self) -> None:
-        """See :class:`PythonNodes`."""
         super().recall()
-        self._kept["KEPT"][len(self._remembered_slots) :] = -1.0
+        self._kept["kept"][len(self._remembered_slots) :] = -1.0
         self._slots, self._slots_of = self._remembered_slots.copy(), None
         for array, values in self._remembered:
             array[:] = values
+
+    def operators(self, m: int) -> Operators:
+        slot = int(self._buffers["slots"][m])
+        known = self._factors_in(slot) if self._numbers(slot).age >= 0.0 else None
+        return super().operators(m) if known is None else known
+
+    def _factors_in(self, slot: int) -> Operators | None:
+        """The matrix in a slot where compiled code has it."""
+        raise NotImplementedError
 
 
 class DenseNodes(CompiledNodes):
     """With LU factors by LAPACK; see :class:`CompiledNodes`."""
 
-    def __init__(
-        self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
-    ) -> None:
-        n = problem.n
-        super().__init__(problem, n_integrated, owned, diagonal, num_nodes, n * n)
-        self._kept["FACTORS"] = np.empty((self._capacity, n, n))
-        self._kept["PIVOTS"] = np.empty((self._capacity, n), dtype=np.int32)
-        small = np.array([n, 1, 0], dtype=np.int32)
-        self._buffers |= {
-            "LAPACK_N": small[0:],
-            "LAPACK_ONE": small[1:],
-            "LAPACK_INFO": small[2:],
-            "LETTER": np.frombuffer(b"N", dtype=np.int8).copy(),
-        }
-        self._places[mn.GETRF], self._places[mn.GETRS] = mn.lapack("dgetrf"), mn.lapack("dgetrs")
-        self._tell_places()
+    def _make_matrices(self, entries: int) -> None:
+        n = self.problem.n
+        self._kept["factors"] = np.empty((self._capacity, n, n))
+        self._kept["pivots"] = np.empty((self._capacity, n), dtype=np.int32)
+        self._buffers["small"] = np.array([n, 1, 0, ord("N")], dtype=np.int32)
+        self._nodes.getrf, self._nodes.getrs = mn.lapack("dgetrf"), mn.lapack("dgetrs")
 
     def magnitude(self, m: int) -> float:
-        """See :class:`PythonNodes`."""
-        a, slot, n = self.place.arrays, self._buffers["SLOTS"][m], self.problem.n
-        if self._kept["KEPT"][slot, iteration.AGE] < 0.0:
+        a, slot, n = self.arrays, int(self._buffers["slots"][m]), self.problem.n
+        if self._numbers(slot).age < 0.0:
             return super().magnitude(m)
-        mass, stiffness = (np.abs(self._kept[name][slot]) for name in ("MASSES", "STIFFNESSES"))
+        mass, stiffness = (np.abs(self._kept[name][slot]) for name in ("masses", "stiffnesses"))
         scale = mass.reshape(n, n) @ np.abs(a.du[m]) + stiffness.reshape(n, n) @ np.abs(a.u[m])
         return float(scale.max())
 
-    def operators(self, m: int) -> Operators:
-        """See :class:`PythonNodes`."""
-        slot, n, kept = self._buffers["SLOTS"][m], self.problem.n, self._kept
-        if kept["KEPT"][slot, iteration.AGE] < 0.0:
-            return super().operators(m)
-        mass = kept["MASSES"][slot].reshape(n, n)
-        factors, pivots = kept["FACTORS"][slot].T, kept["PIVOTS"][slot] - 1
+    def _factors_in(self, slot: int) -> Operators:
+        n, kept = self.problem.n, self._kept
+        mass = kept["masses"][slot].reshape(n, n)
+        factors, pivots = kept["factors"][slot].T, kept["pivots"][slot] - 1
         return Operators(mass.__matmul__, lambda v: np.asarray(dgetrs(factors, pivots, v)[0]))
 
     def get_state(self) -> dict[str, Any]:
-        """See :class:`PythonNodes`."""
         slots = [(m, c, slot) for (m, c), slot in self._slots.items()]
-        arrays = [array.copy() for array in self._memory()]
-        more = {"slots": slots, "arrays": arrays, "split of kernels": int(self._places[mn.SPLIT])}
+        arrays = [array.copy() for array in self._used()]
+        more = {"slots": slots, "arrays": arrays, "split of kernels": self._nodes.split}
         return super().get_state() | more
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """See :class:`PythonNodes`."""
         super().set_state(kept)
         slots = {(int(m), float(c)): int(slot) for m, c, slot in kept["slots"]}
         self.__setstate__((slots, kept["arrays"], self.newtons, kept["split of kernels"]))
@@ -427,70 +301,58 @@ class SparseNodes(CompiledNodes):
     which works on blocks.
     """
 
-    def __init__(
-        self, problem: ProblemDAE, n_integrated: int, owned: range, diagonal: bool, num_nodes: int
-    ) -> None:
-        entries = int(problem.sparsity.nnz)
-        super().__init__(problem, n_integrated, owned, diagonal, num_nodes, entries)
+    def _make_matrices(self, entries: int) -> None:
         kept = self._capacity
-        self._kept["TRIANGLES"] = np.zeros((kept, len(TriangularFactors._fields) - 1), dtype=np.int64)
-        self._kept["PATTERNS"] = np.zeros((kept, len(RowPattern._fields)), dtype=np.int64)
-        self._kept["RENEWED"] = np.zeros(kept, dtype=np.int64)
-        self._buffers["WORK"] = np.empty(3 * problem.n)
-        self._buffers["ENTRY_DATA"] = np.empty(entries)
-        substitute, refactorize_at = mn.sparse_functions()
-        self._places[mn.SUBSTITUTE] = substitute.address
-        self._places[mn.REFACTORIZE] = refactorize_at.address
+        self._kept["triangles"] = np.zeros((kept, mn.PARTS), dtype=np.int64)
+        self._kept["patterns"] = np.zeros((kept, mn.ROW_PARTS), dtype=np.int64)
+        self._kept["renewed"] = np.zeros(kept, dtype=np.int64)
+        self._buffers |= {"work": np.empty(3 * self.problem.n), "data": np.empty(entries)}
+        self._nodes.substitute, self._nodes.refactorize = (made.address for made in mn.sparse_functions())
         # Factors and row pattern in a slot, and the SuperLU factors that they were made of.
         self._factors: dict[int, tuple[TriangularFactors, RowPattern, Any]] = {}
-        self._tell_places()
 
     def solve_at(self, m: int) -> bool:
-        """See :class:`PythonNodes`."""
-        slot = int(self._buffers["SLOTS"][m])
+        slot = int(self._buffers["slots"][m])
         newton = self.newtons[m]
-        if self._kept["RENEWED"][slot]:
+        if self._kept["renewed"][slot]:
             newton.forget(float(self.place.coefficients[m]))
         super().solve_at(m)
-        self._places[mn.SPLIT] = self.system.split
+        self._nodes.split = self.system.split
         self._take_over(slot, newton.matrix_in_use)
         return True
 
-    def operators(self, m: int) -> Operators:
-        """See :class:`PythonNodes`."""
-        slot, kept, sparsity = int(self._buffers["SLOTS"][m]), self._kept, self.problem.sparsity
-        if slot not in self._factors or not kept["RENEWED"][slot] or kept["KEPT"][slot, iteration.AGE] < 0.0:
-            return super().operators(m)
-        parts = (kept["MASSES"][slot], sparsity.indices, sparsity.indptr)
+    def _factors_in(self, slot: int) -> Operators | None:
+        kept, sparsity = self._kept, self.problem.sparsity
+        if slot not in self._factors or not kept["renewed"][slot]:
+            return None
+        parts = (kept["masses"][slot], sparsity.indices, sparsity.indptr)
         mass = sparse.csc_matrix(parts, shape=sparsity.shape)
-        delta, substitute = self._buffers["DELTA"], mn.sparse_functions()[0].ctypes
-        places, sizes = address(self._places), address(self._sizes)
+        delta, substitute, own = self._buffers["delta"], mn.sparse_functions()[0].ctypes, self._nodes.own
 
         def solve(v: Vector) -> Vector:
             delta[:] = v
-            substitute(places, sizes, slot)
+            substitute(own, slot)
             return np.array(delta)
 
         return Operators(mass.__matmul__, solve)
 
     @property
     def keeps_state(self) -> bool:
-        """See :class:`PythonNodes`: factors of SuperLU cannot be taken apart without loss."""
-        return False
+        return False  # factors of SuperLU cannot be taken apart without loss
 
     def _take_over(self, slot: int, matrix: Any) -> None:
         """Give compiled code the factors that Python has made."""
         known = self._factors.get(slot)
-        if known is None or known[2] is not matrix.factors or self._kept["RENEWED"][slot]:
+        if known is None or known[2] is not matrix.factors or self._kept["renewed"][slot]:
             if matrix.factors.entries > LARGEST_ROW_FILL * self.problem.n:
-                self._kept["KEPT"][slot, iteration.AGE] = -1.0
+                self._numbers(slot).age = -1.0
                 return
             made = matrix.linearization.iteration_matrix(1.0, self.problem.n)
             factors = triangular_factors(matrix.factors, made)
             self._put(slot, factors, row_pattern(factors, made), matrix.factors)
         # Measured contractions are shared between Python and compiled code from now on.
-        self._kept["KEPT"][slot] = matrix.numbers
-        matrix.numbers = self._kept["KEPT"][slot]
+        self._kept["kept"][slot] = np.frombuffer(matrix.numbers)
+        matrix.numbers = self._numbers(slot)
         # Nodes of a diagonal sweep keep matrices of their own.
         for other in () if self.diagonal else self._slots.values():
             if other not in self._factors:
@@ -499,22 +361,20 @@ class SparseNodes(CompiledNodes):
 
     def _put(self, slot: int, factors: TriangularFactors, pattern: RowPattern, origin: Any) -> None:
         self._factors[slot] = factors, pattern, origin
-        self._kept["TRIANGLES"][slot] = [address(part) for part in factors[:-1]]
-        self._kept["PATTERNS"][slot] = [address(part) for part in pattern]
-        self._kept["RENEWED"][slot] = 0
+        self._kept["triangles"][slot] = [address(part) for part in factors[:-1]]
+        self._kept["patterns"][slot] = [address(part) for part in pattern]
+        self._kept["renewed"][slot] = 0
 
     def __reduce__(self) -> Any:
         # Factors of SuperLU cannot be copied; the matrices are made again.
         return super().__reduce__()[:2]
 
     def forget(self) -> None:
-        """See :class:`CompiledNodes`."""
         super().forget()
-        self._kept["TRIANGLES"][:] = 0
+        self._kept["triangles"][:] = 0
         self._factors.clear()
 
     def remember(self) -> None:
-        """See :class:`CompiledNodes`."""
         super().remember()
         self._remembered_factors = self._factors.copy()
         for factors, _, _ in self._factors.values():
@@ -522,16 +382,15 @@ class SparseNodes(CompiledNodes):
             self._remembered += [(array, array.copy()) for array in numbers]
 
     def recall(self) -> None:
-        """See :class:`CompiledNodes`."""
         super().recall()
         # Slots that were taken since point to factors which are given up now.
-        self._kept["TRIANGLES"][len(self._remembered_slots) :] = 0
+        self._kept["triangles"][len(self._remembered_slots) :] = 0
         self._factors = self._remembered_factors
         for newton in self.newtons.values():
             for matrix in newton.kept_matrices():
                 for slot, (_, _, origin) in self._factors.items():
                     if matrix.factors is origin:
-                        matrix.numbers = self._kept["KEPT"][slot]
+                        matrix.numbers = self._numbers(slot)
 
 
 def compiled_nodes(
@@ -542,7 +401,6 @@ def compiled_nodes(
     return kind(problem, n_integrated, owned, diagonal, num_nodes)
 
 
-def address(array: Any) -> int:
-    """Address of the first number of an array."""
-    place: int = array.__array_interface__["data"][0]
-    return place
+def tell_rows(memory: Any, array: Any) -> None:
+    """Write the address and the row distance of an array into memory of compiled sweeps."""
+    memory.place, memory.stride = address(array), array.strides[0] // 8

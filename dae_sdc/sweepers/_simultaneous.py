@@ -5,38 +5,34 @@ The addresses of everything are kept in one record, which compiles and is called
 
 from __future__ import annotations
 
+import ctypes
 import sys
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from numba import from_dtype, types
-from numba.extending import intrinsic, register_jitable
+from numba import types
+from numba.extending import register_jitable
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.compiled.machine_newton import INNER, doubles, integers, short_integers
 from dae_sdc.dae import machine, residual_check
 from dae_sdc.dae.compiling import kept, lightly_optimized
-from dae_sdc.dae.machine import call_jacobian, call_residual
+from dae_sdc.dae.counters import Counts
+from dae_sdc.dae.machine import (
+    INNER,
+    RecordView,
+    call_at,
+    call_jacobian,
+    call_residual,
+    doubles,
+    pointer_to,
+    short_integers,
+)
+from dae_sdc.dae.memory import address, fields, tell_addresses
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.sweepers import simultaneous as own
-from dae_sdc.sweepers._overloads import compiled_as
-from dae_sdc.sweepers.simultaneous import (
-    FACTORED,
-    FACTORIZATIONS,
-    GAMMA,
-    JACOBIANS,
-    KAPPA,
-    LINEARIZED,
-    NEWTON,
-    RELATIVE,
-    RELATIVE_ROUND_OFF,
-    RHS,
-    SOLVES,
-    WORST,
-    Simultaneous,
-)
+from dae_sdc.sweepers.simultaneous import RELATIVE_ROUND_OFF, Simultaneous, StepNumbers
 
 LARGEST_LOOP_SOLVE = 24
 """Largest system whose triangular solves are loops here: LAPACK takes a microsecond to begin."""
@@ -53,63 +49,47 @@ ADVANCE, ESTIMATE, SLOPE = range(3)
 """What :func:`act` may be asked for."""
 
 
-PLACES = np.dtype(
-    [
-        (name, np.int64)
-        for name in (
-            *("RESIDUAL", "JACOBIAN"),  # kernels
-            *("DGETRF", "DGETRS", "ZGETRF", "ZGETRS"),  # functions of LAPACK
-            "P",  # parameters of the kernels
-            *("M", "N", "PAIRS"),  # numbers: of nodes, of unknowns, of complex pairs
-            *("U0", "DU0"),  # (n,)
-            *("GUESS", "DU", "U", "VALUE", "TRANSFORMED", "CHANGE"),  # (M, n)
-            *("H_A", "TO", "BACK"),  # (M, M)
-            *("AT_START", "MIDDLE", "TO_MIDDLE", "C"),  # (M,)
-            *("WEIGHTS", "ERROR", "SIZES"),  # (n,); the last are those of the unknowns in the run
-            *("WORK", "DIRECTIONS"),  # (2, n), (DIRECTIONS, n)
-            *("NUMBERS", "COUNTS"),  # see dae_sdc.sweepers.simultaneous; counts are integers
-            "MASS",  # dF/du', row by row or the entries of the pattern
-            "STIFFNESS",  # dF/du times the coefficient at which it was evaluated
-            *("REAL_LU", "REAL_PIVOTS"),  # LU factors, column by column, and integers of 32 bits
-            *("PAIR_LU", "PAIR_PIVOTS"),  # the factors of the pairs are complex, (P, n, n)
-            *("EIGENVALUES", "ROW"),  # complex, (P,) and (n,)
-            *("LAPACK_N", "LAPACK_ONE", "LAPACK_INFO", "LETTER"),  # LAPACK's n, 1, its answer, the letter N
-            "ENTRIES",  # numbers in a matrix
-            "OWN",  # the address of this record
-            "COEFFICIENTS",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
+class StagesMemory(ctypes.Structure):
+    """What stages are solved on, for Python and for compiled code: addresses of doubles unless said."""
+
+    _fields_ = [
+        ("numbers", StepNumbers),
+        ("counts", Counts),
+        *fields(
+            ctypes.c_int64,
+            "own",  # address of this structure
+            "residual jacobian p",  # kernels, and their parameters
+            "dgetrf dgetrs zgetrf zgetrs small",  # functions of LAPACK, and see machine_newton.NodesMemory
+            "m n pairs entries",  # numbers: of nodes, of unknowns, of complex pairs, of entries of a matrix
+            "u0 du0 weights error sizes",  # (n,); the last are those of the unknowns in the run
+            "guess du u value transformed change",  # (M, n)
+            "h_a to back",  # (M, M)
+            "at_start middle to_middle c",  # (M,)
+            "work directions",  # (2, n), (DIRECTIONS, n)
+            "mass",  # dF/du', row by row or the entries of the pattern
+            "stiffness",  # dF/du times the coefficient at which it was evaluated
+            "real_lu real_pivots",  # LU factors, column by column, and integers of 32 bits
+            "pair_lu pair_pivots",  # the factors of the pairs are complex, (P, n, n)
+            "eigenvalues row",  # complex, (P,) and (n,)
+            "coefficients",  # of the stiffness in each matrix, the real one first; complex, (P + 1,)
             # Functions for sparse matrices, 0 with dense ones: see dae_sdc.sweepers._sparse_stages.
-            *("REFACTORIZE", "SUBSTITUTE", "MULTIPLY"),
-            *("REPIVOT", "SOLVE_OUTSIDE"),  # in Python: new pivots, and solves with factors of SuperLU
-            *("INDICES", "STARTS"),  # of the CSC pattern, integers of 32 bits
-            *("DATA", "SCRATCH"),  # a matrix, complex, (ENTRIES,), and complex numbers, (3 n,)
-            "TRIANGLES",  # addresses of the parts of the factors, integers, (P + 1, 10); the first 0 without
-            "PATTERNS",  # addresses of the parts of the row patterns, integers, (P + 1, 3)
-            "LASTED",  # factorisations with the same pivots, integers, (P + 1,)
-        )
+            "refactorize substitute multiply",
+            "repivot solve_outside",  # in Python: new pivots, and solves with factors of SuperLU
+            "indices starts",  # of the CSC pattern, integers of 32 bits
+            "data scratch",  # a matrix, complex, (entries,), and complex numbers, (3 n,)
+            "triangles",  # addresses of the parts of the factors, integers, (P + 1, 10); the first 0 without
+            "patterns",  # addresses of the parts of the row patterns, integers, (P + 1, 3)
+            "lasted",  # factorisations with the same pivots, integers, (P + 1,)
+        ),
     ]
-)
-"""The record that compiled code works on: addresses of arrays of doubles unless said otherwise."""
 
 
-@intrinsic
-def places_at(context: Any, address: Any) -> Any:
-    """The record of :data:`PLACES` that stands at an address."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], context.get_value_type(signature.return_type))
-
-    return from_dtype(PLACES)(types.int64), generate
-
+_view = RecordView(StagesMemory)
+stages_at = _view.at
 
 TINY = float(np.finfo(float).tiny)
 
-complexes = mn.pointer_to(types.complex128)
-
-
-class Memory(NamedTuple):
-    """What the operations work on: the address of a record of :data:`PLACES`."""
-
-    places: int
+complexes = pointer_to(types.complex128)
 
 
 @register_jitable(**INNER)
@@ -148,9 +128,9 @@ def combined_row(m: Any, n: Any, weights_at: Any, rows_at: Any, out_at: Any) -> 
 @register_jitable(**INNER)
 def put(a: Any) -> Any:
     """Compute the values at the stages, u = u_0 + h A U."""
-    m, n = a.M, a.N
-    combine(m, n, a.H_A, a.DU, a.U)
-    u0, u = doubles(a.U0), doubles(a.U)
+    m, n = a.m, a.n
+    combine(m, n, a.h_a, a.du, a.u)
+    u0, u = doubles(a.u0), doubles(a.u)
     for i in range(m):
         for j in range(n):
             u[i * n + j] += u0[j]
@@ -159,7 +139,7 @@ def put(a: Any) -> Any:
 @register_jitable(**INNER)
 def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
     """Root mean square of the rows in units of the weights; the largest row counts."""
-    n, rows, weights, x = a.N, doubles(rows_at), doubles(a.WEIGHTS), doubles(a.NUMBERS)
+    n, rows, weights, x = a.n, doubles(rows_at), doubles(a.weights), a.numbers
     result, worst = 0.0, 0
     for i in range(count):
         total, largest, place = 0.0, -1.0, 0
@@ -174,119 +154,83 @@ def norm_of(a: Any, rows_at: Any, count: Any) -> Any:
             result, worst = total, place
             if not total == total:
                 break
-    x[WORST] = worst
+    x.worst = worst
     return result
 
 
-@compiled_as(own.numbers)
-def _numbers(w: Any) -> Any:
-    return doubles(places_at(w.places).NUMBERS)
-
-
-@compiled_as(own.take_guess)
-def _take_guess(w: Any) -> Any:
-    a = places_at(w.places)
-    guess, du = doubles(a.GUESS), doubles(a.DU)
-    for i in range(a.M * a.N):
+@_view.method()
+def _take_guess(a: Any) -> Any:
+    guess, du = doubles(a.guess), doubles(a.du)
+    for i in range(a.m * a.n):
         du[i] = guess[i]
     put(a)
 
 
-@compiled_as(own.keep_iterate)
-def _keep_iterate(w: Any) -> Any:
-    a = places_at(w.places)
-    guess, du = doubles(a.GUESS), doubles(a.DU)
-    for i in range(a.M * a.N):
+@_view.method()
+def _keep_iterate(a: Any) -> Any:
+    guess, du = doubles(a.guess), doubles(a.du)
+    for i in range(a.m * a.n):
         guess[i] = du[i]
 
 
-@compiled_as(own.residuals)
-def _residuals(w: Any, t0: Any, h: Any) -> Any:
-    a = places_at(w.places)
-    m, row, c = a.M, 8 * a.N, doubles(a.C)
-    integers(a.COUNTS)[RHS] += m
+@_view.method()
+def _residuals(a: Any, t0: Any, h: Any) -> Any:
+    m, row, c = a.m, 8 * a.n, doubles(a.c)
+    a.counts.rhs += m
     for i in range(m):
-        u, du, out = a.U + i * row, a.DU + i * row, a.VALUE + i * row
-        call_residual(a.RESIDUAL, t0 + h * c[i], u, du, a.P, out)
-    return finite(doubles(a.VALUE), m * a.N)
-
-
-@register_jitable(**INNER)
-def substitute(n: Any, lu: Any, pivots: Any, x: Any) -> Any:
-    """Solve with LU factors, stored by columns, in place."""
-    for i in range(n):
-        j = pivots[i] - 1
-        if j != i:
-            kept = x[i]
-            x[i] = x[j]
-            x[j] = kept
-    for j in range(n):
-        known = x[j]
-        for i in range(j + 1, n):
-            x[i] -= lu[j * n + i] * known
-    for j in range(n - 1, -1, -1):
-        x[j] /= lu[j * n + j]
-        known = x[j]
-        for i in range(j):
-            x[i] -= lu[j * n + i] * known
-
-
-@register_jitable(**INNER)
-def lapack_solve(a: Any, function: Any, lu: Any, pivots: Any, x: Any) -> Any:
-    """Solve with LU factors by LAPACK, in place, from addresses."""
-    size, one, info = a.LAPACK_N, a.LAPACK_ONE, a.LAPACK_INFO
-    mn._call_with_9(function, (a.LETTER, size, one, lu, size, pivots, x, size, info))
+        u, du, out = a.u + i * row, a.du + i * row, a.value + i * row
+        call_residual(a.residual, t0 + h * c[i], u, du, a.p, out)
+    return finite(doubles(a.value), m * a.n)
 
 
 @register_jitable(**INNER)
 def solve_real(a: Any, x_at: Any) -> Any:
     """Solve with the matrix of the real eigenvalue, in place."""
-    integers(a.COUNTS)[SOLVES] += 1
-    if a.SUBSTITUTE != 0:
-        mn._answer_of_3(a.SUBSTITUTE, (a.OWN, 0, x_at))
-    elif a.N <= LARGEST_LOOP_SOLVE:
-        substitute(a.N, doubles(a.REAL_LU), short_integers(a.REAL_PIVOTS), doubles(x_at))
+    a.counts.solve += 1
+    if a.substitute != 0:
+        call_at(a.substitute, (a.own, 0, x_at))
+    elif a.n <= LARGEST_LOOP_SOLVE:
+        mn.loop_solve(a.n, doubles(a.real_lu), short_integers(a.real_pivots), doubles(x_at))
     else:
-        lapack_solve(a, a.DGETRS, a.REAL_LU, a.REAL_PIVOTS, x_at)
+        mn.lapack_solve(a.dgetrs, a.small, a.real_lu, a.real_pivots, x_at)
 
 
 @register_jitable(**INNER)
 def solve_pair(a: Any, k: Any, x_at: Any) -> Any:
     """Solve with the matrix of a complex eigenvalue for a row of real and one of imaginary parts."""
-    integers(a.COUNTS)[SOLVES] += 1
-    if a.SUBSTITUTE != 0:
-        mn._answer_of_3(a.SUBSTITUTE, (a.OWN, k + 1, x_at))
+    a.counts.solve += 1
+    if a.substitute != 0:
+        call_at(a.substitute, (a.own, k + 1, x_at))
         return
-    n, x, row = a.N, doubles(x_at), complexes(a.ROW)
+    n, x, row = a.n, doubles(x_at), complexes(a.row)
     for j in range(n):
         row[j] = complex(x[j], x[n + j])
-    lu, pivots = a.PAIR_LU + 16 * n * n * k, a.PAIR_PIVOTS + 4 * n * k
+    lu, pivots = a.pair_lu + 16 * n * n * k, a.pair_pivots + 4 * n * k
     if n <= LARGEST_LOOP_SOLVE:
-        substitute(n, complexes(lu), short_integers(pivots), row)
+        mn.loop_solve(n, complexes(lu), short_integers(pivots), row)
     else:
-        lapack_solve(a, a.ZGETRS, lu, pivots, a.ROW)
+        mn.lapack_solve(a.zgetrs, a.small, lu, pivots, a.row)
     for j in range(n):
         x[j], x[n + j] = row[j].real, row[j].imag
 
 
-@compiled_as(own.correct)
-def _correct(w: Any) -> Any:
-    a = places_at(w.places)
-    m, n = a.M, a.N
-    combine(m, n, a.TO, a.VALUE, a.TRANSFORMED)
+@_view.method()
+def _correct(a: Any) -> Any:
+    m, n = a.m, a.n
+    combine(m, n, a.to, a.value, a.transformed)
     first = m % 2
     if first == 1:
-        solve_real(a, a.TRANSFORMED)
-    for k in range(a.PAIRS):
-        solve_pair(a, k, a.TRANSFORMED + 8 * n * (first + 2 * k))
-    combine(m, n, a.BACK, a.TRANSFORMED, a.VALUE)
-    du, value = doubles(a.DU), doubles(a.VALUE)
+        solve_real(a, a.transformed)
+    for k in range(a.pairs):
+        solve_pair(a, k, a.transformed + 8 * n * (first + 2 * k))
+    combine(m, n, a.back, a.transformed, a.value)
+    du, value = doubles(a.du), doubles(a.value)
     for i in range(m * n):
         du[i] -= value[i]
-    combine(m, n, a.H_A, a.VALUE, a.CHANGE)
+    combine(m, n, a.h_a, a.value, a.change)
     put(a)
-    integers(a.COUNTS)[NEWTON] += 1
-    return norm_of(a, a.CHANGE, m)
+    a.counts.newton += 1
+    return norm_of(a, a.change, m)
 
 
 @register_jitable(**INNER)
@@ -295,19 +239,19 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
 
     False where F is defined neither there nor on the other side.
     """
-    n, x, last = a.N, doubles(a.NUMBERS), 8 * (a.M - 1) * a.N
-    u, du, value = doubles(a.U + last), doubles(a.DU + last), doubles(a.CHANGE + 8 * n)
-    weights, direction = doubles(a.WEIGHTS), doubles(a.DIRECTIONS + 8 * n * which)
-    sizes = doubles(a.SIZES)
-    work, found = doubles(a.WORK), doubles(a.TRANSFORMED)
+    n, x, last = a.n, a.numbers, 8 * (a.m - 1) * a.n
+    u, du, value = doubles(a.u + last), doubles(a.du + last), doubles(a.change + 8 * n)
+    weights, direction = doubles(a.weights), doubles(a.directions + 8 * n * which)
+    sizes = doubles(a.sizes)
+    work, found = doubles(a.work), doubles(a.transformed)
     sign = 1.0
     for _ in range(2):
         for j in range(n):
-            step = x[KAPPA] / max(weights[j], x[KAPPA] / max(sizes[j] + abs(u[j]), TINY))
+            step = x.kappa / max(weights[j], x.kappa / max(sizes[j] + abs(u[j]), TINY))
             step *= sign * factor * direction[j]
-            work[j], work[n + j] = u[j] + step, du[j] + step / (h * x[GAMMA])
-        integers(a.COUNTS)[RHS] += 1
-        call_residual(a.RESIDUAL, time, a.WORK, a.WORK + 8 * n, a.P, a.TRANSFORMED)
+            work[j], work[n + j] = u[j] + step, du[j] + step / (h * x.gamma)
+        a.counts.rhs += 1
+        call_residual(a.residual, time, a.work, a.work + 8 * n, a.p, a.transformed)
         if finite(found, n):
             for j in range(n):
                 found[j] = abs(found[j] - value[j])
@@ -319,27 +263,26 @@ def changed_residual(a: Any, time: Any, h: Any, factor: Any, which: Any) -> Any:
 @register_jitable(**INNER)
 def within(a: Any, multiple: Any) -> Any:
     """Raise what is allowed of each equation to a multiple of the last change; whether all meet it."""
-    left, found, allowed = doubles(a.CHANGE), doubles(a.TRANSFORMED), doubles(a.ERROR)
+    left, found, allowed = doubles(a.change), doubles(a.transformed), doubles(a.error)
     met = True
-    for j in range(a.N):
+    for j in range(a.n):
         allowed[j] = max(allowed[j], multiple * found[j])
         met = met and left[j] <= allowed[j]
     return met
 
 
-@compiled_as(own.residual_is_small)
-def _residual_is_small(w: Any, t0: Any, h: Any) -> Any:
-    if not own.residuals(w, t0, h):
+@_view.method()
+def _residual_is_small(a: Any, t0: Any, h: Any) -> Any:
+    if not a.residuals(t0, h):
         return False
-    a = places_at(w.places)
-    m, n = a.M, a.N
-    value, left, allowed = doubles(a.VALUE), doubles(a.CHANGE), doubles(a.ERROR)
+    m, n = a.m, a.n
+    value, left, allowed = doubles(a.value), doubles(a.change), doubles(a.error)
     for j in range(n):
         left[j], allowed[j] = 0.0, 0.0
         for i in range(m):
             left[j] = max(left[j], abs(value[i * n + j]))
         left[n + j] = value[(m - 1) * n + j]
-    relative, time = doubles(a.NUMBERS)[RELATIVE], t0 + h * doubles(a.C)[m - 1]
+    relative, time = a.numbers.relative, t0 + h * doubles(a.c)[m - 1]
     enlarged = max(1.0, LEAST_STEP / relative)
     for which in range(COUNT):
         if not changed_residual(a, time, h, enlarged, which):
@@ -352,11 +295,10 @@ def _residual_is_small(w: Any, t0: Any, h: Any) -> Any:
     return False
 
 
-@compiled_as(own.at_round_off)
-def _at_round_off(w: Any) -> Any:
-    a = places_at(w.places)
-    m, n = a.M, a.N
-    u, du, change, h_a = doubles(a.U), doubles(a.DU), doubles(a.CHANGE), doubles(a.H_A)
+@_view.method()
+def _at_round_off(a: Any) -> Any:
+    m, n = a.m, a.n
+    u, du, change, h_a = doubles(a.u), doubles(a.du), doubles(a.change), doubles(a.h_a)
     for i in range(m):
         for j in range(n):
             scale = abs(u[i * n + j])
@@ -370,112 +312,104 @@ def _at_round_off(w: Any) -> Any:
 @register_jitable(**INNER)
 def linearize_at(a: Any, time: Any, u_at: Any, du_at: Any, h: Any) -> Any:
     """dF/du' and dF/du at a point; False where they are not finite."""
-    integers(a.COUNTS)[JACOBIANS] += 1
+    a.counts.jacobian += 1
     # At the coefficient at which it is used first, so that no digits are lost.
-    c = h * doubles(a.NUMBERS)[GAMMA]
-    call_jacobian(a.JACOBIAN, time, u_at, du_at, 0.0, a.P, a.MASS)
-    call_jacobian(a.JACOBIAN, time, u_at, du_at, c, a.P, a.STIFFNESS)
-    mass, stiffness = doubles(a.MASS), doubles(a.STIFFNESS)
-    for i in range(a.ENTRIES):
+    c = h * a.numbers.gamma
+    call_jacobian(a.jacobian, time, u_at, du_at, 0.0, a.p, a.mass)
+    call_jacobian(a.jacobian, time, u_at, du_at, c, a.p, a.stiffness)
+    mass, stiffness = doubles(a.mass), doubles(a.stiffness)
+    for i in range(a.entries):
         stiffness[i] -= mass[i]
-    return finite(stiffness, a.ENTRIES)
+    return finite(stiffness, a.entries)
 
 
-@compiled_as(own.linearize_step)
-def _linearize_step(w: Any, t0: Any, h: Any) -> Any:
-    a = places_at(w.places)
-    m, n = a.M, a.N
-    du_at, u_at = a.WORK, a.WORK + 8 * n
-    combined_row(m, n, a.MIDDLE, a.GUESS, du_at)
-    combined_row(m, n, a.TO_MIDDLE, a.GUESS, u_at)
-    u, u0 = doubles(u_at), doubles(a.U0)
+@_view.method()
+def _linearize_step(a: Any, t0: Any, h: Any) -> Any:
+    m, n = a.m, a.n
+    du_at, u_at = a.work, a.work + 8 * n
+    combined_row(m, n, a.middle, a.guess, du_at)
+    combined_row(m, n, a.to_middle, a.guess, u_at)
+    u, u0 = doubles(u_at), doubles(a.u0)
     for j in range(n):
         u[j] = u0[j] + h * u[j]
     return linearize_at(a, t0 + 0.5 * h, u_at, du_at, h)
 
 
-@compiled_as(own.linearize_start)
-def _linearize_start(w: Any, t0: Any, h: Any) -> Any:
-    a = places_at(w.places)
-    return linearize_at(a, t0, a.U0, a.DU0, h)
+@_view.method()
+def _linearize_start(a: Any, t0: Any, h: Any) -> Any:
+    return linearize_at(a, t0, a.u0, a.du0, h)
 
 
 @register_jitable(**INNER)
 def row_sizes(a: Any, factor: Any, out_at: Any) -> Any:
     """The largest size of an entry of each row of dF/du' and of ``factor`` times the stiffness."""
-    n, out, is_sparse = a.N, doubles(out_at), a.REFACTORIZE != 0
-    mass, stiffness, rows = doubles(a.MASS), doubles(a.STIFFNESS), short_integers(a.INDICES)
+    n, out, is_sparse = a.n, doubles(out_at), a.refactorize != 0
+    mass, stiffness, rows = doubles(a.mass), doubles(a.stiffness), short_integers(a.indices)
     for i in range(n):
         out[i] = 0.0
-    for entry in range(a.ENTRIES):
+    for entry in range(a.entries):
         i = rows[entry] if is_sparse else entry // n
         out[i] = max(out[i], abs(mass[entry]), factor * abs(stiffness[entry]))
 
 
-@compiled_as(own.keep_row_sizes)
-def _keep_row_sizes(w: Any, factor: Any) -> Any:
-    a = places_at(w.places)
-    row_sizes(a, factor, a.ERROR)
+@_view.method()
+def _keep_row_sizes(a: Any, factor: Any) -> Any:
+    row_sizes(a, factor, a.error)
 
 
-@compiled_as(own.row_growth)
-def _row_growth(w: Any) -> Any:
-    a = places_at(w.places)
-    row_sizes(a, 1.0, a.WORK)
-    now, before, growth = doubles(a.WORK), doubles(a.ERROR), 0.0
-    for i in range(a.N):
+@_view.method()
+def _row_growth(a: Any) -> Any:
+    row_sizes(a, 1.0, a.work)
+    now, before, growth = doubles(a.work), doubles(a.error), 0.0
+    for i in range(a.n):
         if before[i] > 0.0 and now[i] > growth * before[i]:
             growth = now[i] / before[i]
     return growth
 
 
-@compiled_as(own.factorize)
-def _factorize(w: Any, h: Any) -> Any:
-    a = places_at(w.places)
-    n, x = a.N, doubles(a.NUMBERS)
-    mass, stiffness = doubles(a.MASS), doubles(a.STIFFNESS)
-    ratio, size, info = h / x[LINEARIZED], a.LAPACK_N, a.LAPACK_INFO
-    x[FACTORED] = 0.0
-    integers(a.COUNTS)[FACTORIZATIONS] += 1 + a.PAIRS
-    if a.REFACTORIZE != 0:
-        coefficients = complexes(a.COEFFICIENTS)
-        coefficients[0] = ratio * x[GAMMA]
-        for k in range(a.PAIRS):
-            coefficients[k + 1] = ratio * complexes(a.EIGENVALUES)[k]
-        for k in range(a.PAIRS + 1):
-            which = (w.places, k, 0)
-            if mn._answer_of_3(a.REFACTORIZE, which) == 0 and mn._answer_of_3(a.REPIVOT, which) == 0:
+@_view.method()
+def _factorize(a: Any, h: Any) -> Any:
+    n, x = a.n, a.numbers
+    mass, stiffness = doubles(a.mass), doubles(a.stiffness)
+    ratio = h / x.linearized
+    x.factored = 0.0
+    a.counts.factorization += 1 + a.pairs
+    if a.refactorize != 0:
+        coefficients = complexes(a.coefficients)
+        coefficients[0] = ratio * x.gamma
+        for k in range(a.pairs):
+            coefficients[k + 1] = ratio * complexes(a.eigenvalues)[k]
+        for k in range(a.pairs + 1):
+            which = (a.own, k, 0)
+            if call_at(a.refactorize, which) == 0 and call_at(a.repivot, which) == 0:
                 return False
-        x[FACTORED] = h
+        x.factored = h
         return True
-    lu, factor = doubles(a.REAL_LU), ratio * x[GAMMA]
+    lu, factor = doubles(a.real_lu), ratio * x.gamma
     for i in range(n):
         for j in range(n):
             lu[j * n + i] = mass[i * n + j] + factor * stiffness[i * n + j]
-    mn._call_with_6(a.DGETRF, (size, size, a.REAL_LU, size, a.REAL_PIVOTS, info))
-    if short_integers(info)[0] != 0:
+    if not mn.lapack_factor(a.dgetrf, a.small, a.real_lu, a.real_pivots):
         return False
-    for k in range(a.PAIRS):
-        matrix_at, scale = a.PAIR_LU + 16 * n * n * k, ratio * complexes(a.EIGENVALUES)[k]
+    for k in range(a.pairs):
+        matrix_at, scale = a.pair_lu + 16 * n * n * k, ratio * complexes(a.eigenvalues)[k]
         matrix = complexes(matrix_at)
         for i in range(n):
             for j in range(n):
                 matrix[j * n + i] = mass[i * n + j] + scale * stiffness[i * n + j]
-        pivots = a.PAIR_PIVOTS + 4 * n * k
-        mn._call_with_6(a.ZGETRF, (size, size, matrix_at, size, pivots, info))
-        if short_integers(info)[0] != 0:
+        if not mn.lapack_factor(a.zgetrf, a.small, matrix_at, a.pair_pivots + 4 * n * k):
             return False
-    x[FACTORED] = h
+    x.factored = h
     return True
 
 
 @register_jitable(**INNER)
 def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
     """The product of dF/du' and a row."""
-    if a.MULTIPLY != 0:
-        mn._answer_of_3(a.MULTIPLY, (a.OWN, x_at, out_at))
+    if a.multiply != 0:
+        call_at(a.multiply, (a.own, x_at, out_at))
         return
-    n, x, out, mass = a.N, doubles(x_at), doubles(out_at), doubles(a.MASS)
+    n, x, out, mass = a.n, doubles(x_at), doubles(out_at), doubles(a.mass)
     for i in range(n):
         total = 0.0
         for j in range(n):
@@ -483,47 +417,43 @@ def mass_times(a: Any, x_at: Any, out_at: Any) -> Any:
         out[i] = total
 
 
-@compiled_as(own.start_defect)
-def _start_defect(w: Any, h: Any) -> Any:
-    a = places_at(w.places)
-    m, n = a.M, a.N
-    error = doubles(a.ERROR)
+@_view.method()
+def _start_defect(a: Any, h: Any) -> Any:
+    m, n = a.m, a.n
+    error = doubles(a.error)
     if h == 0.0:
         for j in range(n):
             error[j] = 0.0
         return
-    combined_row(m, n, a.AT_START, a.DU, a.WORK)
-    work, du0, factor = doubles(a.WORK), doubles(a.DU0), h * doubles(a.NUMBERS)[GAMMA]
+    combined_row(m, n, a.at_start, a.du, a.work)
+    work, du0, factor = doubles(a.work), doubles(a.du0), h * a.numbers.gamma
     for j in range(n):
         work[j] = factor * (du0[j] - work[j])
-    mass_times(a, a.WORK, a.ERROR)
+    mass_times(a, a.work, a.error)
 
 
-@compiled_as(own.add_start_residual)
-def _add_start_residual(w: Any, t0: Any, factor: Any) -> Any:
-    a = places_at(w.places)
-    integers(a.COUNTS)[RHS] += 1
-    call_residual(a.RESIDUAL, t0, a.U0, a.DU0, a.P, a.WORK)
-    error, value = doubles(a.ERROR), doubles(a.WORK)
-    for j in range(a.N):
+@_view.method()
+def _add_start_residual(a: Any, t0: Any, factor: Any) -> Any:
+    a.counts.rhs += 1
+    call_residual(a.residual, t0, a.u0, a.du0, a.p, a.work)
+    error, value = doubles(a.error), doubles(a.work)
+    for j in range(a.n):
         error[j] += factor * value[j]
-    return finite(error, a.N)
+    return finite(error, a.n)
 
 
-@compiled_as(own.times_mass)
-def _times_mass(w: Any) -> Any:
-    a = places_at(w.places)
-    error, work = doubles(a.ERROR), doubles(a.WORK)
-    for j in range(a.N):
+@_view.method()
+def _times_mass(a: Any) -> Any:
+    error, work = doubles(a.error), doubles(a.work)
+    for j in range(a.n):
         work[j] = error[j]
-    mass_times(a, a.WORK, a.ERROR)
+    mass_times(a, a.work, a.error)
 
 
-@compiled_as(own.filtered)
-def _filtered(w: Any) -> Any:
-    a = places_at(w.places)
-    solve_real(a, a.ERROR)
-    return norm_of(a, a.ERROR, 1)
+@_view.method()
+def _filtered(a: Any) -> Any:
+    solve_real(a, a.error)
+    return norm_of(a, a.error, 1)
 
 
 for _function in (own.corrections, own.iterate, own.linearize_near, own.advance, own.estimate, own.slope):
@@ -535,15 +465,15 @@ def _compile_act(digest: int) -> Any:
         types.int64, types.int64, types.float64, types.float64, types.boolean, types.boolean
     )
 
-    def act(places: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
+    def act(place: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
         if digest < 0:
             return 0.0
-        w = Memory(places)
+        a = stages_at(place)
         if what == ADVANCE:
-            return float(own.advance(w, t0, h))
+            return float(own.advance(a, t0, h))
         if what == ESTIMATE:
-            return float(own.estimate(w, t0, h, first, again))
-        return float(own.slope(w, t0, h))
+            return float(own.estimate(a, t0, h, first, again))
+        return float(own.slope(a, t0, h))
 
     with lightly_optimized():
         return kept(act, kinds)
@@ -551,12 +481,6 @@ def _compile_act(digest: int) -> Any:
 
 act = _compile_act(mn.digest_of(own, machine, mn, residual_check, sys.modules[__name__]))
 """Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose record is at an address."""
-
-
-def address(array: Any) -> int:
-    """Address of the first number of an array."""
-    place: int = array.ctypes.data
-    return place
 
 
 class MachineStages(Simultaneous):
@@ -567,18 +491,18 @@ class MachineStages(Simultaneous):
         n = problem.n
         kernels: Any = problem.kernels
         self._owners = kernels
-        self._places = places = np.zeros(1, dtype=PLACES)
-        self._at = address(places)
-        places["OWN"] = self._at
-        places["RESIDUAL"], places["JACOBIAN"] = kernels.residual, kernels.jacobian
-        places["M"], places["N"], places["PAIRS"] = len(c), n, len(self.pairs)
+        memory: Any = StagesMemory(self.numbers)
+        self._memory = memory
+        self.numbers, self.counts, memory.own = memory.numbers, memory.counts, ctypes.addressof(memory)
+        memory.residual, memory.jacobian = kernels.residual, kernels.jacobian
+        memory.m, memory.n, memory.pairs = len(c), n, len(self.pairs)
         self._arrays: dict[str, Any] = {
-            **{name: getattr(self, name.lower()) for name in KNOWN},
-            "WORK": np.empty((2, n)),
-            "DIRECTIONS": residual_check.directions(n),
-            "SIZES": problem.run_scales.unknowns,
-            "EIGENVALUES": np.ascontiguousarray(self.pairs),
-            "ROW": np.empty(n, dtype=np.complex128),
+            **{name: getattr(self, name) for name in KNOWN},
+            "work": np.empty((2, n)),
+            "directions": residual_check.directions(n),
+            "sizes": problem.run_scales.unknowns,
+            "eigenvalues": np.ascontiguousarray(self.pairs),
+            "row": np.empty(n, dtype=np.complex128),
         }
         self._parameters: Any = None
         self._by_numpy = False  # whether NumPy made the matrices, which compiled code does not have
@@ -586,42 +510,32 @@ class MachineStages(Simultaneous):
 
     def _make_matrices(self) -> None:
         """Memory for matrices and their factors, and the functions that work with them."""
-        n, pairs, places = self.problem.n, len(self.pairs), self._places
-        small = np.array([n, 1, 0, ord("N")], dtype=np.int32)
-        for name in ("DGETRF", "DGETRS", "ZGETRF", "ZGETRS"):
-            places[name] = mn.lapack(name.lower())
-        places["ENTRIES"] = n * n
+        n, pairs, memory = self.problem.n, len(self.pairs), self._memory
+        for name in ("dgetrf", "dgetrs", "zgetrf", "zgetrs"):
+            setattr(memory, name, mn.lapack(name))
+        memory.entries = n * n
         self._arrays |= {
-            "MASS": np.zeros((n, n)),
-            "STIFFNESS": np.zeros((n, n)),
-            "REAL_LU": np.empty((n, n)),
-            "REAL_PIVOTS": np.empty(n, dtype=np.int32),
-            "PAIR_LU": np.empty((pairs, n, n), dtype=np.complex128),
-            "PAIR_PIVOTS": np.empty((pairs, n), dtype=np.int32),
-            "LAPACK_N": small[0:],
-            "LAPACK_ONE": small[1:],
-            "LAPACK_INFO": small[2:],
-            "LETTER": small[3:],
+            "mass": np.zeros((n, n)),
+            "stiffness": np.zeros((n, n)),
+            "real_lu": np.empty((n, n)),
+            "real_pivots": np.empty(n, dtype=np.int32),
+            "pair_lu": np.empty((pairs, n, n), dtype=np.complex128),
+            "pair_pivots": np.empty((pairs, n), dtype=np.int32),
+            "small": np.array([n, 1, 0, ord("N")], dtype=np.int32),
         }
-        self._tell_places()
-
-    def _tell_places(self) -> None:
-        """Write the addresses of the arrays into the record that compiled code reads."""
-        for name, array in self._arrays.items():
-            self._places[name] = address(array)
+        tell_addresses(memory, self._arrays)
 
     def _act(self, what: int, t0: float, h: float, first: bool = False, again: bool = False) -> float:
         p = self.problem.packed_parameters
         if p is not self._parameters:
             self._parameters = p
-            self._places["P"] = address(p)
-        result: float = act(self._at, what, t0, h, first, again)
+            self._memory.p = address(p)
+        result: float = act(self._memory.own, what, t0, h, first, again)
         return result
 
     def begin(self, u0: Any, t0: float, h: float) -> bool:
-        """See :class:`Simultaneous`."""
         first = super().begin(u0, t0, h)
-        self._places["DU"], self._places["U"] = address(self.du), address(self.u)
+        self._memory.du, self._memory.u = address(self.du), address(self.u)
         return first
 
     def _advance(self, t0: float, h: float) -> int:
@@ -629,7 +543,7 @@ class MachineStages(Simultaneous):
             self.forget()
             self._by_numpy = False
         status = int(self._act(ADVANCE, t0, h))
-        if status != own.UNDEFINED or self.numbers[LINEARIZED] > 0.0:
+        if status != own.UNDEFINED or self.numbers.linearized > 0.0:
             return status
         # Where the kernel of the Jacobian gives NaN, differences may still give a matrix.
         self.forget()
@@ -649,27 +563,31 @@ class MachineStages(Simultaneous):
         return super()._slope(t0, h)
 
     def get_state(self) -> dict[str, Any]:
-        """See :class:`Simultaneous`."""
         if self._by_numpy:
             self.forget()
-        names = ("NUMBERS", *(FACTORS if self.numbers[LINEARIZED] > 0.0 else ()))
-        return {name: self._arrays[name].copy() for name in names}
+        names = FACTORS if self.numbers.linearized > 0.0 else ()
+        return self._kept_arrays(names)
+
+    def _kept_arrays(self, names: Sequence[str]) -> dict[str, Any]:
+        """Copies of arrays, and of the numbers, for a checkpoint."""
+        arrays = {"numbers": np.frombuffer(self.numbers)} | {name: self._arrays[name] for name in names}
+        return {name.upper(): array.copy() for name, array in arrays.items()}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """See :class:`Simultaneous`."""
+        arrays = {"numbers": np.frombuffer(self.numbers)} | self._arrays
         for name, array in kept.items():
-            self._arrays[name][:] = array
+            arrays[name.lower()][:] = array
 
     def __deepcopy__(self, memo: Any) -> MachineStages:
         # Addresses belong to the arrays of one object; a copy begins with matrices of its own.
         return type(self)(self.problem, self.A, self.c)
 
 
-FACTORS = ("MASS", "STIFFNESS", "REAL_LU", "REAL_PIVOTS", "PAIR_LU", "PAIR_PIVOTS")
+FACTORS = ("mass", "stiffness", "real_lu", "real_pivots", "pair_lu", "pair_pivots")
 """Arrays of the matrices that are kept, where they are dense."""
 
 KNOWN = (
-    *("U0", "DU0", "GUESS", "VALUE", "TRANSFORMED", "CHANGE", "H_A", "TO", "BACK", "AT_START", "MIDDLE"),
-    *("TO_MIDDLE", "WEIGHTS", "ERROR", "C", "NUMBERS", "COUNTS"),
+    *("u0", "du0", "guess", "value", "transformed", "change", "h_a", "to", "back", "at_start", "middle"),
+    *("to_middle", "weights", "error", "c"),
 )
 """Arrays of :class:`Simultaneous` that stay the same from step to step."""

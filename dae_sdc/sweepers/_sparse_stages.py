@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numba import types
 from numba.extending import register_jitable
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from dae_sdc.compiled import machine_newton as mn, triangular
-from dae_sdc.compiled.machine_newton import AT, INNER, doubles, integers, short_integers
 from dae_sdc.compiled.triangular import (
     LARGEST_ROW_FILL,
     REFACTORIZED,
@@ -28,11 +28,13 @@ from dae_sdc.compiled.triangular import (
 )
 from dae_sdc.dae.compiling import c_function
 from dae_sdc.dae.linear import SUPERNODES
+from dae_sdc.dae.machine import INNER, call_at, doubles, integers, short_integers
+from dae_sdc.dae.memory import address, tell_addresses
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
-from dae_sdc.sweepers import _simultaneous as memory
-from dae_sdc.sweepers._simultaneous import MachineStages, address, complexes, places_at
+from dae_sdc.sweepers import _simultaneous
+from dae_sdc.sweepers._simultaneous import MachineStages, complexes, stages_at
 
 
 @dataclass(frozen=True)
@@ -53,93 +55,72 @@ class PivotSettings:
 
 SETTINGS = PivotSettings()
 
-REMEMBERED = ("NUMBERS", "MASS", "STIFFNESS", "COEFFICIENTS", "LASTED")
+REMEMBERED = ("mass", "stiffness", "coefficients", "lasted")
 """Arrays that the next step may depend on, besides the factors."""
 
-PARTS, ROW_PARTS = len(TriangularFactors._fields) - 1, len(RowPattern._fields)
-
-
-def _triangles(view: Any) -> Any:
-    """A compiled function that gives the factors of a matrix, of numbers that ``view`` looks at."""
-
-    @register_jitable(**INNER)
-    def triangles(a: Any, k: Any) -> Any:
-        parts = integers(a.TRIANGLES + 8 * PARTS * k)
-        return TriangularFactors(
-            view(parts[0]),
-            short_integers(parts[1]),
-            short_integers(parts[2]),
-            view(parts[3]),
-            short_integers(parts[4]),
-            short_integers(parts[5]),
-            view(parts[6]),
-            short_integers(parts[7]),
-            short_integers(parts[8]),
-            doubles(parts[9]),
-            a.N,
-        )
-
-    return triangles
-
-
-real_triangles, complex_triangles = _triangles(doubles), _triangles(complexes)
+complex_factors = mn.factors_view(complexes)
 
 refactorized, solved = register_jitable(**INNER)(refactorize), register_jitable(**INNER)(solve_triangular)
+
+AT = types.int64(types.int64, types.int64, types.int64)
+"""Types of the C functions that stages call by address, with that of their memory."""
 
 
 def _compile(digest: int) -> tuple[Any, Any, Any]:
     """C functions that factorise and solve with matrix k, and that multiply with dF/du'."""
 
-    def refactorize_at(places: Any, k: Any, _: Any) -> Any:
-        a = places_at(places)
-        if digest < 0 or integers(a.TRIANGLES)[PARTS * k] == 0:
-            return 0
-        size, mass, stiffness = a.ENTRIES, doubles(a.MASS), doubles(a.STIFFNESS)
-        coefficient = complexes(a.COEFFICIENTS)[k]
-        parts = integers(a.PATTERNS + 8 * ROW_PARTS * k)
-        pattern = RowPattern(short_integers(parts[0]), short_integers(parts[1]), short_integers(parts[2]))
-        if k == 0:
-            data = doubles(a.DATA)
-            for i in range(size):
-                data[i] = mass[i] + coefficient.real * stiffness[i]
-            status = refactorized(pattern, real_triangles(a, k), data, doubles(a.SCRATCH))
-        else:
-            values = complexes(a.DATA)
-            for i in range(size):
-                values[i] = mass[i] + coefficient * stiffness[i]
-            status = refactorized(pattern, complex_triangles(a, k), values, complexes(a.SCRATCH))
-        if status != REFACTORIZED:
-            return 0
-        integers(a.LASTED)[k] += 1
-        return 1
-
-    def substitute_at(places: Any, k: Any, x_at: Any) -> Any:
-        a = places_at(places)
+    def refactorize_at(address: Any, k: Any, _: Any) -> Any:
         if digest < 0:
             return 0
-        if integers(a.TRIANGLES)[PARTS * k] == 0:
-            return mn._answer_of_3(a.SOLVE_OUTSIDE, (places, k, x_at))
-        n, x = a.N, doubles(x_at)
+        a = stages_at(address)
+        factors, n = integers(a.triangles + 8 * mn.PARTS * k), a.n
+        if factors[0] == 0:
+            return 0
+        size, mass, stiffness = a.entries, doubles(a.mass), doubles(a.stiffness)
+        coefficient = complexes(a.coefficients)[k]
+        pattern = mn.row_pattern_of(integers(a.patterns + 8 * mn.ROW_PARTS * k))
         if k == 0:
-            solved(real_triangles(a, k), x, x, doubles(a.SCRATCH))
+            data = doubles(a.data)
+            for i in range(size):
+                data[i] = mass[i] + coefficient.real * stiffness[i]
+            status = refactorized(pattern, mn.real_factors(factors, n), data, doubles(a.scratch))
+        else:
+            values = complexes(a.data)
+            for i in range(size):
+                values[i] = mass[i] + coefficient * stiffness[i]
+            status = refactorized(pattern, complex_factors(factors, n), values, complexes(a.scratch))
+        if status != REFACTORIZED:
+            return 0
+        integers(a.lasted)[k] += 1
+        return 1
+
+    def substitute_at(address: Any, k: Any, x_at: Any) -> Any:
+        if digest < 0:
+            return 0
+        a = stages_at(address)
+        factors, n, x = integers(a.triangles + 8 * mn.PARTS * k), a.n, doubles(x_at)
+        if factors[0] == 0:
+            return call_at(a.solve_outside, (address, k, x_at))
+        if k == 0:
+            solved(mn.real_factors(factors, n), x, x, doubles(a.scratch))
             return 1
-        row = complexes(a.ROW)
+        row = complexes(a.row)
         for j in range(n):
             row[j] = complex(x[j], x[n + j])
-        solved(complex_triangles(a, k), row, row, complexes(a.SCRATCH))
+        solved(complex_factors(factors, n), row, row, complexes(a.scratch))
         for j in range(n):
             x[j], x[n + j] = row[j].real, row[j].imag
         return 1
 
-    def multiply_at(places: Any, x_at: Any, out_at: Any) -> Any:
+    def multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
         if digest < 0:
             return 0
-        a = places_at(places)
-        x, out, mass = doubles(x_at), doubles(out_at), doubles(a.MASS)
-        indices, starts = short_integers(a.INDICES), short_integers(a.STARTS)
-        for i in range(a.N):
+        a = stages_at(address)
+        x, out, mass = doubles(x_at), doubles(out_at), doubles(a.mass)
+        indices, starts = short_integers(a.indices), short_integers(a.starts)
+        for i in range(a.n):
             out[i] = 0.0
-        for j in range(a.N):
+        for j in range(a.n):
             for entry in range(starts[j], starts[j + 1]):
                 out[indices[entry]] += mass[entry] * x[j]
         return 1
@@ -149,8 +130,8 @@ def _compile(digest: int) -> tuple[Any, Any, Any]:
 
 @once
 def functions() -> tuple[Any, Any, Any]:
-    """What stands at ``REFACTORIZE``, ``SUBSTITUTE`` and ``MULTIPLY``, compiled when first needed."""
-    return _compile(mn.digest_of(triangular, mn, memory, sys.modules[__name__]))
+    """What stands at ``refactorize``, ``substitute`` and ``multiply``, compiled when first needed."""
+    return _compile(mn.digest_of(triangular, mn, _simultaneous, sys.modules[__name__]))
 
 
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
@@ -166,20 +147,20 @@ class SparseStages(MachineStages):
     """
 
     def _make_matrices(self) -> None:
-        problem, places, count = self.problem, self._places, len(self.pairs) + 1
+        problem, memory, count = self.problem, self._memory, len(self.pairs) + 1
         pattern = self._pattern = problem.sparsity
         entries = self._entries = len(pattern.indices)
         self._arrays |= {
-            "MASS": np.zeros(entries),
-            "STIFFNESS": np.zeros(entries),
-            "COEFFICIENTS": np.zeros(count, dtype=np.complex128),
-            "INDICES": pattern.indices.astype(np.int32),
-            "STARTS": pattern.indptr.astype(np.int32),
-            "DATA": np.empty(entries, dtype=np.complex128),
-            "SCRATCH": np.empty(3 * problem.n, dtype=np.complex128),
-            "TRIANGLES": np.zeros((count, PARTS), dtype=np.int64),
-            "PATTERNS": np.zeros((count, ROW_PARTS), dtype=np.int64),
-            "LASTED": np.zeros(count, dtype=np.int64),
+            "mass": np.zeros(entries),
+            "stiffness": np.zeros(entries),
+            "coefficients": np.zeros(count, dtype=np.complex128),
+            "indices": pattern.indices.astype(np.int32),
+            "starts": pattern.indptr.astype(np.int32),
+            "data": np.empty(entries, dtype=np.complex128),
+            "scratch": np.empty(3 * problem.n, dtype=np.complex128),
+            "triangles": np.zeros((count, mn.PARTS), dtype=np.int64),
+            "patterns": np.zeros((count, mn.ROW_PARTS), dtype=np.int64),
+            "lasted": np.zeros(count, dtype=np.int64),
         }
         self._kept: dict[int, tuple[TriangularFactors, RowPattern]] = {}
         self._outside: dict[int, Any] = {}
@@ -187,12 +168,12 @@ class SparseStages(MachineStages):
         self._checked = False
         self._raised: BaseException | None = None
         self._called = _callback(self, SparseStages._repivot), _callback(self, SparseStages._solve_outside)
-        for place, function in zip(("REPIVOT", "SOLVE_OUTSIDE"), self._called, strict=True):
-            places[place] = ctypes.cast(function, ctypes.c_void_p).value or 0
-        for place, made in zip(("REFACTORIZE", "SUBSTITUTE", "MULTIPLY"), functions(), strict=True):
-            places[place] = made.address
-        places["ENTRIES"] = entries
-        self._tell_places()
+        memory.repivot, memory.solve_outside = (
+            ctypes.cast(function, ctypes.c_void_p).value for function in self._called
+        )
+        memory.refactorize, memory.substitute, memory.multiply = (made.address for made in functions())
+        memory.entries = entries
+        tell_addresses(memory, self._arrays)
 
     def _act(self, what: int, t0: float, h: float, first: bool = False, again: bool = False) -> float:
         pattern = self.problem.sparsity
@@ -207,15 +188,12 @@ class SparseStages(MachineStages):
         return result
 
     def get_state(self) -> dict[str, Any]:
-        """See :class:`Simultaneous`."""
         kept = [(k, list(factors[:-1]), list(pattern)) for k, (factors, pattern) in self._kept.items()]
         about = {"kept": kept, "outside": list(self._outside), "vain": self._vain, "checked": self._checked}
-        return {name: self._arrays[name].copy() for name in REMEMBERED} | about
+        return self._kept_arrays(REMEMBERED) | about
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """See :class:`Simultaneous`."""
-        for name in REMEMBERED:
-            self._arrays[name][:] = kept[name]
+        super().set_state({name: kept[name] for name in map(str.upper, ("numbers", *REMEMBERED))})
         for k, factors, pattern in kept["kept"]:
             self._put(k, TriangularFactors(*(*factors, self.problem.n)), RowPattern(*pattern))
         for k in kept["outside"]:
@@ -228,7 +206,7 @@ class SparseStages(MachineStages):
         """Factorise matrix k with pivots of its own; 0 where it is singular."""
         if not self._checked:
             # What is wrong with the pattern is said by the problem's own way to the Jacobian.
-            n_diff, (du, u) = self.problem.n_diff, self._arrays["WORK"]
+            n_diff, (du, u) = self.problem.n_diff, self._arrays["work"]
             jacobian: Any = self.problem.jacobian
             jacobian(attach(u, n_diff), attach(du, n_diff), self._time, 1.0)
             self._checked = True
@@ -236,10 +214,10 @@ class SparseStages(MachineStages):
         if not known and k not in self._outside and 0 in self._kept:
             factors, pattern = self._kept[0]
             self._put(k, copy_for(factors, np.complex128), pattern)
-            if functions()[0].ctypes(self._at, k, 0):
+            if functions()[0].ctypes(self._memory.own, k, 0):
                 return 1
         elif known:
-            lasted = self._arrays["LASTED"]
+            lasted = self._arrays["lasted"]
             self._vain[k] = self._vain[k] + 1 if lasted[k] < SETTINGS.paying_factorizations else 0
             lasted[k] = 0
         matrix = self._matrix(k)
@@ -250,7 +228,7 @@ class SparseStages(MachineStages):
             if lu.nnz > LARGEST_ROW_FILL * self.problem.n or self._vain[k] >= SETTINGS.most_short_lived:
                 self._outside[k] = lu
                 self._kept.pop(k, None)
-                self._arrays["TRIANGLES"][k] = 0
+                self._arrays["triangles"][k] = 0
             else:
                 self._put(k, *superlu_factors(lu, matrix))
         except (RuntimeError, SingularMatrixError):
@@ -263,15 +241,15 @@ class SparseStages(MachineStages):
         return splu(matrix if matrix.has_canonical_format else matrix.copy(), **SUPERNODES)
 
     def _matrix(self, k: int) -> Any:
-        c = self._arrays["COEFFICIENTS"][k]
-        data = self._arrays["MASS"] + (c if k else c.real) * self._arrays["STIFFNESS"]
-        parts = (data, self._arrays["INDICES"], self._arrays["STARTS"])
+        c = self._arrays["coefficients"][k]
+        data = self._arrays["mass"] + (c if k else c.real) * self._arrays["stiffness"]
+        parts = (data, self._arrays["indices"], self._arrays["starts"])
         return sparse.csc_matrix(parts, shape=self._pattern.shape)
 
     def _put(self, k: int, factors: TriangularFactors, pattern: RowPattern) -> None:
         self._kept[k] = factors, pattern
-        self._arrays["TRIANGLES"][k] = [address(part) for part in factors[:-1]]
-        self._arrays["PATTERNS"][k] = [address(part) for part in pattern]
+        self._arrays["triangles"][k] = [address(part) for part in factors[:-1]]
+        self._arrays["patterns"][k] = [address(part) for part in pattern]
 
     def _solve_outside(self, k: int, x_at: int) -> int:
         """Solve with SuperLU's factors of matrix k in place."""

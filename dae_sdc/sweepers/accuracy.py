@@ -17,19 +17,13 @@ from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.simultaneous import eigenbasis
 from dae_sdc.sweepers.step_error import StepError, multiplier_noise, multipliers
 from dae_sdc.sweepers.sweep import (
-    CHANGE,
-    CONTRACTION,
     CONVERGED,
-    ETA,
-    GOAL_NUMBERS,
     GOING_ON,
     MOST_SWEEPS,
-    PATIENCE,
-    REMAINDER,
-    ROUND_OFF_CHANGE,
-    SHARE,
     TOO_SLOW,
     Goal,
+    GoalNumbers,
+    residual_norms,
 )
 from dae_sdc.sweepers.tolerance import Outcome, Tolerance
 
@@ -103,13 +97,13 @@ class AccuracyGoal:
                 f"'{qdelta}' is {delta[-1, -1]:g}; use LU, or give dt instead of rtol"
             )
         self.errors = errors = StepError.of_collocation(problem, tolerance, M)
-        self.goal = Goal(np.zeros((M, n)), errors.weights, np.zeros(GOAL_NUMBERS))
+        self.goal = Goal(np.zeros((M, n)), errors.weights, GoalNumbers())
         iterate.solver.measure_by(errors.weights, errors.unit)
         index, numbers = errors.index, self.goal.numbers
-        numbers[ETA], numbers[SHARE] = 1.0, errors.share
+        numbers.eta, numbers.share = 1.0, errors.share
         # Constraints need that many times M sweeps until they contract as they will.
-        numbers[PATIENCE] = max(index, 1) * M + 3.0
-        numbers[ROUND_OFF_CHANGE] = errors.round_off(matrices.nodes[0])
+        numbers.patience = max(index, 1) * M + 3.0
+        numbers.round_off_change = errors.round_off(matrices.nodes[0])
         Q = matrices.collocation.Qmat[1:, 1:]
         # That of the error estimate of Radau IIA, whose solution is the one that sweeps converge to.
         self._gamma = eigenbasis(np.ascontiguousarray(Q)).real
@@ -138,12 +132,12 @@ class AccuracyGoal:
     @property
     def remainder(self) -> float:
         """What is left of the iteration in units of what may be left."""
-        return float(self.goal.numbers[REMAINDER])
+        return float(self.goal.numbers.remainder)
 
     def starting_step(self, u0: MeshDAE, t0: float, span: float) -> float:
         """A size for the first step, see :meth:`~dae_sdc.sweepers.tolerance.Weights.first_step`."""
         self.iterate.problem.start_step(u0, t0)
-        self.goal.numbers[ETA] = 1.0
+        self.goal.numbers.eta = 1.0
         return self.errors.starting_step(u0, t0, span, float(self._gamma))
 
     def reset(self) -> None:
@@ -154,9 +148,9 @@ class AccuracyGoal:
         """Begin a step, of whose sweeps nothing is known but how those of the last one contracted."""
         numbers, errors = self.goal.numbers, self.errors
         errors.begin(u0, self.iterate.level.dt)
-        ratio = max(float(numbers[ETA]), SETTINGS.smallest_contraction_ratio)
-        numbers[ETA] = ratio**SETTINGS.contraction_ratio_exponent
-        numbers[[CHANGE, CONTRACTION, REMAINDER]] = 0.0, 0.0, np.inf
+        ratio = max(float(numbers.eta), SETTINGS.smallest_contraction_ratio)
+        numbers.eta = ratio**SETTINGS.contraction_ratio_exponent
+        numbers.change, numbers.contraction, numbers.remainder = 0.0, 0.0, np.inf
         tolerance = errors.at_least(errors.newton_tolerance / self._growth)
         self.iterate.accuracy = tolerance, self._forcing
 
@@ -202,7 +196,7 @@ class AccuracyGoal:
         the last node as its solves have left them. See :mod:`dae_sdc.sweepers.simultaneous`.
         """
         iterate, numbers = self.iterate, self.goal.numbers
-        rate = float(numbers[CONTRACTION])
+        rate = float(numbers.contraction)
         if self.reason or self.status != CONVERGED:
             return self._unsolved(rate)
         if not self._residual_is_small():
@@ -219,7 +213,7 @@ class AccuracyGoal:
         error = iterate.nodes.from_last(error)
         worst = int(iterate.nodes.from_last(float(worst)))
         if not error <= 1.0:
-            numbers[ETA] = 1.0
+            numbers.eta = 1.0
         return self.errors.solved(error, worst, iterate.sweeps / MOST_SWEEPS, 0.0)
 
     def _residual_is_small(self) -> bool:
@@ -232,14 +226,14 @@ class AccuracyGoal:
         alone = not iterate.nodes.shared
         if alone and self._bound_steps > 0 and stages.integral_known:
             self._bound_steps -= 1
-            solver.norms(own.start, own.stop, self._norms)
+            solver.run(residual_norms, own.start, own.stop, norms=self._norms)
             if max(self._norms.tolist()) <= self._residual_bound * min(1.0, dt / self._bound_dt):
                 return True
         iterate.integrate()
         iterate.prepare(stages)
         size = iterate.problem.run_scales.unknowns + np.abs(stages.u[-1])
         # Sweeps end where round-off leaves them, too.
-        share = max(errors.share, float(self.goal.numbers[ROUND_OFF_CHANGE]))
+        share = max(errors.share, float(self.goal.numbers.round_off_change))
         # Unknowns that are left out have no weight.
         least = share / np.maximum(size, np.finfo(float).tiny)
         tolerated = share / np.maximum(errors.weights, least)
@@ -264,7 +258,7 @@ class AccuracyGoal:
         iterate, errors = self.iterate, self.errors
         # What matrices met in a step too large is no guide for a smaller one.
         iterate.solver.forget()
-        self.goal.numbers[ETA] = 1.0
+        self.goal.numbers.eta = 1.0
         L, stages = iterate.level, iterate.stages
         points = [(L.u[0].view(np.ndarray), errors.du0, L.time)]
         if not iterate.nodes.shared:  # other processes need not see the same
@@ -283,10 +277,10 @@ class AccuracyGoal:
     def get_state(self) -> dict[str, Vector]:
         """What a step leaves to the next, for a checkpoint."""
         bound = np.array([self._residual_bound, self._bound_dt, self._bound_steps])
-        return {"goal": self.goal.numbers.copy(), "allowed": bound}
+        return {"goal": np.frombuffer(self.goal.numbers).copy(), "allowed": bound}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Take what :meth:`get_state` gave, to the last bit."""
-        self.goal.numbers[:] = state["goal"]
+        np.frombuffer(self.goal.numbers)[:] = state["goal"]
         self._residual_bound, self._bound_dt, steps = state["allowed"].tolist()
         self._bound_steps = int(steps)

@@ -10,13 +10,13 @@ from scipy import sparse
 from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.jacobian_check import jacobian_note
 from dae_sdc.dae.linear import Matrix, largest
-from dae_sdc.dae.newton import ModifiedNewton, NodeSystem, difference_step
+from dae_sdc.dae.newton import ImplicitSystem, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
 
 
-class CoupledStages:
+class CoupledStages(ImplicitSystem):
     """F(t_i, u_0 + dt sum_j a_ij U_j, U_i) = 0 for the derivatives U_i of all s stages together.
 
     Parameters
@@ -34,6 +34,7 @@ class CoupledStages:
         self.newton = ModifiedNewton(problem, trust=False)
         self._scaled = np.empty((len(c), problem.n))
         self._weights = np.empty((len(c), problem.n))
+        self._saved = np.empty((2, len(c), problem.n))
 
     def start(self, u0: MeshDAE, guess: Vector, t0: float, dt: float) -> None:
         """Begin a step from ``u0`` with ``guess``, shape (n,) or (s, n), for the stage derivatives."""
@@ -42,6 +43,7 @@ class CoupledStages:
         self.du[:] = guess
         self._dt_a = dt * self.A
         self.u = u0.view(np.ndarray) + self._dt_a @ self.du
+        self._u, self._du = self.u, self.du
         self.times = t0 + dt * self.c
         self.time, self.dt = t0, dt
         self.key = dt
@@ -117,18 +119,6 @@ class CoupledStages:
             matrix[i, :, i, :] += part.mass
         return matrix.reshape(s * n, s * n)
 
-    def changed(self, correction: Vector, fraction: float) -> Vector:
-        """See :class:`ImplicitSystem`."""
-        u, du = self.u.copy(), self.du.copy()
-        self.move(correction, fraction)
-        value = self.residual().copy()
-        self.u[:], self.du[:] = u, du
-        return value
-
-    def difference_step(self, direction: Vector) -> float:
-        """See :class:`ImplicitSystem`."""
-        return difference_step(direction, self.u, self.du)
-
     def tolerated(self, tolerance: float) -> Vector:
         """See :class:`ImplicitSystem`."""
         return tolerance / self._weights.ravel()
@@ -160,14 +150,6 @@ class CoupledStages:
             return
         np.minimum(differential, 1.0 / (1.0 + np.abs(self.du[:, :n_diff]).max(initial=0.0)), out=differential)
         np.minimum(algebraic, self.dt / (1.0 + np.abs(self.u[:, n_diff:]).max(initial=0.0)), out=algebraic)
-
-    def save(self) -> None:
-        """See :class:`ImplicitSystem`."""
-        self._saved = (self.u.copy(), self.du.copy())
-
-    def restore(self) -> None:
-        """See :class:`ImplicitSystem`."""
-        self.u[:], self.du[:] = self._saved
 
     def magnitude(self, linearization: list[Linearization]) -> Vector:
         """See :class:`ImplicitSystem`."""

@@ -10,6 +10,7 @@ import numpy as np
 
 from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.state import MeshDAE, Vector, attach
+from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.matrices import SweepMatrices
 from dae_sdc.sweepers.nodes import NodeCommunicator, NodeList, Stages, differing, rows_of
 from dae_sdc.sweepers.solvers import Place, PythonNodes
@@ -248,6 +249,7 @@ class StepIterate:
             matrices.diagonal,
             self.keeps,
             matrices.first_solved,
+            self._guide,
         )
 
     def prepare(self, stages: Stages) -> None:
@@ -263,20 +265,20 @@ class StepIterate:
             limits = (self.accuracy[0], np.inf, P.newton_maxiter, self.accuracy[1])
         arrays, coefficients = self.arrays(stages), matrices.coefficients
         self.solver.prepare(
-            Place(stages, arrays, L.time, matrices.dt, self.times, coefficients, L.tau, self._guide, limits)
+            Place(stages, arrays, L.time, matrices.dt, self.times, coefficients, L.tau, limits)
         )
 
     def integrate(self) -> None:
         """Make dt Q U current; sweeps leave it so, predictors and convergence controllers do not."""
         if not self.stages.integral_known:
             self.prepare(self.stages)
-            self.solver.integrate()
+            self.solver.run(sweep.integrate)
             self.stages.integral_known = True
 
     def finish(self, stages: Stages) -> None:
         """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
         self.prepare(stages)
-        self.solver.finish()
+        self.solver.run(sweep.finish)
         stages.integral_known = True
 
     def node_values(self) -> Vector:

@@ -10,7 +10,7 @@ from dae_sdc.dae.polynomial import reaches
 from dae_sdc.dae.state import attach
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.step_error import StepError
-from dae_sdc.sweepers.sweep import CONTINUE, Continuation
+from dae_sdc.sweepers.sweep import CONTINUE, Continuation, continue_polynomial
 
 INITIAL_GUESSES = ("extrapolate", "spread", "zero", "random")
 """What may stand at the nodes before the first sweep."""
@@ -84,7 +84,7 @@ class Predictor:
             iterate.pending = continuation
         else:
             iterate.prepare(iterate.stages)
-            iterate.solver.continue_polynomial(continuation)
+            iterate.solver.run(continue_polynomial, last=continuation)
         iterate.stages.integral_known = True
 
     def _continue_algebraic_values(self, last: Continuation) -> None:
@@ -92,7 +92,7 @@ class Predictor:
         iterate = self.iterate
         stages, split = iterate.stages, iterate.problem.n_diff
         iterate.prepare(stages)
-        iterate.solver.continue_polynomial(last)
+        iterate.solver.run(continue_polynomial, last=last)
         change = last.matrix @ last.value[:, split:] - iterate.start_values[split:]
         stages.du[:, split:] = (self._inverse / iterate.level.dt) @ change
         stages.u[:, split:] = iterate.start_values[split:] + change

@@ -8,7 +8,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import EvaluationError, InputError
 from dae_sdc.registry import unknown
 from dae_sdc.sweepers.iterate import StepIterate
-from dae_sdc.sweepers.sweep import add_defects, residual
+from dae_sdc.sweepers.sweep import add_defects, residual, residual_norms
 
 RESIDUAL_TYPES = ("full_abs", "last_abs", "full_rel", "last_rel")
 """Of all nodes or of the last one, absolute or relative to the value at the start of the step."""
@@ -56,7 +56,7 @@ class StepResidual:
             if iterate.keeps:
                 add_defects(iterate.arrays(iterate.stages), own.start, own.stop, self.norms)
         else:
-            iterate.solver.norms(own.start, own.stop, self.norms)
+            iterate.solver.run(residual_norms, own.start, own.stop, norms=self.norms)
         norms: list[float] = self.norms[iterate.owned].tolist()
         return norms
 

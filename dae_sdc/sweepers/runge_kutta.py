@@ -31,14 +31,11 @@ from dae_sdc.sweepers.records import DEFECT_TOLERANCE
 from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.simultaneous import (
     DIVERGED,
-    ITERATIONS,
     MOST_NEWTON_ITERATIONS,
-    RATE,
     REASONS,
     SLOW,
     SOLVED,
     UNRESOLVED,
-    WORST,
     Simultaneous,
 )
 from dae_sdc.sweepers.start import starting_derivative
@@ -317,10 +314,10 @@ class RungeKuttaDAE(DirectMethod, RungeKutta):  # type: ignore[misc]
             solved=status == SOLVED,
             error=float(error),
             order=self.method.stages + 1,
-            effort=float(numbers[ITERATIONS]) / MOST_NEWTON_ITERATIONS,
-            rate=float(numbers[RATE]),
+            effort=float(numbers.iterations) / MOST_NEWTON_ITERATIONS,
+            rate=float(numbers.rate),
             reason=REASONS[status],
-            worst=int(numbers[WORST]),
+            worst=int(numbers.worst),
             slack=self._slack,
         )
         self._take(stages.u, stages.du)

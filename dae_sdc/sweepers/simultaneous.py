@@ -1,12 +1,13 @@
 """All stages of a collocation step at once, by simplified Newton iterations in the eigenbasis of Q.
 
-The functions of this module are Python in the part that numba compiles. What they work on is reached through
-the operations below, which :class:`Simultaneous` implements with NumPy and SciPy for any problem, and
+The functions of the algorithm are Python in the part that numba compiles. They are made of operations, which
+:class:`Simultaneous` implements with NumPy and SciPy for any problem, and
 :mod:`dae_sdc.sweepers._simultaneous` on arrays alone for problems with kernels.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -16,7 +17,9 @@ from scipy import sparse
 from scipy.linalg import LinAlgWarning, lu_factor, lu_solve
 from scipy.sparse.linalg import splu
 
+from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.jacobian import improve_differences, linearize
+from dae_sdc.dae.memory import fields
 from dae_sdc.dae.polynomial import interpolation_matrix, reaches
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import above_noise, is_small
@@ -38,22 +41,38 @@ REASONS = (
 )
 """Messages for these results, in their order."""
 
-# Entries of ``numbers``: what a step leaves to the next.
-LINEARIZED = 0  # coefficient c of the kept dF/du' + c dF/du, 0 for none
-FACTORED = 1  # step size of the factors, 0 for none
-ETA = 2  # contraction / (1 - contraction) of the last step
-RATE = 3  # contraction of the last step
-ERROR = 4  # weighted norm of the error estimate
-ITERATIONS = 5  # of the last step
-KAPPA = 6  # part of the tolerance that Newton's method may leave
-WORST = 7  # unknown with the largest part in the error estimate, or in the last correction
-AT = 8  # start of the step in which the Jacobian was evaluated
-GAMMA = 9  # the real eigenvalue
-RELATIVE = 10  # relative error of the unknowns that Newton's method may leave
-NUMBERS = 11
 
-# Entries of ``counts``, in the order of dae_sdc.dae.counters.COUNTERS.
-RHS, NEWTON, JACOBIANS, FACTORIZATIONS, SOLVES = range(5)
+class StepNumbers(ctypes.Structure):
+    """What a step leaves to the next, for Python and for compiled code.
+
+    Attributes
+    ----------
+    linearized : float
+        Coefficient c of the kept dF/du' + c dF/du, 0 for none.
+    factored : float
+        Step size of the factors, 0 for none.
+    eta, rate : float
+        contraction / (1 - contraction) and contraction of the last step.
+    error : float
+        Weighted norm of the error estimate.
+    iterations : float
+        Of the last step.
+    kappa : float
+        Part of the tolerance that Newton's method may leave.
+    worst : float
+        Unknown with the largest part in the error estimate, or in the last correction.
+    at : float
+        Start of the step in which the Jacobian was evaluated.
+    gamma : float
+        The real eigenvalue.
+    relative : float
+        Relative error of the unknowns that Newton's method may leave.
+    """
+
+    _fields_ = fields(
+        ctypes.c_double, "linearized factored eta rate error iterations kappa worst at gamma relative"
+    )
+
 
 MOST_NEWTON_ITERATIONS = 10
 """Largest number of Newton iterations; where the contraction foretells more, the step is given up before."""
@@ -147,90 +166,7 @@ def _coefficients(numbers: bytes, nodes: tuple[float, ...]) -> Coefficients:
     )
 
 
-# --- operations: implemented by Simultaneous here, on memory by _simultaneous -------------------------------
-
-
-def numbers(w: Any) -> Any:
-    """The row of numbers that a step leaves to the next."""
-    return w.numbers
-
-
-def take_guess(w: Any) -> Any:
-    """Begin the iteration with the guess for the derivatives of the stages."""
-    w.take_guess()
-
-
-def keep_iterate(w: Any) -> Any:
-    """Take what the iterations have come to for the guess."""
-    w.keep_iterate()
-
-
-def residuals(w: Any, t0: Any, h: Any) -> Any:
-    """F at the M stages; False where it is not finite."""
-    return w.residuals(t0, h)
-
-
-def correct(w: Any) -> Any:
-    """Take the correction of the residuals in place; its weighted norm."""
-    return w.correct()
-
-
-def residual_is_small(w: Any, t0: Any, h: Any) -> Any:
-    """Whether F at the stages is as small as the corrections say."""
-    return w.residual_is_small(t0, h)
-
-
-def at_round_off(w: Any) -> Any:
-    """Whether the last correction is as small as rounding lets it be."""
-    return w.at_round_off()
-
-
-def linearize_step(w: Any, t0: Any, h: Any) -> Any:
-    """dF/du' and dF/du in the middle of the step as the guess has it; False where they are not finite."""
-    return w.linearize_step(t0, h)
-
-
-def linearize_start(w: Any, t0: Any, h: Any) -> Any:
-    """dF/du' and dF/du at the start of the step, with the derivative known there; False if not finite."""
-    return w.linearize_start(t0, h)
-
-
-def keep_row_sizes(w: Any, factor: Any) -> Any:
-    """Remember the sizes of the rows of dF/du' and of ``factor`` times what is kept of dF/du."""
-    w.keep_row_sizes(factor)
-
-
-def row_growth(w: Any) -> Any:
-    """How many times a row of the matrix of the step is larger now than it was, at most."""
-    return w.row_growth()
-
-
-def factorize(w: Any, h: Any) -> Any:
-    """Factors of dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
-    return w.factorize(h)
-
-
-def start_defect(w: Any, h: Any) -> Any:
-    """The start of an error estimate: h gamma dF/du' (u'(t_0) - p'(t_0))."""
-    w.start_defect(h)
-
-
-def add_start_residual(w: Any, t0: Any, factor: Any) -> Any:
-    """Add ``factor`` F, at the start of the step, to the error; False where it is not finite."""
-    return w.add_start_residual(t0, factor)
-
-
-def times_mass(w: Any) -> Any:
-    """Take dF/du' times the error for the error."""
-    w.times_mass()
-
-
-def filtered(w: Any) -> Any:
-    """Solve with the matrix of the real eigenvalue for the error; its weighted norm."""
-    return w.filtered()
-
-
-# --- the algorithm ------------------------------------------------------------------------------------------
+# --- the algorithm: made of operations w, which are methods of Simultaneous ---------------------------------
 
 
 def iterate(w: Any, t0: Any, h: Any) -> Any:
@@ -239,23 +175,23 @@ def iterate(w: Any, t0: Any, h: Any) -> Any:
     Small corrections prove nothing where the Jacobian is wrong: the residual has to be small too.
     """
     status = corrections(w, t0, h)
-    if status == SOLVED and not residual_is_small(w, t0, h):
-        numbers(w)[ETA] = 1.0
+    if status == SOLVED and not w.residual_is_small(t0, h):
+        w.numbers.eta = 1.0
         return UNRESOLVED
     return status
 
 
 def corrections(w: Any, t0: Any, h: Any) -> Any:
     """Newton corrections until the estimated remaining error is small; returns the result."""
-    x = numbers(w)
-    take_guess(w)
-    kappa, eta, before, rate = x[KAPPA], max(x[ETA], LEAST_FORETOLD_CONTRACTION) ** 0.8, 0.0, 0.0
+    x = w.numbers
+    w.take_guess()
+    kappa, eta, before, rate = x.kappa, max(x.eta, LEAST_FORETOLD_CONTRACTION) ** 0.8, 0.0, 0.0
     status, first = SLOW, 0.0
     for k in range(MOST_NEWTON_ITERATIONS):
-        x[ITERATIONS] = k + 1
-        if not residuals(w, t0, h):
+        x.iterations = k + 1
+        if not w.residuals(t0, h):
             return UNDEFINED
-        norm = correct(w)
+        norm = w.correct()
         if not norm < np.inf:
             return UNDEFINED
         if k > 0:
@@ -263,20 +199,20 @@ def corrections(w: Any, t0: Any, h: Any) -> Any:
             if k == 1:
                 first = now
             rate = now if k == 1 else np.sqrt(now * rate)
-            x[RATE] = rate
+            x.rate = rate
             if rate >= 0.99:
                 status = DIVERGED
                 break
             eta = rate / (1.0 - rate)
         if eta * norm <= kappa:
             # What follows from other unknowns settles an iteration later, with a contraction of 0 then.
-            x[ETA] = max(eta, first / (1.0 - first))
+            x.eta = max(eta, first / (1.0 - first))
             return SOLVED
         if k > 0 and eta * norm * rate ** (MOST_NEWTON_ITERATIONS - 1 - k) > kappa:
             break
         before = norm
-    if at_round_off(w):
-        x[ETA] = 1.0
+    if w.at_round_off():
+        x.eta = 1.0
         return SOLVED
     return status
 
@@ -287,14 +223,14 @@ def linearize_near(w: Any, t0: Any, h: Any) -> Any:
     An extrapolation that grows exponentially has a Jacobian so large that residuals at the other stages seem
     negligible. The start of the step is then nearer to the solution. False if the Jacobian is not finite.
     """
-    x = numbers(w)
-    known = x[LINEARIZED] > 0.0
+    x = w.numbers
+    known = x.linearized > 0.0
     if known:
-        keep_row_sizes(w, h * x[GAMMA] / x[LINEARIZED])
-    if not linearize_step(w, t0, h):
+        w.keep_row_sizes(h * x.gamma / x.linearized)
+    if not w.linearize_step(t0, h):
         return False
-    if known and row_growth(w) > UNBELIEVED_ROW_GROWTH:
-        return linearize_start(w, t0, h)
+    if known and w.row_growth() > UNBELIEVED_ROW_GROWTH:
+        return w.linearize_start(t0, h)
     return True
 
 
@@ -304,25 +240,25 @@ def advance(w: Any, t0: Any, h: Any) -> Any:
     The Jacobian of an earlier step is used where Newton's method converged fast with it. If it fails, the
     Jacobian is evaluated again.
     """
-    x = numbers(w)
-    if x[LINEARIZED] > 0.0 and (x[AT] == t0 or x[RATE] <= KEPT_JACOBIAN_CONTRACTION):
-        if x[FACTORED] == h or factorize(w, h):
-            x[RATE] = 0.0
+    x = w.numbers
+    if x.linearized > 0.0 and (x.at == t0 or x.rate <= KEPT_JACOBIAN_CONTRACTION):
+        if x.factored == h or w.factorize(h):
+            x.rate = 0.0
             if iterate(w, t0, h) == SOLVED:
                 return SOLVED
-    x[AT], x[ETA], x[RATE] = t0, 1.0, 0.0
+    x.at, x.eta, x.rate = t0, 1.0, 0.0
     if not linearize_near(w, t0, h):
-        x[LINEARIZED] = 0.0
+        x.linearized = 0.0
         return UNDEFINED
-    x[LINEARIZED] = h * x[GAMMA]
-    if not factorize(w, h):
+    x.linearized = h * x.gamma
+    if not w.factorize(h):
         return SINGULAR
     status = iterate(w, t0, h)
     if status == SLOW or status == UNRESOLVED:
         # Where the iterations have come to is nearer to the solution than the guess they began with.
-        keep_iterate(w)
-        if linearize_near(w, t0, h) and factorize(w, h):
-            x[ETA] = 1.0
+        w.keep_iterate()
+        if linearize_near(w, t0, h) and w.factorize(h):
+            x.eta = 1.0
             status = iterate(w, t0, h)
     return status
 
@@ -337,25 +273,25 @@ def estimate(w: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
     the step with the derivative that is known there, in a ``first`` step, is a part of u'(t_0). ``again``:
     the estimate is damped once more, for a step that stiff components would reject for no reason.
     """
-    x = numbers(w)
-    start_defect(w, h)
-    if first and not add_start_residual(w, t0, -h * x[GAMMA]):
+    x = w.numbers
+    w.start_defect(h)
+    if first and not w.add_start_residual(t0, -h * x.gamma):
         return np.inf
-    x[ERROR] = filtered(w)
+    x.error = w.filtered()
     if again:
-        times_mass(w)
-        x[ERROR] = filtered(w)
-    return x[ERROR]
+        w.times_mass()
+        x.error = w.filtered()
+    return x.error
 
 
 def slope(w: Any, t0: Any, h: Any) -> Any:
     """Weighted norm of u' at the start, seen through an implicit step of size h; infinite without one."""
-    x = numbers(w)
-    start_defect(w, 0.0)
-    if not add_start_residual(w, t0, 1.0) or not linearize_step(w, t0, h):
+    x = w.numbers
+    w.start_defect(0.0)
+    if not w.add_start_residual(t0, 1.0) or not w.linearize_step(t0, h):
         return np.inf
-    x[LINEARIZED] = h * x[GAMMA]
-    return filtered(w) if factorize(w, h) else np.inf
+    x.linearized = h * x.gamma
+    return w.filtered() if w.factorize(h) else np.inf
 
 
 # --- Python -------------------------------------------------------------------------------------------------
@@ -404,9 +340,9 @@ class Simultaneous:
         self.weights = np.ones(n)
         self._multipliers = multipliers(self.problem)
         self.times = np.empty(m)
-        self.numbers = np.zeros(NUMBERS)
-        self.numbers[GAMMA] = self.real
-        self.counts = np.zeros(5, dtype=np.int64)
+        self.numbers: Any = StepNumbers()
+        self.numbers.gamma = self.real
+        self.counts: Any = Counts()
         self.du, self.u = np.empty((m, n)), np.empty((m, n))
         self.set_tolerance(1e-3, 1e-6)
         self.forget()
@@ -414,11 +350,11 @@ class Simultaneous:
     @property
     def share(self) -> float:
         """Part of the tolerance that Newton's method may leave."""
-        return float(self.numbers[KAPPA])
+        return float(self.numbers.kappa)
 
     def set_tolerance(self, share: float, rtol: float) -> None:
         """Take the part of the tolerance that Newton's method may leave, and the tolerance itself."""
-        self.numbers[KAPPA], self.numbers[RELATIVE] = share, share * rtol
+        self.numbers.kappa, self.numbers.relative = share, share * rtol
 
     # --- a step ---------------------------------------------------------------------------------------------
 
@@ -461,7 +397,7 @@ class Simultaneous:
             self.forget()
             status = self._advance(t0, h)
         if status in (DIVERGED, SLOW, UNRESOLVED) and self._only_rounding(t0, h):
-            self.numbers[[ETA, RATE]] = 1.0, 0.0
+            self.numbers.eta, self.numbers.rate = 1.0, 0.0
             return SOLVED
         return status
 
@@ -514,14 +450,12 @@ class Simultaneous:
 
     def forget(self) -> None:
         """Keep no matrices."""
-        self.numbers[[LINEARIZED, FACTORED]] = 0.0
-        self.numbers[[ETA, RATE, AT]] = 1.0, 1.0, np.nan
+        x = self.numbers
+        x.linearized, x.factored, x.eta, x.rate, x.at = 0.0, 0.0, 1.0, 1.0, np.nan
 
     def count(self) -> None:
         """Add what was done since to the counters of the problem."""
-        for counter, count in zip(self.problem.work_counters.values(), self.counts.tolist(), strict=True):
-            counter.niter += count
-        self.counts.fill(0)
+        self.counts.add_to(self.problem)
 
     # --- checkpoints ----------------------------------------------------------------------------------------
 
@@ -532,30 +466,30 @@ class Simultaneous:
 
     def get_state(self) -> dict[str, Any]:
         """What a step leaves to the next, as numbers, texts and arrays, for a checkpoint."""
-        kept: dict[str, Any] = {"numbers": self.numbers.copy()}
-        if self.numbers[LINEARIZED] > 0.0:
+        kept: dict[str, Any] = {"numbers": np.frombuffer(self.numbers).copy()}
+        if self.numbers.linearized > 0.0:
             kept |= {"mass": _as_arrays(self._mass), "stiffness": _as_arrays(self._stiffness)}
         return kept
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Take what :meth:`get_state` gave, to the last bit; the factors are made again."""
-        h = float(kept["numbers"][FACTORED])
-        self.numbers[:] = kept["numbers"]
+        np.frombuffer(self.numbers)[:] = kept["numbers"]
+        h = self.numbers.factored
         if "mass" in kept:
             self._mass, self._stiffness = _from_arrays(kept["mass"]), _from_arrays(kept["stiffness"])
             if h > 0.0:
                 self.factorize(h)
-                self.counts.fill(0)
+                ctypes.memset(ctypes.addressof(self.counts), 0, ctypes.sizeof(self.counts))
 
     # --- operations -----------------------------------------------------------------------------------------
 
     def take_guess(self) -> None:
-        """See :func:`take_guess`."""
+        """Begin the iteration with the guess for the derivatives of the stages."""
         self.du[:] = self.guess
         self._place()
 
     def keep_iterate(self) -> None:
-        """See :func:`keep_iterate`."""
+        """Take what the iterations have come to for the guess."""
         self.guess[:] = self.du
 
     def _place(self) -> None:
@@ -563,13 +497,13 @@ class Simultaneous:
         self.u += self.u0
 
     def residuals(self, t0: float, h: float) -> bool:
-        """See :func:`residuals`."""
+        """F at the M stages; False where it is not finite."""
         self.times[:] = t0 + h * self.c
         self.value[:] = self.problem.evaluate_nodes(self.u, self.du, self.times)
         return bool(np.isfinite(self.value).all())
 
     def correct(self) -> float:
-        """See :func:`correct`."""
+        """Take the correction of the residuals in place; its weighted norm."""
         rows, first = self.transformed, len(self.c) % 2
         np.dot(self.to, self.value, out=rows)
         if first:
@@ -581,8 +515,8 @@ class Simultaneous:
         self.du -= self.value
         np.dot(self.h_a, self.value, out=self.change)
         self._place()
-        self.counts[NEWTON] += 1
-        self.counts[SOLVES] += first + len(self.pairs)
+        self.counts.newton += 1
+        self.counts.solve += first + len(self.pairs)
         return self._weighted_norm(self.change)
 
     def _weighted_norm(self, rows: Vector) -> float:
@@ -590,14 +524,14 @@ class Simultaneous:
         with np.errstate(over="ignore"):  # infinite then
             sizes = np.sqrt(np.mean(np.square(scaled), axis=1))
         worst = int(np.argmax(sizes)) if np.isfinite(sizes).all() else 0
-        self.numbers[WORST] = int(np.argmax(np.abs(scaled[worst])))
+        self.numbers.worst = int(np.argmax(np.abs(scaled[worst])))
         return float(sizes.max())
 
     def residual_is_small(self, t0: float, h: float) -> bool:
-        """See :func:`residual_is_small`."""
+        """Whether F at the stages is as small as the corrections say."""
         if not self.residuals(t0, h):
             return False
-        problem, relative = self.problem, float(self.numbers[RELATIVE])
+        problem, relative = self.problem, float(self.numbers.relative)
         # Unknowns that are left out have no weight.
         whole = np.maximum(problem.run_scales.unknowns + np.abs(self.u[-1]), np.finfo(float).tiny)
         change = self.share / np.maximum(self.weights, self.share / whole)
@@ -612,12 +546,12 @@ class Simultaneous:
         return is_small(above_noise(left, problem), last, relative, changed)
 
     def at_round_off(self) -> bool:
-        """See :func:`at_round_off`."""
+        """Whether the last correction is as small as rounding lets it be."""
         scale = np.abs(self.u) + np.abs(self.h_a) @ np.abs(self.du)
         return bool((np.abs(self.change) <= RELATIVE_ROUND_OFF * scale).all())
 
     def linearize_step(self, t0: float, h: float) -> bool:
-        """See :func:`linearize_step`."""
+        """dF/du' and dF/du in the middle of the step as the guess has it; False where they are not finite."""
         n_diff = self.problem.n_diff
         u = self.u0 + h * (self.to_middle @ self.guess)
         du = self.middle @ self.guess
@@ -629,7 +563,7 @@ class Simultaneous:
         return True
 
     def linearize_start(self, t0: float, h: float) -> bool:
-        """See :func:`linearize_start`."""
+        """dF/du' and dF/du at the start of the step, with the derivative known there; False if not finite."""
         n_diff = self.problem.n_diff
         try:
             parts = linearize(self.problem, attach(self.u0, n_diff), attach(self.du0, n_diff), t0)
@@ -644,25 +578,25 @@ class Simultaneous:
         return sizes
 
     def keep_row_sizes(self, factor: float) -> None:
-        """See :func:`keep_row_sizes`."""
+        """Remember the sizes of the rows of dF/du' and of ``factor`` times what is kept of dF/du."""
         # Here the stiffness is kept as it is, and not times the coefficient at which it was evaluated.
-        self.error[:] = self._row_sizes(factor * self.numbers[LINEARIZED])
-        self._row_factor = factor * self.numbers[LINEARIZED]
+        self.error[:] = self._row_sizes(factor * self.numbers.linearized)
+        self._row_factor = factor * self.numbers.linearized
 
     def row_growth(self) -> float:
-        """See :func:`row_growth`."""
+        """How many times a row of the matrix of the step is larger now than it was, at most."""
         now, before = self._row_sizes(self._row_factor), self.error
         return float((now[before > 0.0] / before[before > 0.0]).max(initial=0.0))
 
     def factorize(self, h: float) -> bool:
-        """See :func:`factorize`."""
-        self.numbers[FACTORED] = 0.0
+        """Factors of dF/du' + h lambda dF/du for all eigenvalues lambda; False where one is singular."""
+        self.numbers.factored = 0.0
         try:
             self._factors = [self._factorized(h * value) for value in (self.real, *self.pairs)]
         except (SingularMatrixError, RuntimeError, ValueError):
             return False
-        self.counts[FACTORIZATIONS] += len(self._factors)
-        self.numbers[FACTORED] = h
+        self.counts.factorization += len(self._factors)
+        self.numbers.factored = h
         return True
 
     def _factorized(self, c: Any) -> Any:
@@ -676,24 +610,24 @@ class Simultaneous:
         return functools.partial(lu_solve, factors, check_finite=False)
 
     def start_defect(self, h: float) -> None:
-        """See :func:`start_defect`."""
+        """The start of an error estimate: h gamma dF/du' (u'(t_0) - p'(t_0))."""
         self.error[:] = self._mass @ (h * self.real * (self.du0 - self.at_start @ self.du)) if h else 0.0
 
     def add_start_residual(self, t0: float, factor: float) -> bool:
-        """See :func:`add_start_residual`."""
+        """Add ``factor`` F, at the start of the step, to the error; False where it is not finite."""
         n_diff = self.problem.n_diff
         value = self.problem.evaluate(attach(self.u0, n_diff), attach(self.du0, n_diff), t0)
         self.error += factor * value
         return bool(np.isfinite(value).all())
 
     def times_mass(self) -> None:
-        """See :func:`times_mass`."""
+        """Take dF/du' times the error for the error."""
         self.error[:] = self._mass @ self.error
 
     def filtered(self) -> float:
-        """See :func:`filtered`."""
+        """Solve with the matrix of the real eigenvalue for the error; its weighted norm."""
         self.error[:] = self._factors[0](self.error)
-        self.counts[SOLVES] += 1
+        self.counts.solve += 1
         return self._weighted_norm(self.error[None])
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ from dae_sdc.dae.state import Vector, attach
 from dae_sdc.sweepers import sweep
 from dae_sdc.sweepers.nodes import Stages
 from dae_sdc.sweepers.step_error import Operators, kept_operators, operators_at
-from dae_sdc.sweepers.sweep import Continuation, Goal, SweepArrays
+from dae_sdc.sweepers.sweep import Continuation, SweepArrays
 
 
 class Place(NamedTuple):
@@ -34,8 +34,6 @@ class Place(NamedTuple):
         Times of the nodes, and the diagonal of dt Q_Delta.
     tau : sequence of ndarray or None
         Right-hand sides of F at the nodes, shape (n,) each, where a finer level asks for them.
-    guide : ndarray, shape (2, n)
-        See :func:`dae_sdc.sweepers.sweep.guide_point`.
     limits : tuple of (float, float, int, float)
         Tolerance of a solve, largest abs(F) that it may leave, its largest number of iterations, and the
         fraction of its first correction at which it may stop.
@@ -48,7 +46,6 @@ class Place(NamedTuple):
     times: Vector
     coefficients: Vector
     tau: Sequence[Vector | None]
-    guide: Vector
     limits: tuple[float, float, int, float]
 
 
@@ -80,6 +77,7 @@ class PythonNodes:
             self.newtons = dict.fromkeys(owned, ModifiedNewton(problem, verifies=False))
         self._linearization: Linearization | None = None
         self.number = 0
+        self.norms = np.zeros(0)
 
     def measure_by(self, weights: Vector, unit: float) -> None:
         """Measure corrections by the largest in units of weights, shape (n,), times ``unit``."""
@@ -87,58 +85,56 @@ class PythonNodes:
 
     def prepare(self, place: Place) -> None:
         """Take the step that is to be solved."""
-        self.place = place
+        self.place, self.arrays = place, place.arrays
 
-    def integrate(self) -> None:
-        """Make dt Q U current."""
-        sweep.integrate(self.place.arrays)
+    def run(self, function: Callable[..., Any], *numbers: Any, **given: Any) -> Any:
+        """Call a function of :mod:`dae_sdc.sweepers.sweep` for the step.
 
-    def continue_polynomial(self, last: Continuation) -> None:
-        """Take the polynomial of the last step for the first guess."""
-        sweep.continue_polynomial(self.place.arrays, last)
+        Parameters
+        ----------
+        function : callable
+            A function of this solver and of numbers.
+        *numbers : int, float or bool
+            Its other arguments.
+        **given
+            What it works on besides the arrays of the step: ``before``, ``last``, ``goal`` or ``norms``.
+        """
+        vars(self).update(given)
+        return function(self, *numbers)
 
     def start_sweep(self, before: Stages, number: int, low: int, high: int) -> None:
         """Prepare sweep ``number`` at nodes ``low`` to ``high`` - 1 from the values before it."""
-        place = self.place
-        values = (before.u, before.du, before.integral)
-        sweep.start_sweep(place.arrays, self, *values, place.guide, number, low, high)
-
-    def finish(self) -> None:
-        """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
-        sweep.finish(self.place.arrays)
+        self.begin_sweep(number)
+        self.run(sweep.start_sweep, low, high, before=before)
 
     def solve(self, low: int, high: int) -> None:
         """Solve at nodes ``low`` to ``high`` - 1 in turn; raises as :meth:`ModifiedNewton.solve` does."""
-        sweep.solve_nodes(self.place.arrays, self, low, high)
-
-    def norms(self, low: int, high: int, norms: Vector) -> None:
-        """Residuals of nodes ``low`` to ``high`` - 1 into ``norms``, shape (M,)."""
-        sweep.residual_norms(self.place.arrays, self, low, high, norms)
+        low = max(low, self.arrays.first)
+        while low < high:
+            low = self.run(sweep.solve_nodes, low, high)
+            if low < high:
+                self.solve_at(low)
+                low += 1
 
     def sweeps(
         self,
         last: Continuation,
-        norms: Vector,
         number: int,
         most: int,
-        tolerance: float,
-        only_last: bool,
-    ) -> tuple[int, float]:
-        """Sweep until the residual meets the tolerance, see :func:`dae_sdc.sweepers.sweep.sweeps`.
+        tolerance: float = 0.0,
+        only_last: bool = False,
+        **given: Any,
+    ) -> tuple[int, int, float]:
+        """Sweep until the residual meets the tolerance, or u changes no more.
 
-        Returns
-        -------
-        done : int
-            Number of sweeps done.
-        value : float
-            Residual after them.
-        """
-        a, guide = self.place.arrays, self.place.guide
-        done, _, value = sweep.sweeps(a, self, last, guide, norms, number, most, 0, tolerance, only_last)
-        return done, value
+        Nodes that compiled code cannot solve are solved in Python.
 
-    def sweeps_to_tolerance(self, last: Continuation, goal: Goal, number: int, most: int) -> tuple[int, int]:
-        """Sweep until u changes no more, see :func:`dae_sdc.sweepers.sweep.sweeps_to_tolerance`.
+        Parameters
+        ----------
+        last, number, most, tolerance, only_last
+            As for :func:`dae_sdc.sweepers.sweep.sweeps`.
+        **given
+            ``goal``, or ``norms`` for the residuals of the nodes, shape (M,).
 
         Returns
         -------
@@ -146,18 +142,19 @@ class PythonNodes:
             Number of sweeps done.
         how : int
             CONVERGED, GOING_ON or TOO_SLOW.
+        value : float
+            Residual after them.
         """
-        a, guide = self.place.arrays, self.place.guide
-        done, _, how = sweep.sweeps_to_tolerance(a, self, last, guide, goal, number, most, 0)
-        return done, how
-
-    def keep_old(self, goal: Goal) -> None:
-        """Remember u before a sweep."""
-        sweep.keep_old(self.place.arrays, goal)
-
-    def look_at_change(self, goal: Goal, count: int) -> int:
-        """Measure the change of u by sweep ``count``, see :data:`dae_sdc.sweepers.sweep.CONVERGED`."""
-        return sweep.look_at_change(self.place.arrays, goal, count)
+        low, done = 0, 0
+        while True:
+            wanted = (number + done, most - done, low, tolerance, only_last, "goal" in given)
+            more, low, how, value = self.run(sweep.sweeps, *wanted, last=last, **given)
+            done += more
+            if low == self.arrays.num_nodes:
+                return done, how, value
+            PythonNodes.begin_sweep(self, number + done)
+            self.solve_at(low)
+            low, last = low + 1, last._replace(wanted=sweep.NOTHING)
 
     def operators(self, m: int) -> Operators:
         """The iteration matrix of node m as it is kept, or one made there."""
@@ -165,17 +162,17 @@ class PythonNodes:
         kept = kept_operators(self.newtons[m], c)
         if kept is not None:
             return kept
-        a, t = self.place.arrays, float(self.place.times[m])
+        a, t = self.arrays, float(self.place.times[m])
         return operators_at(self.problem, a.u[m], a.du[m], t, c)
 
     def measured(self, low: int, high: int) -> Vector:
         """F - tau at nodes ``low`` to ``high`` - 1 with u_0 + dt sum_j q_mj U_j, a row a node."""
-        sweep.place_measured(self.place.arrays, low, high)
+        sweep.place_measured(self.arrays, low, high)
         return self.residuals(low, high)
 
     def verify(self, low: int, high: int) -> None:
         """Raise NewtonError where F at nodes ``low`` to ``high`` - 1 is not as small as corrections say."""
-        for m in range(max(low, self.place.arrays.first), high):
+        for m in range(max(low, self.arrays.first), high):
             self._point_at(m)
             self.newtons[m].verify(self.system)
 
@@ -194,7 +191,7 @@ class PythonNodes:
             Receives the largest allowed residual of each equation.
         """
         left = self.measured(low, high)
-        a, m, k = self.place.arrays, high - 1, self.system.n_integrated
+        a, m, k = self.arrays, high - 1, self.system.n_integrated
         u, du, base = (a.mixed if a.keeps else a.u)[m], a.du[m], left[-1].copy()
         problem, time, tau = self.problem, float(self.place.times[m]), self.place.tau[m]
         c = float(self.place.coefficients[m])
@@ -247,7 +244,7 @@ class PythonNodes:
         known = self.newtons[m].last_linearization
         if known is None:
             return 0.0
-        u, du = np.abs(self.place.arrays.u[m]), np.abs(self.place.arrays.du[m])
+        u, du = np.abs(self.arrays.u[m]), np.abs(self.arrays.du[m])
         return float((abs(known.mass) @ du + abs(known.stiffness) @ u).max())
 
     # --- the operations of dae_sdc.sweepers.sweep -----------------------------------------------------------
@@ -277,15 +274,15 @@ class PythonNodes:
         plain, step = (stages.u[m], stages.du[m]), (place.time, place.dt)
         self.system.place(stages.values[m], stages.derivatives[m], plain, t, c, step, m + 1)
 
-    def measure(self, low: int, high: int, norms: Vector) -> None:
-        """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1."""
+    def measure(self, low: int, high: int) -> None:
+        """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1, at ``mixed`` or ``u``, into ``norms``."""
         for m, value in enumerate(self.residuals(low, high), low):
-            norms[m] = largest(value)
+            self.norms[m] = largest(value)
 
     def residuals(self, low: int, high: int) -> Vector:
         """F - tau at nodes ``low`` to ``high`` - 1 where residuals are measured, a new array."""
         place = self.place
-        a = place.arrays
+        a = self.arrays
         values = (a.mixed if a.keeps else a.u)[low:high]
         residuals = self.problem.evaluate_nodes(values, a.du[low:high], place.times[low:high])
         if place.tau[0] is not None:
@@ -295,7 +292,7 @@ class PythonNodes:
     def _common(self) -> Linearization:
         """The Jacobian at the guide point; evaluated once a sweep at most."""
         if self._linearization is None:
-            u, du = (attach(row, self.problem.n_diff) for row in self.place.guide)
-            time = float(self.place.times[self.place.arrays.first])
+            u, du = (attach(row, self.problem.n_diff) for row in self.arrays.guide)
+            time = float(self.place.times[self.arrays.first])
             self._linearization = linearize(self.problem, u, du, time)
         return self._linearization

@@ -13,7 +13,15 @@ from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.nodes import OK, RESIDUAL_FAILED, SWEEP_FAILED, Stages
 from dae_sdc.sweepers.predictor import Predictor
 from dae_sdc.sweepers.residual import StepResidual
-from dae_sdc.sweepers.sweep import GOING_ON, INTEGRATE, MOST_SWEEPS, NOTHING, Continuation
+from dae_sdc.sweepers.sweep import (
+    GOING_ON,
+    INTEGRATE,
+    MOST_SWEEPS,
+    NOTHING,
+    Continuation,
+    keep_old,
+    look_at_change,
+)
 
 
 class StepSweeps:
@@ -178,14 +186,13 @@ class StepSweeps:
         iterate.pending = None
         kind = L.params.residual_type
         scale = abs(L.u[0]) if accuracy is None and kind.endswith("rel") else 1.0
-        value, status = np.inf, GOING_ON
         iterate.norms_known = False
         try:
             if accuracy is not None:
-                done, status = solver.sweeps_to_tolerance(last, accuracy.goal, began, most)
+                done, status, _ = solver.sweeps(last, began, most, goal=accuracy.goal)
             else:
-                tolerance, only_last = L.params.restol * scale, kind[0] == "l"
-                done, value = solver.sweeps(last, self.residual.norms, began, most, tolerance, only_last)
+                asked = L.params.restol * scale, kind[0] == "l"
+                done, _, value = solver.sweeps(last, began, most, *asked, norms=self.residual.norms)
         except SolveError:
             iterate.sweeps = solver.number
             stages.integral_known = False
@@ -210,7 +217,7 @@ class StepSweeps:
         guarded = accuracy is None and iterate.matrices.diagonal and waits
         if accuracy is not None:
             iterate.prepare(stages)
-            self.solver.keep_old(accuracy.goal)
+            self.solver.run(keep_old, goal=accuracy.goal)
         elif guarded:
             self.solver.remember()
         failure = self._solve_owned(stages)
@@ -221,7 +228,7 @@ class StepSweeps:
         iterate.finish(stages)
         iterate.sweeps += 1
         if accuracy is not None:
-            accuracy.take_status(self.solver.look_at_change(accuracy.goal, iterate.sweeps))
+            accuracy.take_status(self.solver.run(look_at_change, iterate.sweeps, goal=accuracy.goal))
 
     def _solve_owned(self, stages: Stages) -> Exception | None:
         """Solve at the nodes of this process; an error is kept for all processes to hear of."""

@@ -7,19 +7,24 @@ sweep is, node after node,
     u_y  = r_m + sum_{j < m} delta_mj U_j (new) + delta_mm U_m,   F(t_m, u, U_m) = 0
 
 What is written here keeps to the part of Python that numba compiles; the few operations on rows at its
-beginning are NumPy's in Python and loops in compiled code.
+beginning are NumPy's in Python and loops in compiled code. The solver ``s`` solves at the nodes and has the
+arrays that are worked on: in Python it is a :class:`dae_sdc.sweepers.solvers.PythonNodes`, in compiled code
+the address of a :class:`dae_sdc.sweepers._machine.SweepMemory` with the same names.
 """
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg.blas import daxpy
 
+from dae_sdc.dae.memory import fields
+
 
 class SweepArrays(NamedTuple):
-    """What a sweep works on; compiled code gets a :class:`Rows` in place of every array.
+    """What a sweep works on.
 
     Parameters
     ----------
@@ -47,6 +52,8 @@ class SweepArrays(NamedTuple):
         Whether the nodes keep the value their solve ended with.
     first : int
         First node that is solved for.
+    guide : ndarray, shape (2, n)
+        See :func:`guide_point`.
     """
 
     u: Any
@@ -65,21 +72,7 @@ class SweepArrays(NamedTuple):
     diagonal: bool
     keeps: bool
     first: int
-
-
-class Rows(NamedTuple):
-    """An array as compiled code finds its rows.
-
-    Parameters
-    ----------
-    place : int
-        Address of the first number.
-    stride : int
-        Numbers from one row to the next.
-    """
-
-    place: int
-    stride: int
+    guide: Any
 
 
 NOTHING, INTEGRATE, CONTINUE = 0, 1, 2
@@ -147,24 +140,14 @@ def combine(matrix: Any, count: int, rows: Any, to: Any, size: int, first: int, 
     np.matmul(matrix, rows[:, first:last], out=to[:, first:last])
 
 
-def begin_sweep(solver: Any, number: int) -> None:
-    """Called before sweep ``number`` of a step, counted from 0."""
-    solver.begin_sweep(number)
+def memory(s: Any) -> Any:
+    """What a solver has: ``arrays``, ``before``, ``last``, ``goal`` and ``norms``, and its operations."""
+    return s
 
 
-def solve_at(solver: Any, m: int) -> bool:
-    """Solve for node m, whose value holds r_m and what the nodes before add; False if that fails."""
-    solved: bool = solver.solve_at(m)
-    return solved
-
-
-def measure(solver: Any, a: SweepArrays, low: int, high: int, norms: Any) -> None:
-    """Largest abs(F - tau) at nodes ``low`` to ``high`` - 1, at ``mixed`` or ``u``, into ``norms``."""
-    solver.measure(low, high, norms)
-
-
-def integrate(a: SweepArrays) -> None:
+def integrate(s: Any) -> None:
     """Make ``integral`` current."""
+    a = memory(s).arrays
     k = a.n_integrated
     combine(a.dt_q, a.num_nodes, a.du, a.integral, a.num_nodes, 0, k)
     if a.has_tau:
@@ -178,12 +161,13 @@ def put_integrated(a: SweepArrays, m: int, to: Any) -> None:
     add_to_row(to, 0, a.n_integrated, 1.0, row(a.integral, m))
 
 
-def continue_polynomial(a: SweepArrays, last: Continuation) -> None:
+def continue_polynomial(s: Any) -> None:
     """Take the polynomial of the last step for the first guess."""
+    a, last = memory(s).arrays, memory(s).last
     combine(last.matrix, last.nodes, last.derivative, a.du, a.num_nodes, 0, a.n_integrated)
     if a.n_integrated < a.n:
         combine(last.matrix, last.nodes, last.value, a.u, a.num_nodes, a.n_integrated, a.n)
-    integrate(a)
+    integrate(s)
     for m in range(a.num_nodes):
         put_integrated(a, m, row(a.u, m))
 
@@ -199,31 +183,25 @@ def right_sides(a: SweepArrays, du: Any, integral: Any, low: int, high: int) -> 
             add_to_row(to, 0, k, -entry(a.dt_delta, m, j), row(du, j))
 
 
-def guide_point(a: SweepArrays, u: Any, du: Any, integral: Any, out: Any) -> None:
+def guide_point(a: SweepArrays, before: Any) -> None:
     """The point of the Jacobian that nodes of a diagonal sweep share: the first node before the sweep."""
-    k = a.n_integrated
-    set_row(row(out, 0), k, a.n, 1.0, row(u, a.first))
-    set_row(row(out, 1), 0, a.n, 1.0, row(du, a.first))
+    k, out = a.n_integrated, a.guide
+    set_row(row(out, 0), k, a.n, 1.0, row(before.u, a.first))
+    set_row(row(out, 1), 0, a.n, 1.0, row(before.du, a.first))
     set_row(row(out, 0), 0, k, 1.0, a.start)
-    add_to_row(row(out, 0), 0, k, 1.0, row(integral, a.first))
+    add_to_row(row(out, 0), 0, k, 1.0, row(before.integral, a.first))
 
 
-def start_sweep(
-    a: SweepArrays,
-    solver: Any,
-    u: Any,
-    du: Any,
-    integral: Any,
-    guide: Any,
-    number: int,
-    low: int,
-    high: int,
-) -> None:
-    """Prepare sweep ``number`` at nodes ``low`` to ``high`` - 1 from the values before it."""
-    begin_sweep(solver, number)
+def start_from(a: SweepArrays, before: Any, low: int, high: int) -> None:
+    """Prepare a sweep at nodes ``low`` to ``high`` - 1 from u, du and integral before it."""
     if a.diagonal:
-        guide_point(a, u, du, integral, guide)
-    right_sides(a, du, integral, low, high)
+        guide_point(a, before)
+    right_sides(a, before.du, before.integral, low, high)
+
+
+def start_sweep(s: Any, low: int, high: int) -> None:
+    """Prepare a sweep at nodes ``low`` to ``high`` - 1 from the values ``before`` it."""
+    start_from(memory(s).arrays, memory(s).before, low, high)
 
 
 def collect(a: SweepArrays, m: int) -> None:
@@ -234,18 +212,20 @@ def collect(a: SweepArrays, m: int) -> None:
         add_to_row(to, 0, a.n_integrated, entry(a.dt_delta, m, j), row(a.du, j))
 
 
-def solve_nodes(a: SweepArrays, solver: Any, low: int, high: int) -> int:
+def solve_nodes(s: Any, low: int, high: int) -> int:
     """Solve at nodes ``low`` to ``high`` - 1 in turn; the first that cannot be solved, or ``high``."""
-    for m in range(max(low, a.first), high):
-        collect(a, m)
-        if not solve_at(solver, m):
+    w = memory(s)
+    for m in range(max(low, w.arrays.first), high):
+        collect(w.arrays, m)
+        if not w.solve_at(m):
             return m
     return high
 
 
-def finish(a: SweepArrays) -> None:
+def finish(s: Any) -> None:
     """Integrate the derivatives of a sweep, and keep at the nodes what the variant keeps."""
-    integrate(a)
+    integrate(s)
+    a = memory(s).arrays
     if a.keeps and not a.diagonal:
         return
     for m in range(a.num_nodes):
@@ -266,12 +246,13 @@ def place_measured(a: SweepArrays, low: int, high: int) -> None:
             put_integrated(a, m, row(a.u, m))
 
 
-def residual_norms(a: SweepArrays, solver: Any, low: int, high: int, norms: Any) -> None:
+def residual_norms(s: Any, low: int, high: int) -> None:
     """Residuals of nodes ``low`` to ``high`` - 1, with ``integral`` current, into ``norms``."""
-    place_measured(a, low, high)
-    measure(solver, a, low, high, norms)
-    if a.keeps:
-        add_defects(a, low, high, norms)
+    w = memory(s)
+    place_measured(w.arrays, low, high)
+    w.measure(low, high)
+    if w.arrays.keeps:
+        add_defects(w.arrays, low, high, w.norms)
 
 
 def add_defects(a: SweepArrays, low: int, high: int, norms: Any) -> None:
@@ -292,11 +273,27 @@ def residual(norms: Any, count: int, only_last: bool) -> float:
     return value
 
 
-CHANGE, CONTRACTION, REMAINDER, ETA, SHARE, PATIENCE, ROUND_OFF_CHANGE, GOAL_NUMBERS = range(8)
-"""Places in the row of numbers of a :class:`Goal`: weighted size of the last change of u, its ratio to the
-one before, what is left of the iteration in units of what may be left, contraction / (1 - contraction), what
-may be left in units of the tolerance, the number of sweeps from which on slow ones are given up, and the
-weighted size of a change by round-off."""
+class GoalNumbers(ctypes.Structure):
+    """What is known of the sweeps of a step to a tolerance, for Python and for compiled code.
+
+    Attributes
+    ----------
+    change, contraction : float
+        Weighted size of the last change of u, and its ratio to the one before.
+    remainder : float
+        What is left of the iteration in units of what may be left.
+    eta : float
+        contraction / (1 - contraction).
+    share : float
+        What may be left in units of the tolerance.
+    patience : float
+        Number of sweeps from which on slow ones are given up.
+    round_off_change : float
+        Weighted size of a change by round-off.
+    """
+
+    _fields_ = fields(ctypes.c_double, "change contraction remainder eta share patience round_off_change")
+
 
 LEAST_CONTRACTION_RATIO = 0.02
 """Least contraction / (1 - contraction) that counts: first sweeps may contract better than later ones."""
@@ -317,8 +314,8 @@ class Goal(NamedTuple):
         u at the nodes before the sweep.
     weights : ndarray, shape (n,)
         Weights of a change.
-    numbers : ndarray, shape (7,)
-        See :data:`CHANGE`.
+    numbers : GoalNumbers
+        What is known of the sweeps.
     """
 
     old: Any
@@ -327,7 +324,7 @@ class Goal(NamedTuple):
 
 
 def numbers_of(goal: Goal) -> Any:
-    """The row of numbers."""
+    """What is known of the sweeps."""
     return goal.numbers
 
 
@@ -338,14 +335,16 @@ def square_of_change(old: Any, new: Any, weights: Any, n: int) -> float:
         return float(change @ change) / n
 
 
-def keep_old(a: SweepArrays, goal: Goal) -> None:
+def keep_old(s: Any) -> None:
     """Remember u before a sweep."""
+    a, goal = memory(s).arrays, memory(s).goal
     for m in range(a.num_nodes):
         set_row(row(goal.old, m), 0, a.n, 1.0, row(a.u, m))
 
 
-def look_at_change(a: SweepArrays, goal: Goal, count: int) -> int:
+def look_at_change(s: Any, count: int) -> int:
     """Measure the change of u by sweep ``count`` of a step, counted from 1; see :data:`CONVERGED`."""
+    a, goal = memory(s).arrays, memory(s).goal
     x = numbers_of(goal)
     largest = 0.0
     for m in range(a.num_nodes):
@@ -353,26 +352,26 @@ def look_at_change(a: SweepArrays, goal: Goal, count: int) -> int:
         if not square <= largest:
             largest = square
             if not square < np.inf:
-                x[REMAINDER] = np.inf
+                x.remainder = np.inf
                 return TOO_SLOW
     norm = np.sqrt(largest)
     rate = 0.0
     if count > 1:
-        rate = norm / x[CHANGE] if x[CHANGE] > 0.0 else 0.0
+        rate = norm / x.change if x.change > 0.0 else 0.0
         # The slower of the last and the mean of the last two: the first sweeps need not contract evenly.
-        mean = np.sqrt(rate * x[CONTRACTION]) if count > 2 else rate
-        x[CONTRACTION] = rate
+        mean = np.sqrt(rate * x.contraction) if count > 2 else rate
+        x.contraction = rate
         rate = max(rate, mean)
-        x[ETA] = max(LEAST_CONTRACTION_RATIO, rate / (1.0 - rate)) if rate < 0.99 else np.inf
-    x[CHANGE] = norm
-    x[REMAINDER] = x[ETA] * norm / x[SHARE] if norm > 0.0 else 0.0
-    if norm <= x[ROUND_OFF_CHANGE] and x[REMAINDER] > 1.0:
-        x[REMAINDER] = 1.0
-    if x[REMAINDER] <= 1.0:
+        x.eta = max(LEAST_CONTRACTION_RATIO, rate / (1.0 - rate)) if rate < 0.99 else np.inf
+    x.change = norm
+    x.remainder = x.eta * norm / x.share if norm > 0.0 else 0.0
+    if norm <= x.round_off_change and x.remainder > 1.0:
+        x.remainder = 1.0
+    if x.remainder <= 1.0:
         return CONVERGED
     if count >= MOST_SWEEPS:
         return TOO_SLOW
-    if count >= x[PATIENCE] and (rate >= 0.99 or x[REMAINDER] * rate ** (MOST_SWEEPS - count) > 1.0):
+    if count >= x.patience and (rate >= 0.99 or x.remainder * rate ** (MOST_SWEEPS - count) > 1.0):
         return TOO_SLOW
     return GOING_ON
 
@@ -383,31 +382,15 @@ def in_order(numbers: Any) -> Any:
 
 
 def sweeps(
-    a: SweepArrays,
-    solver: Any,
-    last: Continuation,
-    guide: Any,
-    norms: Any,
-    number: int,
-    most: int,
-    low: int,
-    tolerance: float,
-    only_last: bool,
-) -> tuple[int, int, float]:
-    """Sweep until the residual meets a tolerance, at most ``most`` times; all nodes belong to this process.
+    s: Any, number: int, most: int, low: int, tolerance: float, only_last: bool, to_goal: bool
+) -> tuple[int, int, int, float]:
+    """Sweep until the residual meets a tolerance or u changes no more; all nodes belong to this process.
 
     Parameters
     ----------
-    a : SweepArrays
-        Values before and after.
-    last : Continuation
-        Where the values before come from, unless they are in place with ``integral`` current.
-    solver : object
-        Solves at the nodes.
-    guide : ndarray, shape (2, n)
-        For :func:`guide_point`.
-    norms : ndarray, shape (M,)
-        Receives the residuals of the nodes.
+    s : object
+        The solver. Values before come from ``last``, unless they are in place with ``integral`` current.
+        ``norms`` receives the residuals of the nodes, or ``goal`` what is known of the changes.
     number : int
         Sweeps that the step has had.
     most : int
@@ -418,79 +401,42 @@ def sweeps(
         Residual at which to stop.
     only_last : bool
         Whether that is the residual of the last node.
+    to_goal : bool
+        Whether the change of u counts, and not the residual.
 
     Returns
     -------
     done, reached : int
         Number of sweeps done, and M, or the node that could not be solved in the one after them.
+    how : int
+        :data:`CONVERGED`, :data:`GOING_ON` or :data:`TOO_SLOW`.
     value : float
         Residual after the last; infinite before the first.
     """
-    end = a.num_nodes
-    done = 0
-    value = np.inf
-    if last.wanted == CONTINUE:
-        continue_polynomial(a, last)
-    elif last.wanted == INTEGRATE:
-        integrate(a)
-    while done < most:
-        if low == 0:
-            start_sweep(a, solver, a.u, a.du, a.integral, guide, number + done, 0, end)
-        reached = solve_nodes(a, solver, low, end)
-        if reached < end:
-            return done, reached, value
-        low = 0
-        finish(a)
-        residual_norms(a, solver, 0, end, norms)
-        done += 1
-        value = residual(in_order(norms), end, only_last)
-        if value <= tolerance or not value < np.inf:
-            break
-    return done, end, value
-
-
-def sweeps_to_tolerance(
-    a: SweepArrays,
-    solver: Any,
-    last: Continuation,
-    guide: Any,
-    goal: Goal,
-    number: int,
-    most: int,
-    low: int,
-) -> tuple[int, int, int]:
-    """Sweep until u at the nodes changes no more, at most ``most`` times; all nodes belong to this process.
-
-    Parameters
-    ----------
-    a, solver, last, guide, number, most, low
-        As for :func:`sweeps`.
-    goal : Goal
-        How changes are measured; ``old`` is in place where ``low`` is not 0.
-
-    Returns
-    -------
-    done, reached : int
-        As for :func:`sweeps`.
-    how : int
-        :data:`CONVERGED`, :data:`GOING_ON` or :data:`TOO_SLOW`.
-    """
-    end = a.num_nodes
-    done = 0
-    how = GOING_ON
-    if last.wanted == CONTINUE:
-        continue_polynomial(a, last)
-    elif last.wanted == INTEGRATE:
-        integrate(a)
+    w = memory(s)
+    a, end = w.arrays, w.arrays.num_nodes
+    done, how, value = 0, GOING_ON, np.inf
+    if w.last.wanted == CONTINUE:
+        continue_polynomial(s)
+    elif w.last.wanted == INTEGRATE:
+        integrate(s)
     while done < most and how == GOING_ON:
         if low == 0:
-            keep_old(a, goal)
-            start_sweep(a, solver, a.u, a.du, a.integral, guide, number + done, 0, end)
-        reached = solve_nodes(a, solver, low, end)
+            if to_goal:
+                keep_old(s)
+            w.begin_sweep(number + done)
+            start_from(a, a, 0, end)
+        reached = solve_nodes(s, low, end)
         if reached < end:
-            return done, reached, how
+            return done, reached, how, value
         low = 0
-        finish(a)
+        finish(s)
         done += 1
-        how = look_at_change(a, goal, number + done)
-    return done, end, how
+        if to_goal:
+            how = look_at_change(s, number + done)
+        else:
+            residual_norms(s, 0, end)
+            value = residual(in_order(w.norms), end, only_last)
+            if value <= tolerance or not value < np.inf:
+                how = CONVERGED
+    return done, end, how, value
