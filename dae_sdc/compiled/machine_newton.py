@@ -7,19 +7,14 @@ arrays passed one by one would take most of the time of compiling and of calling
 from __future__ import annotations
 
 import ctypes
-import inspect
-import sys
-import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numba import types
 from numba.extending import get_cython_function_address, register_jitable
 
-from dae_sdc.compiled import triangular
 from dae_sdc.compiled.triangular import RowPattern, TriangularFactors, refactorize, solve_triangular
-from dae_sdc.dae import iteration, machine
+from dae_sdc.dae import iteration
 from dae_sdc.dae.compiling import c_function, lightly_optimized
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.iteration import BACKWARD_ERROR, KeptNumbers
@@ -355,50 +350,33 @@ def solve_at_node(address: Any, m: Any) -> Any:
     return call_at(nodes_at(address).solve_at, (address, m)) != 0
 
 
-def digest_of(*modules: Any) -> int:
-    """A number that changes with the files of the modules.
-
-    numba looks at one file to see whether what it keeps on disk is still right. A function that refers to
-    this number is kept under it.
-    """
-    return zlib.crc32(b"".join(Path(inspect.getfile(module)).read_bytes() for module in modules))
-
-
 AT = types.int64(types.int64, types.int64)
 """Types of the C functions that compiled solvers call by address, with that of their memory."""
 
 
-def _compile_solver(digest: int) -> tuple[Any, Any]:
-    """C functions of the two parts of a solve.
+def _solve_at(address: Any, m: Any) -> Any:
+    nodes = nodes_at(address)
+    begin_solve(nodes, m)
+    goals = (nodes.tolerance, nodes.residual_tolerance, nodes.forcing)
+    how = iteration.iterate(nodes, nodes.trust != 0, *goals, nodes.maxiter)
+    if how != iteration.SOLVED:
+        nodes.restore()
+        return 0
+    return 1
 
-    The compiler optimises a function again wherever it is called; calls by address keep these apart.
-    """
 
-    def solve_at(address: Any, m: Any) -> Any:
-        if digest < 0:
-            return 0
-        nodes = nodes_at(address)
-        begin_solve(nodes, m)
-        goals = (nodes.tolerance, nodes.residual_tolerance, nodes.forcing)
-        how = iteration.iterate(nodes, nodes.trust != 0, *goals, nodes.maxiter)
-        if how != iteration.SOLVED:
-            nodes.restore()
-            return 0
-        return 1
-
-    def factorize_at(address: Any, which: Any) -> Any:
-        if digest < 0:
-            return 0
-        return 1 if iteration.factorize_anew(nodes_at(address), which) else 0
-
-    return c_function(solve_at, AT), c_function(factorize_at, AT)
+def _factorize_at(address: Any, which: Any) -> Any:
+    return 1 if iteration.factorize_anew(nodes_at(address), which) else 0
 
 
 @once
 def solver_functions() -> tuple[Any, Any]:
-    """What stands at ``solve_at`` and ``factorize_at``, compiled when it is first asked for."""
+    """What stands at ``solve_at`` and ``factorize_at``, compiled when it is first asked for.
+
+    The compiler optimises a function again wherever it is called; calls by address keep these apart.
+    """
     with lightly_optimized():
-        return _compile_solver(digest_of(iteration, machine, sys.modules[__name__]))
+        return c_function(_solve_at, AT), c_function(_factorize_at, AT)
 
 
 def factors_view(view: Any) -> Any:
@@ -435,41 +413,33 @@ def row_pattern_of(parts: Any) -> Any:
     return RowPattern(short_integers(parts[0]), short_integers(parts[1]), short_integers(parts[2]))
 
 
-def _compile_sparse(digest: int) -> tuple[Any, Any]:
-    """C functions that solve with sparse factors, in place of ``delta``, and that make them."""
+def _substitute(address: Any, slot: Any) -> Any:
+    nodes = nodes_at(address)
+    delta, parts = doubles(nodes.delta), integers(nodes.triangles + 8 * PARTS * slot)
+    solve_triangular(real_factors(parts, nodes.n), delta, delta, doubles(nodes.work))
+    return 1
 
-    def substitute(address: Any, slot: Any) -> Any:
-        if digest < 0:
-            return 0
-        nodes = nodes_at(address)
-        delta, parts = doubles(nodes.delta), integers(nodes.triangles + 8 * PARTS * slot)
-        solve_triangular(real_factors(parts, nodes.n), delta, delta, doubles(nodes.work))
-        return 1
 
-    def refactorize_at(address: Any, slot: Any) -> Any:
-        if digest < 0:
-            return 0
-        nodes = nodes_at(address)
-        size, c = nodes.entries, doubles(nodes.coefficients)[nodes.node]
-        parts = integers(nodes.triangles + 8 * PARTS * slot)
-        if parts[0] == 0 or (not c > 0.0 and nodes.n_integrated < nodes.n):
-            return 0
-        mass, stiffness = (
-            doubles(nodes.masses + 8 * size * slot),
-            doubles(nodes.stiffnesses + 8 * size * slot),
-        )
-        data = doubles(nodes.data)
-        for i in range(size):
-            data[i] = mass[i] + c * stiffness[i]
-        pattern = row_pattern_of(integers(nodes.patterns + 8 * ROW_PARTS * slot))
-        nodes.counts.factorization += 1
-        integers(nodes.renewed)[slot] = 1
-        return 1 if refactorize(pattern, real_factors(parts, nodes.n), data, doubles(nodes.work)) == 0 else 0
-
-    return c_function(substitute, AT), c_function(refactorize_at, AT)
+def _refactorize_at(address: Any, slot: Any) -> Any:
+    nodes = nodes_at(address)
+    size, c = nodes.entries, doubles(nodes.coefficients)[nodes.node]
+    parts = integers(nodes.triangles + 8 * PARTS * slot)
+    if parts[0] == 0 or (not c > 0.0 and nodes.n_integrated < nodes.n):
+        return 0
+    mass, stiffness = doubles(nodes.masses + 8 * size * slot), doubles(nodes.stiffnesses + 8 * size * slot)
+    data = doubles(nodes.data)
+    for i in range(size):
+        data[i] = mass[i] + c * stiffness[i]
+    pattern = row_pattern_of(integers(nodes.patterns + 8 * ROW_PARTS * slot))
+    nodes.counts.factorization += 1
+    integers(nodes.renewed)[slot] = 1
+    return 1 if refactorize(pattern, real_factors(parts, nodes.n), data, doubles(nodes.work)) == 0 else 0
 
 
 @once
 def sparse_functions() -> tuple[Any, Any]:
-    """What stands at ``substitute`` and ``refactorize``, compiled when it is first asked for."""
-    return _compile_sparse(digest_of(triangular, machine, sys.modules[__name__]))
+    """What stands at ``substitute`` and ``refactorize``, compiled when it is first asked for.
+
+    They solve with sparse factors, in place of ``delta``, and make them.
+    """
+    return c_function(_substitute, AT), c_function(_refactorize_at, AT)

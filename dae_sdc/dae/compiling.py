@@ -153,14 +153,6 @@ def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
     return compiled
 
 
-def renamed(function: Any, name: str) -> Any:
-    """A copy of a function under another qualified name, which is that of what numba keeps of it on disk."""
-    parts = function.__code__, function.__globals__, function.__name__
-    copy = FunctionType(*parts, function.__defaults__, function.__closure__)
-    copy.__qualname__ = name
-    return copy
-
-
 def c_function(function: Callable[..., Any], signature: Any, *, keep: bool = True, **options: Any) -> Any:
     """Compile a C function, and keep the result on disk if there is a place for it.
 

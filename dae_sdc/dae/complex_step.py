@@ -14,9 +14,7 @@ from __future__ import annotations
 import ctypes
 import math
 import operator
-import zlib
 from collections.abc import Callable, Hashable
-from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -293,9 +291,7 @@ Perturbing.compiler = PerturbedCompiler
 
 def compile_residual(function: Callable[..., None]) -> Any:
     """The C function ``residual(t, u*, du*, p*, out*)`` of complex u, du and out."""
-    digest = zlib.crc32(Path(__file__).read_bytes() + Path(machine.__file__).read_bytes())
-    signature = machine.SIGNATURES["complex"]
-    return machine.compile_function(function, signature, PerturbedCompiler, f"-complex-{digest:08x}")
+    return machine.compile_function(function, machine.SIGNATURES["complex"], PerturbedCompiler, "-complex")
 
 
 # --- the Jacobian's kernel ------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import ctypes
 import inspect
 import zlib
 from collections.abc import Callable
-from types import BuiltinFunctionType, CodeType, ModuleType
+from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, ClassVar
 
 import numpy as np
@@ -22,7 +22,7 @@ from numba.core.errors import NumbaError as CompilationError
 from numba.core.untyped_passes import IRProcessing
 from numba.extending import intrinsic, models, overload, overload_method, register_model
 
-from dae_sdc.dae.compiling import c_function, kept, renamed
+from dae_sdc.dae.compiling import c_function, kept
 from dae_sdc.dae.inlining import is_inlined
 
 __all__ = [
@@ -152,7 +152,10 @@ def _marked(function: Any, mark: str) -> Any:
         mark += f"-{found:08x}"
     if not mark:
         return function
-    return renamed(function, f"{function.__qualname__}{mark}")
+    parts = function.__code__, function.__globals__, function.__name__
+    marked = FunctionType(*parts, function.__defaults__, function.__closure__)
+    marked.__qualname__ = f"{function.__qualname__}{mark}"
+    return marked
 
 
 def _digest(function: Any, known: list[Any]) -> int | None:

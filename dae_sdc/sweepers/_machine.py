@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
 from numba.extending import register_jitable
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae import iteration, machine
-from dae_sdc.dae.compiling import compiled_lightly, kept, renamed
+from dae_sdc.dae.compiling import compiled_lightly, kept
 from dae_sdc.dae.machine import INNER, RecordView, compiled_as, doubles
 from dae_sdc.dae.memory import fields
 from dae_sdc.sweepers import sweep
@@ -177,11 +175,10 @@ for _function in (
 def entry_point(function: Callable[..., Any]) -> Callable[..., Any]:
     """The compiled form of a function of :mod:`dae_sdc.sweepers.sweep` that takes a solver and numbers.
 
-    It takes the address of a :class:`SweepMemory`. It is kept on disk under a name that changes with its
-    sources, and not optimised itself, so that what it calls is not compiled into it a second time.
+    It takes the address of a :class:`SweepMemory`. It is not optimised itself, so that what it calls is not
+    compiled into it a second time.
     """
-    digest = mn.digest_of(iteration, machine, mn, sweep, sys.modules[__name__])
-    compiled = kept(renamed(function, f"{function.__name__}-{digest:08x}"), _dbg_optnone=True)
+    compiled = kept(function, _dbg_optnone=True)
 
     def call(*arguments: Any) -> Any:
         if not compiled.signatures:

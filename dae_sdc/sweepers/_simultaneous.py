@@ -6,7 +6,6 @@ The addresses of everything are kept in one record, which compiles and is called
 from __future__ import annotations
 
 import ctypes
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +14,7 @@ from numba import types
 from numba.extending import register_jitable
 
 from dae_sdc.compiled import machine_newton as mn
-from dae_sdc.dae import machine, residual_check
+from dae_sdc.dae import residual_check
 from dae_sdc.dae.compiling import kept, lightly_optimized
 from dae_sdc.dae.counters import Counts
 from dae_sdc.dae.machine import (
@@ -460,27 +459,21 @@ for _function in (own.corrections, own.iterate, own.linearize_near, own.advance,
     register_jitable(**INNER)(_function)
 
 
-def _compile_act(digest: int) -> Any:
-    kinds = types.float64(
-        types.int64, types.int64, types.float64, types.float64, types.boolean, types.boolean
+def _act(address: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
+    a = stages_at(address)
+    if what == ADVANCE:
+        return float(own.advance(a, t0, h))
+    if what == ESTIMATE:
+        return float(own.estimate(a, t0, h, first, again))
+    return float(own.slope(a, t0, h))
+
+
+with lightly_optimized():
+    act = kept(
+        _act,
+        types.float64(types.int64, types.int64, types.float64, types.float64, types.boolean, types.boolean),
     )
-
-    def act(place: Any, what: Any, t0: Any, h: Any, first: Any, again: Any) -> Any:
-        if digest < 0:
-            return 0.0
-        a = stages_at(place)
-        if what == ADVANCE:
-            return float(own.advance(a, t0, h))
-        if what == ESTIMATE:
-            return float(own.estimate(a, t0, h, first, again))
-        return float(own.slope(a, t0, h))
-
-    with lightly_optimized():
-        return kept(act, kinds)
-
-
-act = _compile_act(mn.digest_of(own, machine, mn, residual_check, sys.modules[__name__]))
-"""Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose record is at an address."""
+"""Call :func:`advance`, :func:`estimate` or :func:`slope` of the stages whose memory is at an address."""
 
 
 class MachineStages(Simultaneous):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from numba.extending import register_jitable
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from dae_sdc.compiled import machine_newton as mn, triangular
+from dae_sdc.compiled import machine_newton as mn
 from dae_sdc.compiled.triangular import (
     LARGEST_ROW_FILL,
     REFACTORIZED,
@@ -33,7 +32,6 @@ from dae_sdc.dae.memory import address, tell_addresses
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import SingularMatrixError
 from dae_sdc.sharing import once
-from dae_sdc.sweepers import _simultaneous
 from dae_sdc.sweepers._simultaneous import MachineStages, complexes, stages_at
 
 
@@ -66,72 +64,67 @@ AT = types.int64(types.int64, types.int64, types.int64)
 """Types of the C functions that stages call by address, with that of their memory."""
 
 
-def _compile(digest: int) -> tuple[Any, Any, Any]:
-    """C functions that factorise and solve with matrix k, and that multiply with dF/du'."""
+def _refactorize_at(address: Any, k: Any, _: Any) -> Any:
+    a = stages_at(address)
+    factors, n = integers(a.triangles + 8 * mn.PARTS * k), a.n
+    if factors[0] == 0:
+        return 0
+    size, mass, stiffness = a.entries, doubles(a.mass), doubles(a.stiffness)
+    coefficient = complexes(a.coefficients)[k]
+    pattern = mn.row_pattern_of(integers(a.patterns + 8 * mn.ROW_PARTS * k))
+    if k == 0:
+        data = doubles(a.data)
+        for i in range(size):
+            data[i] = mass[i] + coefficient.real * stiffness[i]
+        status = refactorized(pattern, mn.real_factors(factors, n), data, doubles(a.scratch))
+    else:
+        values = complexes(a.data)
+        for i in range(size):
+            values[i] = mass[i] + coefficient * stiffness[i]
+        status = refactorized(pattern, complex_factors(factors, n), values, complexes(a.scratch))
+    if status != REFACTORIZED:
+        return 0
+    integers(a.lasted)[k] += 1
+    return 1
 
-    def refactorize_at(address: Any, k: Any, _: Any) -> Any:
-        if digest < 0:
-            return 0
-        a = stages_at(address)
-        factors, n = integers(a.triangles + 8 * mn.PARTS * k), a.n
-        if factors[0] == 0:
-            return 0
-        size, mass, stiffness = a.entries, doubles(a.mass), doubles(a.stiffness)
-        coefficient = complexes(a.coefficients)[k]
-        pattern = mn.row_pattern_of(integers(a.patterns + 8 * mn.ROW_PARTS * k))
-        if k == 0:
-            data = doubles(a.data)
-            for i in range(size):
-                data[i] = mass[i] + coefficient.real * stiffness[i]
-            status = refactorized(pattern, mn.real_factors(factors, n), data, doubles(a.scratch))
-        else:
-            values = complexes(a.data)
-            for i in range(size):
-                values[i] = mass[i] + coefficient * stiffness[i]
-            status = refactorized(pattern, complex_factors(factors, n), values, complexes(a.scratch))
-        if status != REFACTORIZED:
-            return 0
-        integers(a.lasted)[k] += 1
+
+def _substitute_at(address: Any, k: Any, x_at: Any) -> Any:
+    a = stages_at(address)
+    factors, n, x = integers(a.triangles + 8 * mn.PARTS * k), a.n, doubles(x_at)
+    if factors[0] == 0:
+        return call_at(a.solve_outside, (address, k, x_at))
+    if k == 0:
+        solved(mn.real_factors(factors, n), x, x, doubles(a.scratch))
         return 1
+    row = complexes(a.row)
+    for j in range(n):
+        row[j] = complex(x[j], x[n + j])
+    solved(complex_factors(factors, n), row, row, complexes(a.scratch))
+    for j in range(n):
+        x[j], x[n + j] = row[j].real, row[j].imag
+    return 1
 
-    def substitute_at(address: Any, k: Any, x_at: Any) -> Any:
-        if digest < 0:
-            return 0
-        a = stages_at(address)
-        factors, n, x = integers(a.triangles + 8 * mn.PARTS * k), a.n, doubles(x_at)
-        if factors[0] == 0:
-            return call_at(a.solve_outside, (address, k, x_at))
-        if k == 0:
-            solved(mn.real_factors(factors, n), x, x, doubles(a.scratch))
-            return 1
-        row = complexes(a.row)
-        for j in range(n):
-            row[j] = complex(x[j], x[n + j])
-        solved(complex_factors(factors, n), row, row, complexes(a.scratch))
-        for j in range(n):
-            x[j], x[n + j] = row[j].real, row[j].imag
-        return 1
 
-    def multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
-        if digest < 0:
-            return 0
-        a = stages_at(address)
-        x, out, mass = doubles(x_at), doubles(out_at), doubles(a.mass)
-        indices, starts = short_integers(a.indices), short_integers(a.starts)
-        for i in range(a.n):
-            out[i] = 0.0
-        for j in range(a.n):
-            for entry in range(starts[j], starts[j + 1]):
-                out[indices[entry]] += mass[entry] * x[j]
-        return 1
-
-    return c_function(refactorize_at, AT), c_function(substitute_at, AT), c_function(multiply_at, AT)
+def _multiply_at(address: Any, x_at: Any, out_at: Any) -> Any:
+    a = stages_at(address)
+    x, out, mass = doubles(x_at), doubles(out_at), doubles(a.mass)
+    indices, starts = short_integers(a.indices), short_integers(a.starts)
+    for i in range(a.n):
+        out[i] = 0.0
+    for j in range(a.n):
+        for entry in range(starts[j], starts[j + 1]):
+            out[indices[entry]] += mass[entry] * x[j]
+    return 1
 
 
 @once
 def functions() -> tuple[Any, Any, Any]:
-    """What stands at ``refactorize``, ``substitute`` and ``multiply``, compiled when first needed."""
-    return _compile(mn.digest_of(triangular, mn, _simultaneous, sys.modules[__name__]))
+    """What stands at ``refactorize``, ``substitute`` and ``multiply``, compiled when first needed.
+
+    They factorise and solve with matrix k, and multiply with dF/du'.
+    """
+    made: Any = (c_function(function, AT) for function in (_refactorize_at, _substitute_at, _multiply_at))
+    return tuple(made)
 
 
 ANSWER = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
