@@ -156,12 +156,12 @@ def triangular_factors(factorization: Factorization, matrix: Any = None) -> Tria
 
 
 def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern]:
-    """The factors of a real or complex matrix as SciPy has them, and where the entries of others go in them.
+    """The factors of a real or complex matrix by SuperLU, and where the entries of others go in them.
 
     Parameters
     ----------
-    lu : scipy.sparse.linalg.SuperLU
-        What ``splu`` returned. It copies its factors for that, and keeps the copies.
+    lu : SparseLU or scipy.sparse.linalg.SuperLU
+        What factorised it. It copies its factors for that, and keeps the copies.
     matrix : CSC matrix, shape (n, n)
         The one that was factorised; zeros that it stores are entries of its pattern.
 
@@ -179,7 +179,8 @@ def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern
     SingularMatrixError
         If a pivot is so small that it has no reciprocal.
     """
-    factors = _by_rows(lu.L, lu.U, lu.perm_r, lu.perm_c, None)
+    parts = lu.parts() if isinstance(lu, SparseLU) else (lu.L, lu.U, lu.perm_r, lu.perm_c, None)
+    factors = _by_rows(*parts)
     pattern = _rows_of(factors, matrix)
     return _filled(factors, pattern), pattern
 

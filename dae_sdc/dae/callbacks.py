@@ -80,29 +80,23 @@ class Callback:
         outputs: dict[int, Vector] = {}
 
         def view(known: dict[int, Vector], address: int, length: int, shape: tuple[int, ...]) -> Vector:
-            if len(known) >= MOST_VIEWS:
-                known.clear()
-            buffer: Any = (ctypes.c_double * length).from_address(address)
-            known[address] = np.frombuffer(buffer).reshape(shape)
+            if address not in known:
+                if len(known) >= MOST_VIEWS:
+                    known.clear()
+                buffer: Any = (ctypes.c_double * length).from_address(address)
+                known[address] = np.frombuffer(buffer).reshape(shape)
             return known[address]
 
         def call(t: float, u: int, v: int | None, p: int | None, out: int) -> None:
             target = None
             try:
-                target = outputs.get(out)
-                if target is None:
-                    target = view(outputs, out, size, shape)
-                place = inputs.get(u)
-                if place is None:
-                    place = view(inputs, u, n, (n,))
+                target = view(outputs, out, size, shape)
+                place = view(inputs, u, n, (n,))
                 # Copies: what the function keeps must not change, and what it changes must not be ours.
                 if v is None or not velocities:
                     target[...] = function(t, place.copy())
                     return
-                slope = inputs.get(v)
-                if slope is None:
-                    slope = view(inputs, v, n, (n,))
-                target[...] = function(t, place.copy(), slope.copy())
+                target[...] = function(t, place.copy(), view(inputs, v, n, (n,)).copy())
             except BaseException as error:  # also an interrupt: it would be lost in compiled code
                 if target is not None:
                     target.fill(np.nan)

@@ -12,6 +12,7 @@ stand before the first of the parameters p, see :class:`Parameters`.
 from __future__ import annotations
 
 import ctypes
+import inspect
 import math
 import operator
 from collections.abc import Callable, Hashable
@@ -75,102 +76,88 @@ def _compiled(function: Callable[..., Any]) -> Any:
     return njit(**OPTIONS)(function) if isinstance(function, FunctionType) else function
 
 
+def _by_types(form: Callable[..., Any], choose: Callable[..., Any]) -> Any:
+    """A function for compiled code whose form is chosen by the types of its arguments, such as ``form``."""
+
+    def function(*values: Any) -> Any:
+        raise NotImplementedError
+
+    for one in (function, choose):
+        vars(one)["__signature__"] = inspect.signature(form)
+    overload(function, jit_options=OPTIONS)(choose)
+    return function
+
+
 def _unary(value: Callable[..., Any], slope: Callable[..., Any]) -> Any:
     """A function f(x) for numbers with and without a perturbation; the slope is given x and f(x)."""
     plain, rate = _compiled(value), _compiled(slope)
 
-    def function(x: Any) -> Any:
-        raise NotImplementedError
+    def simple(x: Any) -> Any:
+        return plain(x)
 
-    @overload(function, jit_options=OPTIONS)
-    def chosen(x: Any) -> Any:
-        def simple(x: Any) -> Any:
-            return plain(x)
+    def perturbed(x: Any) -> Any:
+        y = plain(x.real)
+        return _perturbed(y, rate(x.real, y), x.imag)
 
-        def perturbed(x: Any) -> Any:
-            y = plain(x.real)
-            return _perturbed(y, rate(x.real, y), x.imag)
-
-        return perturbed if _is_complex(x) else simple
-
-    return function
+    return _by_types(simple, lambda x: perturbed if _is_complex(x) else simple)
 
 
 def _binary(value: Callable[..., Any], first: Callable[..., Any], second: Callable[..., Any]) -> Any:
     """A function f(x, y) as :func:`_unary`; its two slopes are given x, y and f(x, y)."""
     plain, rate, other = map(_compiled, (value, first, second))
 
-    def function(x: Any, y: Any) -> Any:
-        raise NotImplementedError
+    def simple(x: Any, y: Any) -> Any:
+        return plain(x, y)
 
-    @overload(function, jit_options=OPTIONS)
-    def chosen(x: Any, y: Any) -> Any:
-        def simple(x: Any, y: Any) -> Any:
-            return plain(x, y)
+    def left(x: Any, y: Any) -> Any:
+        z = plain(x.real, y)
+        return _perturbed(z, rate(x.real, y, z), x.imag)
 
-        def left(x: Any, y: Any) -> Any:
-            z = plain(x.real, y)
-            return _perturbed(z, rate(x.real, y, z), x.imag)
+    def right(x: Any, y: Any) -> Any:
+        z = plain(x, y.real)
+        return _perturbed(z, other(x, y.real, z), y.imag)
 
-        def right(x: Any, y: Any) -> Any:
-            z = plain(x, y.real)
-            return _perturbed(z, other(x, y.real, z), y.imag)
+    def both(x: Any, y: Any) -> Any:
+        z = plain(x.real, y.real)
+        one = _perturbed(z, rate(x.real, y.real, z), x.imag)
+        two = _perturbed(z, other(x.real, y.real, z), y.imag)
+        return complex(z, one.imag + two.imag)
 
-        def both(x: Any, y: Any) -> Any:
-            z = plain(x.real, y.real)
-            one = _perturbed(z, rate(x.real, y.real, z), x.imag)
-            two = _perturbed(z, other(x.real, y.real, z), y.imag)
-            return complex(z, one.imag + two.imag)
-
-        if _is_complex(x):
-            return both if _is_complex(y) else left
-        return right if _is_complex(y) else simple
-
-    return function
+    forms = {(False, False): simple, (True, False): left, (False, True): right, (True, True): both}
+    return _by_types(simple, lambda x, y: forms[_is_complex(x), _is_complex(y)])
 
 
 def _comparison(compare: Callable[..., Any]) -> Any:
     """A comparison of real parts."""
 
-    def function(x: Any, y: Any) -> Any:
-        raise NotImplementedError
+    def simple(x: Any, y: Any) -> Any:
+        return compare(x, y)
 
-    @overload(function, jit_options=OPTIONS)
-    def chosen(x: Any, y: Any) -> Any:
-        def simple(x: Any, y: Any) -> Any:
-            return compare(x, y)
+    def perturbed(x: Any, y: Any) -> Any:
+        return compare(x.real, y.real)
 
-        def perturbed(x: Any, y: Any) -> Any:
-            return compare(x.real, y.real)
-
-        return perturbed if _is_complex(x, y) else simple
-
-    return function
+    return _by_types(simple, lambda x, y: perturbed if _is_complex(x, y) else simple)
 
 
 def _smallest(of_two: Any, builtin: Callable[..., Any]) -> Any:
     """``min`` or ``max`` of any count of numbers."""
 
-    def function(*values: Any) -> Any:
-        raise NotImplementedError
+    def simple(*values: Any) -> Any:
+        return builtin(*values)
 
-    @overload(function, jit_options=OPTIONS)
+    def two(*values: Any) -> Any:
+        return of_two(values[0], values[1])
+
+    def more(*values: Any) -> Any:
+        return of_two(values[0], function(*values[1:]))
+
     def chosen(*values: Any) -> Any:
         kinds = values[0] if len(values) == 1 and isinstance(values[0], types.BaseTuple) else values
-
-        def simple(*values: Any) -> Any:
-            return builtin(*values)
-
-        def two(*values: Any) -> Any:
-            return of_two(values[0], values[1])
-
-        def more(*values: Any) -> Any:
-            return of_two(values[0], function(*values[1:]))
-
         if not _is_complex(*kinds):
             return simple
         return two if len(kinds) == 2 else more
 
+    function = _by_types(simple, chosen)
     return function
 
 

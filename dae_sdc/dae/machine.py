@@ -322,43 +322,30 @@ def call_at(context: Any, address: Any, arguments: Any) -> Any:
     return types.int64(types.int64, types.UniTuple(types.int64, count)), generate
 
 
-def _call(builder: Any, address: Any, arguments: list[Any]) -> None:
-    """Call the C function at ``address``; arguments that are integers are addresses of doubles."""
+def _call(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    """Call the C function at the first argument; others that are integers are addresses of doubles."""
     double = ir.DoubleType()
     pointer = double.as_pointer()
-    kinds = [double if value.type == double else pointer for value in arguments]
+    address, *values = arguments
+    kinds = [double if value.type == double else pointer for value in values]
     function = builder.inttoptr(address, ir.FunctionType(ir.VoidType(), kinds).as_pointer())
-    values = [
-        value if kind == double else builder.inttoptr(value, pointer)
-        for value, kind in zip(arguments, kinds, strict=True)
-    ]
-    builder.call(function, values)
+    pairs = zip(values, kinds, strict=True)
+    builder.call(function, [one if kind == double else builder.inttoptr(one, pointer) for one, kind in pairs])
+    return context.get_dummy_value()
 
 
 @intrinsic
 def call_residual(context: Any, address: Any, t: Any, u: Any, du: Any, p: Any, out: Any) -> Any:
     """Call a residual at its address with addresses of arrays."""
-    place = types.int64
-    signature = types.void(types.int64, types.float64, place, place, place, place)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _call(builder, arguments[0], list(arguments[1:]))
-        return context.get_dummy_value()
-
-    return signature, generate
+    place, number = types.int64, types.float64
+    return types.void(place, number, place, place, place, place), _call
 
 
 @intrinsic
 def call_jacobian(context: Any, address: Any, t: Any, u: Any, du: Any, c: Any, p: Any, out: Any) -> Any:
     """Call a Jacobian at its address with addresses of arrays."""
     place, number = types.int64, types.float64
-    signature = types.void(types.int64, number, place, place, number, place, place)
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        _call(builder, arguments[0], list(arguments[1:]))
-        return context.get_dummy_value()
-
-    return signature, generate
+    return types.void(place, number, place, place, number, place, place), _call
 
 
 @kept

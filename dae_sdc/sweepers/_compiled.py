@@ -17,8 +17,7 @@ from dae_sdc.compiled.triangular import (
     RowPattern,
     TriangularFactors,
     copy_for,
-    row_pattern,
-    triangular_factors,
+    superlu_factors,
 )
 from dae_sdc.dae.iteration import KeptNumbers
 from dae_sdc.dae.memory import address, tell_addresses
@@ -116,7 +115,8 @@ class CompiledNodes(PythonNodes):
         return type(self), made, (self._slots, self._used(), self.newtons, self._nodes.split)
 
     def __setstate__(self, state: Any) -> None:
-        self._slots, memory, self.newtons, self._nodes.split = state
+        self._slots, memory, self.newtons, split = state
+        self._nodes.split = int(split)
         for array, values in zip(self._used(), memory, strict=True):
             array[:] = values
 
@@ -348,8 +348,7 @@ class SparseNodes(CompiledNodes):
                 self._numbers(slot).age = -1.0
                 return
             made = matrix.linearization.iteration_matrix(1.0, self.problem.n)
-            factors = triangular_factors(matrix.factors, made)
-            self._put(slot, factors, row_pattern(factors, made), matrix.factors)
+            self._put(slot, *superlu_factors(matrix.factors, made), matrix.factors)
         # Measured contractions are shared between Python and compiled code from now on.
         self._kept["kept"][slot] = np.frombuffer(matrix.numbers)
         matrix.numbers = self._numbers(slot)

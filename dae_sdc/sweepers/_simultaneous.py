@@ -543,9 +543,9 @@ class MachineStages(Simultaneous):
         self._by_numpy = True
         return super()._advance(t0, h)
 
-    def _estimate(self, t0: float, h: float, first: bool, again: bool) -> float:
+    def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
         if self._by_numpy:
-            return super()._estimate(t0, h, first, again)
+            return super().estimate_error(t0, h, first, again)
         return self._act(ESTIMATE, t0, h, first, again)
 
     def _slope(self, t0: float, h: float) -> float:

@@ -15,7 +15,7 @@ from dae_sdc.errors import InputError, SolveError
 from dae_sdc.sweepers.collocation import qdelta_matrix, transient_growth
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.simultaneous import eigenbasis
-from dae_sdc.sweepers.step_error import StepError, multiplier_noise, multipliers
+from dae_sdc.sweepers.step_error import StepError, multipliers, only_rounding
 from dae_sdc.sweepers.sweep import (
     CONVERGED,
     GOING_ON,
@@ -155,34 +155,18 @@ class AccuracyGoal:
         self.iterate.accuracy = tolerance, self._forcing
 
     def take_status(self, status: int) -> None:
-        """Take what a sweep has come to; CONVERGED if all that still changes are multipliers, by rounding.
-
-        Their weights become what can be reached then: rounding of what they multiply grows as 1 / dt or more.
-        """
+        """Take what a sweep has come to; CONVERGED if all that still changes are multipliers, by rounding."""
         if status == TOO_SLOW and not self.iterate.nodes.shared and self._only_rounding():
             status = CONVERGED
         self.status = status
 
     def _only_rounding(self) -> bool:
-        iterate, errors, which = self.iterate, self.errors, self._multipliers
-        P, stages = iterate.problem, iterate.stages
-        change = np.abs(stages.u - self.goal.old)
-        if not which.any() or not np.isfinite(change).all():
-            return False
-        with np.errstate(over="ignore"):
-            others = np.square(change * errors.weights)[:, ~which].sum(axis=1)
-        if not others.max() <= P.n * errors.share**2:
-            return False
-        largest = np.zeros(int(which.sum()))
-        for m, c in enumerate(iterate.matrices.coefficients.tolist()):
-            if not c > 0.0:
-                continue
-            noise = multiplier_noise(P, stages.u[m], stages.du[m], float(iterate.times[m]), c, which)
-            if noise is None or (change[m, which] > noise).any():
-                return False
-            np.maximum(largest, noise, out=largest)
-        errors.weights[which] = np.minimum(errors.weights[which], 1.0 / largest)
-        return True
+        iterate, errors = self.iterate, self.errors
+        stages, times = iterate.stages, iterate.times
+        nodes = enumerate(iterate.matrices.coefficients.tolist())
+        points = ((m, stages.u[m], stages.du[m], float(times[m]), c) for m, c in nodes if c > 0.0)
+        about = stages.u - self.goal.old, errors.weights, self._multipliers, errors.share
+        return only_rounding(iterate.problem, *about, points)
 
     # --- the end of a step ----------------------------------------------------------------------------------
 

@@ -58,28 +58,17 @@ def expected_orders(
     E. Hairer, C. Lubich, M. Roche, The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
     Methods, LNM 1409, Springer (1989), Table 2.3 (Radau IIA, Gauss, Lobatto IIIA), Theorem 6.4 (index 3).
     """
-    m = num_nodes
+    m, odd = num_nodes, num_nodes % 2 == 1
+    orders: dict[int, tuple[int, ...]]
     if quad_type == "RADAU-RIGHT":
-        return {
-            1: (2 * m - 1, 2 * m - 1),
-            2: (2 * m - 1, m),
-            3: (2 * m - 1, m, m - 1),
-        }.get(index or 0, (None, None))
-    odd = m % 2 == 1
-    if quad_type == "LOBATTO":
-        return {
-            1: (2 * m - 2, 2 * m - 2),
-            2: (2 * m - 2, m - 1 if odd else m),
-        }.get(index or 0, (None, None))
-    if not integrates_algebraic:
-        return {
-            1: (2 * m, m),
-            2: (m + 1, m) if odd else (m, m - 1),
-        }.get(index or 0, (None, None))
-    return {
-        1: (2 * m, m + 1 if odd else m),
-        2: (m + 1, m - 1) if odd else (m, m - 2),
-    }.get(index or 0, (None, None))
+        orders = {1: (2 * m - 1, 2 * m - 1), 2: (2 * m - 1, m), 3: (2 * m - 1, m, m - 1)}
+    elif quad_type == "LOBATTO":
+        orders = {1: (2 * m - 2, 2 * m - 2), 2: (2 * m - 2, m - 1 if odd else m)}
+    elif not integrates_algebraic:
+        orders = {1: (2 * m, m), 2: (m + 1, m) if odd else (m, m - 1)}
+    else:
+        orders = {1: (2 * m, m + 1 if odd else m), 2: (m + 1, m - 1) if odd else (m, m - 2)}
+    return orders.get(index or 0, (None, None))
 
 
 def determines_multiplier(quad_type: str, num_nodes: int, integrates_algebraic: bool) -> bool:

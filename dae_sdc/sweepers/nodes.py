@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -96,10 +96,15 @@ def rows_of(entries: Sequence[Any], name: str, n: int) -> Vector:
     return rows
 
 
-class NodeCommunicator(Protocol):
-    """The nodes this process owns, and what needs those of the others.
+class NodeCommunicator:
+    """The nodes that this process owns, here all of them, and what needs those of others.
 
     All processes that share the nodes call its methods in the same order.
+
+    Parameters
+    ----------
+    num_nodes : int
+        M.
 
     Attributes
     ----------
@@ -113,53 +118,6 @@ class NodeCommunicator(Protocol):
         Whether this process knows all that the next step depends on.
     """
 
-    rank: int
-    size: int
-    owned: range
-    shared: bool
-    keeps_state: bool
-
-    def exchange(self, stages: Stages) -> None:
-        """Bring the rows of the owned nodes to all processes and theirs here."""
-        ...
-
-    def exchange_notes(self, stages: Stages) -> None:
-        """Bring the notes in the rows of the owned nodes to all processes and theirs here."""
-        ...
-
-    def complete_sweep(self, stages: Stages, failed: bool) -> bool:
-        """Exchange the rows after a sweep; whether a node failed on any process."""
-        ...
-
-    def agree(self, stages: Stages, holds: bool) -> bool:
-        """Whether something holds on all processes; says so in the notes of the rows."""
-        ...
-
-    def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:
-        """Complete an array of one row a node from the owned rows of all processes.
-
-        What was raised on one process is raised on all instead.
-        """
-        ...
-
-    def settle(self, failure: BaseException | None) -> None:
-        """Raise on all processes what was raised on one."""
-        ...
-
-    def from_last(self, value: float) -> float:
-        """The value of the process that owns the last node."""
-        ...
-
-
-class SerialNodes:
-    """All nodes in this process: there is nothing to exchange, see :class:`NodeCommunicator`.
-
-    Parameters
-    ----------
-    num_nodes : int
-        M.
-    """
-
     rank, size = 0, 1
     shared, keeps_state = False, True
 
@@ -167,27 +125,31 @@ class SerialNodes:
         self.owned = range(num_nodes)
 
     def exchange(self, stages: Stages) -> None:
-        """Do nothing."""
+        """Bring the rows of the owned nodes to all processes and theirs here."""
 
-    exchange_notes = exchange
+    def exchange_notes(self, stages: Stages) -> None:
+        """Bring the notes in the rows of the owned nodes to all processes and theirs here."""
 
     def complete_sweep(self, stages: Stages, failed: bool) -> bool:
-        """Whether a node failed here."""
+        """Exchange the rows after a sweep; whether a node failed on any process."""
         return failed
 
     def agree(self, stages: Stages, holds: bool) -> bool:
-        """Whether it holds here."""
+        """Whether something holds on all processes; says so in the notes of the rows."""
         return holds
 
     def complete_rows(self, rows: Vector, stages: Stages, failure: BaseException | None) -> None:
-        """Raise what was raised here."""
+        """Complete an array of one row a node from the owned rows of all processes.
+
+        What was raised on one process is raised on all instead.
+        """
         self.settle(failure)
 
     def settle(self, failure: BaseException | None) -> None:
-        """Raise what was raised here."""
+        """Raise on all processes what was raised on one."""
         if failure is not None:
             raise failure
 
     def from_last(self, value: float) -> float:
-        """The value itself."""
+        """The value of the process that owns the last node."""
         return value

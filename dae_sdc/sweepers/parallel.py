@@ -49,7 +49,7 @@ def no_mpi(reason: str) -> InputError:
     )
 
 
-class MPINodes:
+class MPINodes(NodeCommunicator):
     """Contiguous blocks of nodes on the ranks of a communicator, as equal as can be.
 
     Parameters

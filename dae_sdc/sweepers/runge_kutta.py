@@ -41,13 +41,7 @@ from dae_sdc.sweepers.simultaneous import (
 from dae_sdc.sweepers.start import starting_derivative
 from dae_sdc.sweepers.step_error import StepError, kept_operators
 from dae_sdc.sweepers.tableaux import METHODS, Tableau
-from dae_sdc.sweepers.tolerance import (
-    Outcome,
-    Tolerance,
-    effective_order,
-    inner_factor,
-    newton_share,
-)
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
 
 @dataclass(frozen=True)
@@ -523,12 +517,7 @@ def runge_kutta(tableau: Tableau) -> type[RungeKuttaDAE]:
     """
     embedded = ButcherTableau if tableau.b_embedded is None else ButcherTableauEmbedded
     doc = f"Runge-Kutta sweeper '{tableau.name}': {tableau.reference}"
-    attributes = {
-        "method": tableau,
-        "ButcherTableauClass": embedded,
-        "__doc__": doc,
-        "__module__": __name__,
-    }
+    attributes = {"method": tableau, "ButcherTableauClass": embedded, "__doc__": doc, "__module__": __name__}
     return type(tableau.class_name, (RungeKuttaDAE,), attributes)
 
 

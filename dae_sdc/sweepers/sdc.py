@@ -29,7 +29,7 @@ from dae_sdc.sweepers.direct import require_problem
 from dae_sdc.sweepers.iterate import StepIterate
 from dae_sdc.sweepers.level_values import LevelValues
 from dae_sdc.sweepers.matrices import SweepMatrices
-from dae_sdc.sweepers.nodes import NodeCommunicator, SerialNodes
+from dae_sdc.sweepers.nodes import NodeCommunicator
 from dae_sdc.sweepers.predictor import INITIAL_GUESSES as INITIAL_GUESSES, Predictor
 from dae_sdc.sweepers.residual import RESIDUAL_TYPES as RESIDUAL_TYPES, StepResidual
 from dae_sdc.sweepers.solvers import PythonNodes
@@ -136,7 +136,7 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     # --- set-up ---------------------------------------------------------------------------------------------
 
     def _communicator(self) -> NodeCommunicator:
-        return SerialNodes(self.coll.num_nodes)
+        return NodeCommunicator(self.coll.num_nodes)
 
     def buildGenerator(self, qdType: str) -> Any:
         """The generator of a Q_Delta; see :func:`dae_sdc.sweepers.collocation.qdelta_generator`."""

@@ -26,7 +26,7 @@ from dae_sdc.dae.residual_check import above_noise, is_small
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import EvaluationError, InputError, SingularMatrixError
 from dae_sdc.sharing import filtering
-from dae_sdc.sweepers.step_error import multiplier_noise, multipliers
+from dae_sdc.sweepers.step_error import multipliers, only_rounding
 
 SOLVED, DIVERGED, SLOW, UNDEFINED, SINGULAR, UNRESOLVED = 0, 1, 2, 3, 4, 5
 """Results of the Newton iterations of a step."""
@@ -402,27 +402,10 @@ class Simultaneous:
         return status
 
     def _only_rounding(self, t0: float, h: float) -> bool:
-        """Whether all that changes from iterate to iterate are multipliers, by what rounding makes of them.
-
-        Their weights become what can be reached then: rounding of what they multiply grows as 1 / h or more.
-        """
-        if not self._multipliers.any() or not np.isfinite(self.change).all():
-            return False
-        with np.errstate(over="ignore"):
-            others = np.square(self.change * self.weights)[:, ~self._multipliers].sum(axis=1)
-        if not others.max() <= self.problem.n * self.share**2:
-            return False
-        noise = multiplier_noise(
-            self.problem, self.u[-1], self.du[-1], t0 + h, h * self.real, self._multipliers
-        )
-        if noise is None or (np.abs(self.change[:, self._multipliers]) > noise).any():
-            return False
-        self.weights[self._multipliers] = np.minimum(self.weights[self._multipliers], 1.0 / noise)
-        return self.residual_is_small(t0, h)
-
-    def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
-        """See :func:`estimate`."""
-        return self._estimate(t0, h, first, again)
+        """Whether all that changes from iterate to iterate is rounding, see :func:`only_rounding`."""
+        at_end = (slice(None), self.u[-1], self.du[-1], t0 + h, h * self.real)
+        about = self.change, self.weights, self._multipliers, self.share
+        return only_rounding(self.problem, *about, [at_end]) and self.residual_is_small(t0, h)
 
     def starting_slope(self, u0: MeshDAE, t0: float, h: float) -> float:
         """Weighted norm of u' at the start, seen through an implicit step of size h; inf if there is none."""
@@ -440,7 +423,8 @@ class Simultaneous:
             status: int = advance(self, t0, h)
         return status
 
-    def _estimate(self, t0: float, h: float, first: bool, again: bool) -> float:
+    def estimate_error(self, t0: float, h: float, first: bool, again: bool) -> float:
+        """See :func:`estimate`."""
         error: float = estimate(self, t0, h, first, again)
         return error
 
@@ -552,21 +536,17 @@ class Simultaneous:
 
     def linearize_step(self, t0: float, h: float) -> bool:
         """dF/du' and dF/du in the middle of the step as the guess has it; False where they are not finite."""
-        n_diff = self.problem.n_diff
         u = self.u0 + h * (self.to_middle @ self.guess)
-        du = self.middle @ self.guess
-        try:
-            parts = linearize(self.problem, attach(u, n_diff), attach(du, n_diff), t0 + 0.5 * h)
-        except EvaluationError:
-            return False
-        self._mass, self._stiffness = parts.mass, parts.stiffness
-        return True
+        return self._linearize(u, self.middle @ self.guess, t0 + 0.5 * h)
 
     def linearize_start(self, t0: float, h: float) -> bool:
         """dF/du' and dF/du at the start of the step, with the derivative known there; False if not finite."""
+        return self._linearize(self.u0, self.du0, t0)
+
+    def _linearize(self, u: Vector, du: Vector, t: float) -> bool:
         n_diff = self.problem.n_diff
         try:
-            parts = linearize(self.problem, attach(self.u0, n_diff), attach(self.du0, n_diff), t0)
+            parts = linearize(self.problem, attach(u, n_diff), attach(du, n_diff), t)
         except EvaluationError:
             return False
         self._mass, self._stiffness = parts.mass, parts.stiffness

@@ -228,9 +228,8 @@ class PythonNodes:
 
     def get_state(self) -> dict[str, Any]:
         """The state of the matrices, for a checkpoint."""
-        distinct = dict.fromkeys(map(id, self.newtons.values()))
         newtons = {id(newton): newton for newton in self.newtons.values()}
-        return {"newtons": [newtons[key].get_state() for key in distinct], "split": self.system.split}
+        return {"newtons": [one.get_state() for one in newtons.values()], "split": self.system.split}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Take the state that :meth:`get_state` gave."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from math import sqrt
 from typing import Any, NamedTuple
@@ -17,13 +17,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.residual_check import directions
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import SolveError
-from dae_sdc.sweepers.tolerance import (
-    Outcome,
-    Tolerance,
-    effective_order,
-    inner_factor,
-    newton_share,
-)
+from dae_sdc.sweepers.tolerance import Outcome, Tolerance, effective_order, inner_factor, newton_share
 
 
 @dataclass(frozen=True)
@@ -128,6 +122,45 @@ def multiplier_noise(
     largest_of_all = np.maximum(np.max(found, axis=0), np.finfo(float).tiny)
     noise: Vector = SETTINGS.multiplier_amplification * largest_of_all[which]
     return noise
+
+
+def only_rounding(
+    problem: ProblemDAE, change: Vector, weights: Vector, which: Any, share: float, points: Iterable[Any]
+) -> bool:
+    """Whether all that still changes are multipliers, by what rounding makes of them.
+
+    Their weights become what can be reached then: rounding of what they multiply grows as 1 / dt or more.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The equations.
+    change : ndarray, shape (M, n)
+        Last change of the unknowns at the nodes.
+    weights : ndarray, shape (n,)
+        Of such changes; those of the multipliers are lowered.
+    which : ndarray of bool, shape (n,)
+        The multipliers, see :func:`multipliers`.
+    share : float
+        Part of the tolerance that others may leave.
+    points : iterable
+        Rows of ``change``, and u, u', t and c for :func:`multiplier_noise` there.
+    """
+    change = np.abs(change)
+    if not which.any() or not np.isfinite(change).all():
+        return False
+    with np.errstate(over="ignore"):
+        others = np.square(change * weights)[:, ~which].sum(axis=1)
+    if not others.max() <= problem.n * share**2:
+        return False
+    largest_noise = np.zeros(int(which.sum()))
+    for rows, u, du, t, c in points:
+        noise = multiplier_noise(problem, u, du, t, c, which)
+        if noise is None or (change[rows][..., which] > noise).any():
+            return False
+        np.maximum(largest_noise, noise, out=largest_noise)
+    weights[which] = np.minimum(weights[which], 1.0 / largest_noise)
+    return True
 
 
 class StepError:

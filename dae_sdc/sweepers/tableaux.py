@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cache, cached_property
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 from numpy.polynomial.legendre import Legendre, legint, legval, legvander
@@ -344,101 +345,67 @@ def gauss(s: int) -> Tableau:
         b=b,
         c=c,
         order=p,
-        orders={
-            1: (p, s + odd),
-            2: (s + odd, _positive(s - 2 + odd)),
-            3: (None, None, None),
-        },
+        orders={1: (p, s + odd), 2: (s + odd, _positive(s - 2 + odd)), 3: (None, None, None)},
         reference=_HAIRER_WANNER,
     )
 
 
-def _lower(*rows: tuple[float, ...]) -> Array:
-    """A lower triangular matrix from its rows up to the diagonal."""
+def _enter(
+    name: str, class_name: str, rows: Sequence[Sequence[float]], c: Sequence[float], **more: Any
+) -> None:
+    """Enter a method whose matrix has these rows up to the diagonal; the last one is the weights."""
     A = np.zeros((len(rows), len(rows)))
     for i, row in enumerate(rows):
         A[i, : len(row)] = row
-    return A
-
-
-def _enter(tableau: Tableau) -> None:
-    METHODS.add(tableau.name, tableau)
+    METHODS.add(name, Tableau(name, class_name, A, A[-1], np.array(c), **more))
 
 
 _enter(
-    Tableau(
-        name="backward-euler",
-        class_name="BackwardEulerDAE",
-        A=np.array([[1.0]]),
-        b=np.array([1.0]),
-        c=np.array([1.0]),
-        order=1,
-        orders={1: (1, 1), 2: (1, 1), 3: (1, 1, 1)},
-        reference=f"{_HAIRER_WANNER}: Radau IIA with s = 1",
-    )
+    "backward-euler",
+    "BackwardEulerDAE",
+    [(1.0,)],
+    [1.0],
+    order=1,
+    orders={1: (1, 1), 2: (1, 1), 3: (1, 1, 1)},
+    reference=f"{_HAIRER_WANNER}: Radau IIA with s = 1",
 )
 
 _enter(
-    Tableau(
-        name="trapezoidal",
-        class_name="TrapezoidalRuleDAE",
-        A=_lower((0.0,), (0.5, 0.5)),
-        b=np.array([0.5, 0.5]),
-        c=np.array([0.0, 1.0]),
-        order=2,
-        # R(inf) = -1: the error of an algebraic component returns with the other sign in every step. At index
-        # 2 it keeps its size dt^2. At index 3 the error of the velocity, divided by dt, drives that of the
-        # multiplier in resonance; it grows to size 1, but acts on the velocity with alternating sign only.
-        orders={1: (2, 2), 2: (2, 2), 3: (2, 2, None)},
-        reference=f"{_HAIRER_WANNER}: Lobatto IIIA with s = 2",
-    )
+    "trapezoidal",
+    "TrapezoidalRuleDAE",
+    [(0.0,), (0.5, 0.5)],
+    [0.0, 1.0],
+    order=2,
+    # R(inf) = -1: the error of an algebraic component returns with the other sign in every step. At index 2
+    # it keeps its size dt^2. At index 3 the error of the velocity, divided by dt, drives that of the
+    # multiplier in resonance; it grows to size 1, but acts on the velocity with alternating sign only.
+    orders={1: (2, 2), 2: (2, 2), 3: (2, 2, None)},
+    reference=f"{_HAIRER_WANNER}: Lobatto IIIA with s = 2",
 )
 
-_EDIRK4 = _lower(
-    (0.0,),
-    (3 / 4, 3 / 4),
-    (447 / 675, -357 / 675, 855 / 675),
-    (13 / 42, 84 / 42, -125 / 42, 70 / 42),
-)
 _enter(
-    Tableau(
-        name="edirk4",
-        class_name="EDIRK4DAE",
-        A=_EDIRK4,
-        b=_EDIRK4[-1],
-        c=np.array([0.0, 3 / 2, 7 / 5, 1.0]),
-        order=4,
-        # Order 4 of y at index 2 rests on the error of z that earlier steps leave, which cancels one of y.
-        orders={1: (4, 4), 2: (4, 2), 3: (2, 2, 1)},
-        reference=(
-            "C. A. Kennedy, M. H. Carpenter, Diagonally Implicit Runge-Kutta Methods for Ordinary "
-            "Differential Equations. A Review, NASA/TM-2016-219173, 2016, second method of eq. (216)"
-        ),
-    )
+    "edirk4",
+    "EDIRK4DAE",
+    [(0.0,), (3 / 4, 3 / 4), (447 / 675, -357 / 675, 855 / 675), (13 / 42, 84 / 42, -125 / 42, 70 / 42)],
+    [0.0, 3 / 2, 7 / 5, 1.0],
+    order=4,
+    # Order 4 of y at index 2 rests on the error of z that earlier steps leave, which cancels one of y.
+    orders={1: (4, 4), 2: (4, 2), 3: (2, 2, 1)},
+    reference="C. A. Kennedy, M. H. Carpenter, Diagonally Implicit Runge-Kutta Methods for Ordinary "
+    "Differential Equations. A Review, NASA/TM-2016-219173, 2016, second method of eq. (216)",
 )
 
-_DIRK43_2 = _lower(
-    (1 / 2,),
-    (1 / 6, 1 / 2),
-    (-1 / 2, 1 / 2, 1 / 2),
-    (3 / 2, -3 / 2, 1 / 2, 1 / 2),
-)
 _enter(
-    Tableau(
-        name="dirk43-2",
-        class_name="DIRK43_2DAE",
-        A=_DIRK43_2,
-        b=_DIRK43_2[-1],
-        c=np.array([1 / 2, 2 / 3, 1 / 2, 1.0]),
-        order=3,
-        # Stage order 1.
-        orders={1: (3, 3), 2: (2, 1), 3: (1, 1, None)},
-        reference=(
-            "U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Implicit-explicit Runge-Kutta methods for "
-            "time-dependent partial differential equations, Appl. Numer. Math. 25 (1997) 151-167, Sect. 2.8, "
-            "implicit part"
-        ),
-    )
+    "dirk43-2",
+    "DIRK43_2DAE",
+    [(1 / 2,), (1 / 6, 1 / 2), (-1 / 2, 1 / 2, 1 / 2), (3 / 2, -3 / 2, 1 / 2, 1 / 2)],
+    [1 / 2, 2 / 3, 1 / 2, 1.0],
+    order=3,
+    # Stage order 1.
+    orders={1: (3, 3), 2: (2, 1), 3: (1, 1, None)},
+    reference="U. M. Ascher, S. J. Ruuth, R. J. Spiteri, Implicit-explicit Runge-Kutta methods for "
+    "time-dependent partial differential equations, Appl. Numer. Math. 25 (1997) 151-167, Sect. 2.8, "
+    "implicit part",
 )
 
 _ARK = (
@@ -447,82 +414,54 @@ _ARK = (
 )
 
 _GAMMA32 = 1767732205903 / 4055673282236
-_ESDIRK32 = _lower(
-    (0.0,),
-    (_GAMMA32, _GAMMA32),
-    (2746238789719 / 10658868560708, -640167445237 / 6845629431997, _GAMMA32),
-    (
-        1471266399579 / 7840856788654,
-        -4482444167858 / 7529755066697,
-        11266239266428 / 11593286722821,
-        _GAMMA32,
-    ),
-)
 _enter(
-    Tableau(
-        name="esdirk32",
-        class_name="ESDIRK32DAE",
-        A=_ESDIRK32,
-        b=_ESDIRK32[-1],
-        c=np.array([0.0, 1767732205903 / 2027836641118, 3 / 5, 1.0]),
-        order=3,
-        orders={1: (3, 3), 2: (3, 2), 3: (2, 2, 1)},
-        reference=_ARK + "ARK3(2)4L[2]SA",
-        b_embedded=np.array(
-            [
-                2756255671327 / 12835298489170,
-                -10771552573575 / 22201958757719,
-                9247589265047 / 10645013368117,
-                2193209047091 / 5459859503100,
-            ]
+    "esdirk32",
+    "ESDIRK32DAE",
+    [
+        (0.0,),
+        (_GAMMA32, _GAMMA32),
+        (2746238789719 / 10658868560708, -640167445237 / 6845629431997, _GAMMA32),
+        (
+            1471266399579 / 7840856788654,
+            -4482444167858 / 7529755066697,
+            11266239266428 / 11593286722821,
+            _GAMMA32,
         ),
-        embedded_order=2,
-        estimate_orders={1: 3, 2: 3},
-    )
+    ],
+    [0.0, 1767732205903 / 2027836641118, 3 / 5, 1.0],
+    order=3,
+    orders={1: (3, 3), 2: (3, 2), 3: (2, 2, 1)},
+    reference=_ARK + "ARK3(2)4L[2]SA",
+    b_embedded=(
+        *(2756255671327 / 12835298489170, -10771552573575 / 22201958757719),
+        *(9247589265047 / 10645013368117, 2193209047091 / 5459859503100),
+    ),
+    embedded_order=2,
+    estimate_orders={1: 3, 2: 3},
 )
 
-_ESDIRK43 = _lower(
-    (0.0,),
-    (1 / 4, 1 / 4),
-    (8611 / 62500, -1743 / 31250, 1 / 4),
-    (5012029 / 34652500, -654441 / 2922500, 174375 / 388108, 1 / 4),
-    (
-        15267082809 / 155376265600,
-        -71443401 / 120774400,
-        730878875 / 902184768,
-        2285395 / 8070912,
-        1 / 4,
-    ),
-    (82889 / 524892, 0.0, 15625 / 83664, 69875 / 102672, -2260 / 8211, 1 / 4),
-)
 _enter(
-    Tableau(
-        name="esdirk43",
-        class_name="ESDIRK43DAE",
-        A=_ESDIRK43,
-        b=_ESDIRK43[-1],
-        c=np.array([0.0, 1 / 2, 83 / 250, 31 / 50, 17 / 20, 1.0]),
-        order=4,
-        orders={1: (4, 4), 2: (3, 2), 3: (2, 2, 1)},
-        reference=_ARK + "ARK4(3)6L[2]SA",
-        b_embedded=np.array(
-            [
-                4586570599 / 29645900160,
-                0.0,
-                178811875 / 945068544,
-                814220225 / 1159782912,
-                -3700637 / 11593932,
-                61727 / 225920,
-            ]
-        ),
-        embedded_order=3,
-        estimate_orders={1: 4, 2: 3},
-    )
+    "esdirk43",
+    "ESDIRK43DAE",
+    [
+        (0.0,),
+        (1 / 4, 1 / 4),
+        (8611 / 62500, -1743 / 31250, 1 / 4),
+        (5012029 / 34652500, -654441 / 2922500, 174375 / 388108, 1 / 4),
+        (15267082809 / 155376265600, -71443401 / 120774400, 730878875 / 902184768, 2285395 / 8070912, 1 / 4),
+        (82889 / 524892, 0.0, 15625 / 83664, 69875 / 102672, -2260 / 8211, 1 / 4),
+    ],
+    [0.0, 1 / 2, 83 / 250, 31 / 50, 17 / 20, 1.0],
+    order=4,
+    orders={1: (4, 4), 2: (3, 2), 3: (2, 2, 1)},
+    reference=_ARK + "ARK4(3)6L[2]SA",
+    b_embedded=(
+        *(4586570599 / 29645900160, 0.0, 178811875 / 945068544, 814220225 / 1159782912),
+        *(-3700637 / 11593932, 61727 / 225920),
+    ),
+    embedded_order=3,
+    estimate_orders={1: 4, 2: 3},
 )
 
-for _stages in (2, 3, 4, 5, 6, 7):
-    _enter(radau_iia(_stages))
-for _stages in (3, 4):
-    _enter(lobatto_iiic(_stages))
-for _stages in (2, 3):
-    _enter(gauss(_stages))
+for _tableau in (*map(radau_iia, range(2, 8)), *map(lobatto_iiic, (3, 4)), *map(gauss, (2, 3))):
+    METHODS.add(_tableau.name, _tableau)
