@@ -36,7 +36,7 @@ from dae_sdc.problems.lines import TransmissionLine
 from dae_sdc.problems.modulator import RingModulator
 from dae_sdc.sweepers import runge_kutta
 from dae_sdc.sweepers.runge_kutta import stage_solver
-from dae_sdc.sweepers.simultaneous import FACTORED, SINGULAR, SOLVED, Simultaneous
+from dae_sdc.sweepers.simultaneous import SINGULAR, SOLVED, Simultaneous
 from dae_sdc.sweepers.tableaux import radau_iia
 
 pytest.importorskip("numba")
@@ -312,7 +312,7 @@ def test_a_singular_matrix_is_said_to_be_one_and_left_behind() -> None:
         stages.forget()
         stages.begin(u0, 0.0, 0.1)
         assert stages.solve(0.0, 0.1) == expected
-        assert (stages.numbers[FACTORED] > 0.0) == (expected == SOLVED)
+        assert (stages.numbers.factored > 0.0) == (expected == SOLVED)
     # u' + u = 1 from 0.
     assert abs(stages.u[-1, 0] + math.expm1(-0.1)) < 1e-7
 
@@ -368,10 +368,10 @@ def test_another_pattern_takes_effect() -> None:
     problem.sparsity = sparse.csc_matrix(fewer)
     stages = stages_of(problem)
     swap(stages, 0)
-    assert len(stages._arrays["MASS"]) == 4
+    assert len(stages._arrays["mass"]) == 4
     problem.sparsity = full(3)
     swap(stages, 1)
-    assert len(stages._arrays["MASS"]) == 9
+    assert len(stages._arrays["mass"]) == 9
 
 
 def test_what_is_raised_on_the_way_arrives(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -390,7 +390,7 @@ def test_copies_are_independent() -> None:
     swap(stages, 0)
     other = copy.deepcopy(stages)
     other.weights[:] = WEIGHT
-    assert other._at != stages._at
+    assert other._memory.own != stages._memory.own
     del stages
     swap(other, 1)
 
