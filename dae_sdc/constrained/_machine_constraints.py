@@ -163,6 +163,15 @@ def _dg_dt(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
             out[i] += found[2 * i + 1] / STEP
 
 
+def _zero(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
+    """g_t of constraints that do not depend on time."""
+    if p[-2] != SIGN:
+        out[0] = np.nan
+        return
+    for i in range(integers_of(p[-1])[M]):
+        out[i] = 0.0
+
+
 def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
     """g_tt + 2 g_tu v + g_uu(v, v): differences of order 6 of first derivatives that are exact.
 
@@ -494,6 +503,7 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "dg": _dg,
     "dg_dt": _dg_dt,
     "d2g": _d2g,
+    "zero": _zero,
     "transposed": _transposed,
     "selection": _selection,
     "derivative": _derivative,

@@ -116,7 +116,8 @@ class CompiledParts(PartDerivatives):
 
     def _substitutes(self) -> dict[str, str]:
         """Names of the parts that :mod:`dae_sdc.constrained._machine_constraints` computes from others."""
-        return {name: name for name in ("dg", "dg_dt", "d2g") if not self._source_of(name)}
+        derived = {name: name for name in ("dg", "dg_dt", "d2g") if not self._source_of(name)}
+        return derived | ({"dg_dt": "zero"} if "dg_dt" in derived and self._rates_vanish else {})
 
     def _supply(self, name: str, t: float, q: Any, v: Any = None) -> Vector:
         """A part that the class gives as a kernel or leaves to be derived."""
@@ -157,9 +158,9 @@ class CompiledParts(PartDerivatives):
         places = {own.N: self._size, own.M: self.n_constraints, own.N_U: first}
         places |= {own.BY_VELOCITY: int("g" in self._with_velocity)}
         places |= {own.G: functions["g"].address, own.DG: functions["dg"].address}
-        if self._source_of("dg_dt"):
+        if self._source_of("dg_dt") or self._rates_vanish:
             places[own.DG_DT] = functions["dg_dt"].address
-        if self._substitutes().keys() & {"dg", "dg_dt", "d2g"}:
+        if set(self._substitutes().values()) & {"dg", "dg_dt", "d2g"}:
             stepped = functions["complex g"] = self._complex_kernel("g")
             places[own.G_COMPLEX] = stepped.address
         scales, time = self._scales(np.zeros(self._size))
@@ -202,7 +203,7 @@ class CompiledParts(PartDerivatives):
         places |= {own.MULTIPLIED: int("B" in functions), own.FORM: getattr(own, last.upper())}
         if self._source_of("B"):
             places[own.B] = functions["B"].address
-        if self.kind != "eulag":
+        if not self._rates_vanish:
             places[own.RATES] = functions["dg_dt"].address
         places[own.REST] = functions["d2g" if "d2g" in functions else "dg_dt"].address
         made.enter(places)

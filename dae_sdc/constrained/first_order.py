@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.constrained.parts import supplied
-from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.constrained.parts import part, supplied
+from dae_sdc.constrained.quasilinear import Block, QuasilinearProblem
 from dae_sdc.constrained.saddle import nearest_point
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.dae.values import is_integer
@@ -52,51 +52,19 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
             cls.kind = "daeq2" if with_multipliers else "daeq1"
             cls.formulations = ("index-2", "index-1") if with_multipliers else ("index-1",)
 
-    @supplied
-    def A(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The matrix A(t, u), shape (n, n), without B (n - m, n)."""
-        return self._supply("A", t, u)
+    A = part("A", "The matrix A(t, u), shape (n, n), without B (n - m, n).")
+    B = part("B", "The matrix B(t, u), shape (n, m).")
+    h = part("h", "The right-hand side h(t, u), shape (n,), without B (n - m,).")
+    g = part("g", "The constraints g(t, u), shape (m,).")
+    dg = part("dg", "The matrix dg/du, shape (m, n).")
+    dg_dt = part("dg_dt", "The partial derivative dg/dt with u fixed, shape (m,).")
 
-    @supplied
-    def B(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The matrix B(t, u), shape (n, m)."""
-        return self._supply("B", t, u)
-
-    @supplied
-    def h(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The right-hand side h(t, u), shape (n,), without B (n - m,)."""
-        return self._supply("h", t, u)
-
-    @supplied
-    def g(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The constraints g(t, u), shape (m,)."""
-        return self._supply("g", t, u)
-
-    @supplied
-    def dg(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The matrix dg/du, shape (m, n)."""
-        return self._supply("dg", t, u)
-
-    @supplied
-    def dg_dt(self, t: float, u: Vector, /) -> npt.ArrayLike:
-        """The partial derivative dg/dt with u fixed, shape (m,)."""
-        return self._supply("dg_dt", t, u)
-
-    def _n_diff(self) -> int:
-        return self.n_u
-
-    def _count(self) -> int:
-        return self.n_u + (self.n_constraints if self.kind == "daeq2" else 0)
+    def _blocks(self) -> tuple[Block, ...]:
+        multipliers = self.n_constraints if self.kind == "daeq2" else 0
+        return Block("u", self.n_u, 1), Block("lambda", multipliers, self._index())
 
     def _index(self) -> int:
         return 2 if self.kind == "daeq2" and self.formulation == "index-2" else 1
-
-    def _variable_indices(self) -> tuple[int, ...]:
-        return (1,) * self.n_u + (self._index(),) * (self._count() - self.n_u)
-
-    def _default_names(self) -> tuple[str, ...]:
-        multipliers = (f"lambda_{i}" for i in range(self._count() - self.n_u))
-        return (*(f"u_{i}" for i in range(self.n_u)), *multipliers)
 
     def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
         rows = self._count() - self.n_constraints
@@ -118,37 +86,10 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
         """See :meth:`QuasilinearProblem.state_parts`."""
         return u[..., : self.n_u], None, u[..., self.n_u :] if self.kind == "daeq2" else None
 
-    def consistent(
-        self, t: float, u: npt.ArrayLike, v: None = None, project: bool = False, w: None = None
-    ) -> MeshDAE:
-        """A consistent state with its multipliers.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u : array_like, shape (n_u,)
-            Values of the functions.
-        v, w : None
-            Equations of first order take none.
-        project : bool
-            Take the nearest values that fulfil the constraints.
-
-        Returns
-        -------
-        MeshDAE
-            State of the formulation, shape (n,).
-
-        Raises
-        ------
-        InconsistentStateError
-            If ``u`` violates a constraint, and is not to be projected.
-        SingularMatrixError
-            If derivatives and multipliers are not determined.
-        """
+    def _consistent(self, t: float, u: Any, v: Any, project: bool, w: Any) -> MeshDAE:
         if v is not None or w is not None:
             raise InputError(f"{type(self).__name__} is of first order: consistent() takes u alone")
-        t, place = float(t), self._vector("u0", u)
+        place = self._vector("u0", u)
         if project:
             place = self._projected(t, place)
         self._check_constraints(t, place, None, "pass consistent values, or project=True for the nearest")
@@ -256,18 +197,8 @@ class ImplicitDAE(QuasilinearProblem):
         n = self.n_u
         return x[:n], x[n : 2 * n], x[2 * n :]
 
-    def _n_diff(self) -> int:
-        return self.n_u
-
-    def _count(self) -> int:
-        return self._size
-
-    def _variable_indices(self) -> tuple[int, ...]:
-        return (1,) * self._size
-
-    def _default_names(self) -> tuple[str, ...]:
-        n = range(self.n_u)
-        return (*(f"u_{i}" for i in n), *(f"p_{i}" for i in n), *(f"w_{i}" for i in range(self.n_w)))
+    def _blocks(self) -> tuple[Block, ...]:
+        return Block("u", self.n_u, 1), Block("p", self.n_u, 1), Block("w", self.n_w, 1)
 
     def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
         return (*(f"derivative of {name}" for name in names[: self.n_u]), *constraints)
@@ -283,41 +214,8 @@ class ImplicitDAE(QuasilinearProblem):
         """See :meth:`QuasilinearProblem.state_parts`."""
         return u, None, None
 
-    def consistent(
-        self,
-        t: float,
-        u: npt.ArrayLike,
-        v: npt.ArrayLike | None = None,
-        project: bool = False,
-        w: npt.ArrayLike | None = None,
-    ) -> MeshDAE:
-        """A consistent state (u, p, w).
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u : array_like, shape (n_u,)
-            Values of the functions, which are kept.
-        v, w : array_like, shapes (n_u,) and (n_w,), optional
-            Derivatives p and the w. Where both are given they must fulfil F = 0; else they are computed,
-            with what is given, or zero, for a first guess.
-        project : bool
-            Take the given ones as a guess too.
-
-        Returns
-        -------
-        MeshDAE
-            State, shape (2 n_u + n_w,).
-
-        Raises
-        ------
-        InconsistentStateError
-            If F = 0 is violated, or no p and w are found that fulfil it.
-        SingularMatrixError
-            If p and w are not determined by F = 0.
-        """
-        n, t = self.n_u, float(t)
+    def _consistent(self, t: float, u: Any, v: Any, project: bool, w: Any) -> MeshDAE:
+        n = self.n_u
         guessed = v is None or (w is None and self.n_w > 0)
         place = self._vector("u0", u, n)
         rate = np.zeros(n) if v is None else self._vector("u'0", v, n)

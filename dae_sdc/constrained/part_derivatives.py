@@ -103,11 +103,12 @@ class PartDerivatives(QuasilinearParts):
         """Whether derivatives of constraints that are not given come from compiled functions."""
         known = self._complex.get("compiled")
         if known is None:
-            sources = [
-                self._source_of(name) for name in ("dg", "dg_dt", "d2g") if name in self._parts_of_kind()
-            ]
-            known = self._source_of("g") == "kernel" and "method" not in sources[:2]
-            if known and "" in sources:
+            derived = set(self._parts_of_kind()) & {"dg", "dg_dt", "d2g"}
+            sources = {name: self._source_of(name) for name in derived}
+            known = self._source_of("g") == "kernel" and "method" not in (sources["dg"], sources["dg_dt"])
+            if self._rates_vanish:
+                del sources["dg_dt"]
+            if known and "" in sources.values():
                 known = self._complex_kernel("g") is not None
             self._complex["compiled"] = known
         return known
@@ -145,7 +146,7 @@ class PartDerivatives(QuasilinearParts):
         return np.ascontiguousarray(np.array(rows, dtype=np.complex128).imag.T) / STEP
 
     def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None) -> Vector:
-        if self.kind == "eulag":
+        if self._rates_vanish:
             return np.zeros(self.n_constraints)
         if self._takes_complex("g", t, q, v, time=True):
             rate = complex_slope(lambda s: self._g_at(t + s, q, v))
@@ -180,7 +181,7 @@ class PartDerivatives(QuasilinearParts):
             changes = slope(along, FIRST_DIFFERENCE * reach)
         else:
             return np.asarray(curvature(lambda s: self._g_at(t + s, q + s * v, v), SECOND_DIFFERENCE * reach))
-        if self.kind == "eulag":
+        if self._rates_vanish:
             return np.asarray(changes)
         if self._source_of("dg_dt"):
             return np.asarray(
@@ -238,10 +239,12 @@ class PartDerivatives(QuasilinearParts):
         turn = np.cos(1.0 + 2.0 * np.arange(self._size))
         place = q + CHECK.position_shift * self._scales(q)[0] * turn
         rate = None if v is None else v + (1.0 + np.abs(v)) * CHECK.velocity_shift * turn[::-1]
-        if self.kind == "eulag" and self._changes(t, q):
+        if self._rates_vanish and self._changes(t, q):
             raise InputError(
                 f"g of {type(self).__name__} depends on t; a QuasiLagrangeProblem has fixed constraints, "
                 f"use a QuasiSecondOrderProblem"
+                if self.kind == "eulag"
+                else f"g of {type(self).__name__} depends on t, but it says fixed_constraints = True"
             )
         known = self._complex
         if self._source_of("g") == "kernel":

@@ -8,6 +8,7 @@ from types import FunctionType
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from dae_sdc.dae.guard import guard_methods
 from dae_sdc.dae.kernels import compile_kernel
@@ -28,6 +29,30 @@ def supplied(method: Callable[..., Any]) -> Callable[..., Any]:
     return method
 
 
+def part(name: str, meaning: str, velocity: bool = False) -> Callable[..., npt.ArrayLike]:
+    """The method of a part that a class gives as a kernel or leaves to be derived.
+
+    Parameters
+    ----------
+    name, meaning : str
+        Name of the part, and its documentation.
+    velocity : bool
+        Whether it takes (t, u, u') or (t, u).
+    """
+
+    def moving(self: Any, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
+        value: npt.ArrayLike = self._supply(name, t, q, v)
+        return value
+
+    def resting(self: Any, t: float, u: Vector, /) -> npt.ArrayLike:
+        value: npt.ArrayLike = self._supply(name, t, u)
+        return value
+
+    method = supplied(moving if velocity else resting)
+    method.__name__, method.__doc__ = name, meaning
+    return method
+
+
 class QuasilinearParts(ProblemDAE):
     """Base of :class:`~dae_sdc.constrained.quasilinear.QuasilinearProblem`: what evaluates the parts.
 
@@ -39,6 +64,8 @@ class QuasilinearParts(ProblemDAE):
         Number of constraints.
     constraint_names : tuple of str
         Names of the constraints, for messages.
+    fixed_constraints : bool
+        Whether constraints g(t, u) do not depend on t, so that ``dg_dt`` is zero and need not be given.
     A_kernel, B_kernel, h_kernel, g_kernel, dg_kernel, dg_dt_kernel, d2g_kernel : callable or None
         Parts as functions that numba compiles; ``F_kernel``, ``dF_kernel`` and ``dF_dt_kernel`` of implicit
         equations.
@@ -47,6 +74,7 @@ class QuasilinearParts(ProblemDAE):
     kind: str = ""
     n_constraints: int
     constraint_names: tuple[str, ...] = ()
+    fixed_constraints: ClassVar[bool] = False
     A_kernel: ClassVar[Kernel] = None
     B_kernel: ClassVar[Kernel] = None
     h_kernel: ClassVar[Kernel] = None
@@ -102,6 +130,10 @@ class QuasilinearParts(ProblemDAE):
         rows = n - m if self.kind in ("daen1", "daeq1") else n
         shapes = {"A": (rows, n), "B": (n, m), "h": (rows,), "g": (m,), "dg": (m, n), "dg_dt": (m,)}
         return {**shapes, "d2g": (m,)}
+
+    @property
+    def _rates_vanish(self) -> bool:
+        return self.fixed_constraints and "g" not in self._with_velocity
 
     def _parts_of_kind(self) -> tuple[str, ...]:
         """The parts that this kind has."""

@@ -8,9 +8,10 @@ constraints, see :class:`~dae_sdc.constrained.compiled_parts.Pointers`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from dae_sdc.constrained.compiled_parts import constraint_machine
 from dae_sdc.constrained.constraint_manifold import ConstraintManifold
@@ -25,6 +26,14 @@ from dae_sdc.errors import InputError
 from dae_sdc.registry import unknown
 
 CUBE_ROOT_EPS = float(np.cbrt(np.finfo(float).eps))
+
+
+class Block(NamedTuple):
+    """Unknowns of one kind in a state: the letter of their names, how many they are, and their index."""
+
+    letter: str
+    size: int
+    variable_index: int
 
 
 class QuasilinearProblem(ConstraintManifold):
@@ -76,6 +85,7 @@ class QuasilinearProblem(ConstraintManifold):
     stiff: ClassVar[bool] = False
 
     _needed: ClassVar[tuple[str, ...]] = ()
+    _order: ClassVar[int] = 1  # of the equations
 
     def __init__(self, n: int, m: int, formulation: str | None = None, **settings: Any) -> None:
         cls = type(self).__name__
@@ -96,11 +106,11 @@ class QuasilinearProblem(ConstraintManifold):
             raise InputError(f"{cls} defines no {signatures}")
         self.__dict__.update(_size=int(n), n_u=int(n), n_constraints=int(m), formulation=formulation)
         self._set_texts()
-        n_diff = self._n_diff()
+        n_diff = self._order * self.n_u
         super().__init__(n_diff, self._count() - n_diff, **settings)
         self._makeAttributeAndRegister("formulation", localVars=locals())
         self.index = self._index()
-        self.variable_index = self._variable_indices()
+        self.variable_index = tuple(k for _, size, k in self._blocks() for _ in range(size))
         self._begin_parts()
 
     # --- what the formulations differ in --------------------------------------------------------------
@@ -108,20 +118,15 @@ class QuasilinearProblem(ConstraintManifold):
     n_u: int
     formulation: str
 
-    def _n_diff(self) -> int:
+    def _blocks(self) -> tuple[Block, ...]:
+        """The unknowns of the formulation in their order."""
         raise NotImplementedError
 
     def _count(self) -> int:
-        raise NotImplementedError
+        return sum(block.size for block in self._blocks())
 
     def _index(self) -> int:
         return {"index-3": 3, "index-2": 2, "ggl": 2, "index-1": 1}[self.formulation]
-
-    def _variable_indices(self) -> tuple[int, ...]:
-        raise NotImplementedError
-
-    def _default_names(self) -> tuple[str, ...]:
-        raise NotImplementedError
 
     def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
         """Names of the equations from those of the unknowns and of the constraints."""
@@ -129,6 +134,52 @@ class QuasilinearProblem(ConstraintManifold):
 
     def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
         """F(t, x, x') of packed arrays, real or complex, with ``at`` to evaluate the parts."""
+        raise NotImplementedError
+
+    def consistent(
+        self,
+        t: float,
+        u: npt.ArrayLike,
+        v: npt.ArrayLike | None = None,
+        project: bool = False,
+        w: npt.ArrayLike | None = None,
+    ) -> MeshDAE:
+        """A consistent state with its multipliers.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        u : array_like, shape (n_u,)
+            Values of the functions. Those of an :class:`ImplicitDAE` are kept.
+        v : array_like, shape (n_u,), optional
+            Of equations of second order the velocities, zero if not given; of an :class:`ImplicitDAE` the
+            derivatives p. Other equations take none.
+        project : bool
+            Take the nearest u, and then the nearest velocities, that fulfil the constraints. An
+            :class:`ImplicitDAE` takes ``v`` and ``w`` as a guess.
+        w : array_like, shape (n_w,), optional
+            Of an :class:`ImplicitDAE` alone. Where v and w are both given they must fulfil F = 0; else they
+            are computed, with what is given, or zero, for a first guess.
+
+        Returns
+        -------
+        MeshDAE
+            State of the formulation, shape (n,).
+
+        Raises
+        ------
+        InconsistentStateError
+            If a constraint or its derivative is violated, and nothing is to be projected; or if nothing is
+            found that fulfils it.
+        SingularMatrixError
+            If derivatives and multipliers are not determined.
+        InputError
+            If these equations do not take what is given.
+        """
+        return self._consistent(float(t), u, v, project, w)
+
+    def _consistent(self, t: float, u: Any, v: Any, project: bool, w: Any) -> MeshDAE:
         raise NotImplementedError
 
     def _set_texts(self) -> None:
@@ -149,7 +200,8 @@ class QuasilinearProblem(ConstraintManifold):
             if isinstance(own, tuple | list) and len(own) == total - len(added) and added:
                 self.__dict__[attribute] = (*own, *added)
             elif attribute == "names" and not len(own):
-                self.__dict__["names"] = (*self._default_names(), *added)
+                named = ((letter, i) for letter, size, _ in self._blocks() for i in range(size))
+                self.__dict__["names"] = tuple(f"{letter}_{i}" for letter, i in named)
         sizes = np.asarray(self.nominal, dtype=float)
         if extra and sizes.ndim == 1 and len(sizes) == total - len(extra):
             self.__dict__["nominal"] = np.concatenate([sizes, np.ones(len(extra))])

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.constrained.parts import supplied
-from dae_sdc.constrained.quasilinear import QuasilinearProblem
+from dae_sdc.constrained.parts import part, supplied
+from dae_sdc.constrained.quasilinear import Block, QuasilinearProblem
 from dae_sdc.constrained.saddle import nearest_point
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InconsistentStateError, InputError
@@ -22,32 +22,16 @@ class _SecondOrderProblem(QuasilinearProblem):
         name: ("t", "q") for name in ("g", "dg", "dg_dt")
     }
     _with_velocity = frozenset(("A", "B", "h", "d2g"))
+    _order = 2
 
-    @supplied
-    def A(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix A(t, u, u') of masses, shape (n, n)."""
-        return self._supply("A", t, q, v)
+    A = part("A", "The matrix A(t, u, u') of masses, shape (n, n).", velocity=True)
+    h = part("h", "The forces h(t, u, u'), shape (n,).", velocity=True)
 
-    @supplied
-    def h(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The forces h(t, u, u'), shape (n,)."""
-        return self._supply("h", t, q, v)
-
-    def _n_diff(self) -> int:
-        return 2 * self.n_u
-
-    def _count(self) -> int:
-        return 2 * self.n_u + (2 if self.formulation == "ggl" else 1) * self.n_constraints
-
-    def _variable_indices(self) -> tuple[int, ...]:
-        n, highest = self.n_u, self._index()
-        velocities = (1 if highest < 3 else 2,) * n
-        return (1,) * n + velocities + (highest,) * (self._count() - 2 * n)
-
-    def _default_names(self) -> tuple[str, ...]:
-        n = range(self.n_u)
-        multipliers = (f"lambda_{i}" for i in range(self.n_constraints))
-        return (*(f"q_{i}" for i in n), *(f"v_{i}" for i in n), *multipliers)
+    def _blocks(self) -> tuple[Block, ...]:
+        n, m, highest = self.n_u, self.n_constraints, self._index()
+        velocities = Block("v", n, 1 if highest < 3 else 2)
+        stabilisers = Block("mu", m if self.formulation == "ggl" else 0, highest)
+        return Block("q", n, 1), velocities, Block("lambda", m, highest), stabilisers
 
     @property
     def groups(self) -> dict[str, slice]:
@@ -82,44 +66,10 @@ class _SecondOrderProblem(QuasilinearProblem):
         """The nearest positions, and there the nearest velocities, that fulfil the constraints."""
         raise NotImplementedError
 
-    def consistent(
-        self,
-        t: float,
-        u: npt.ArrayLike,
-        v: npt.ArrayLike | None = None,
-        project: bool = False,
-        w: None = None,
-    ) -> MeshDAE:
-        """A consistent state with its multipliers.
-
-        Parameters
-        ----------
-        t : float
-            Time.
-        u : array_like, shape (n_u,)
-            Positions.
-        v : array_like, shape (n_u,), optional
-            Velocities, zero if not given.
-        project : bool
-            Take the nearest positions, and then the nearest velocities, that fulfil the constraints.
-        w : None
-            Only an :class:`ImplicitDAE` takes it.
-
-        Returns
-        -------
-        MeshDAE
-            State of the formulation, shape (n,).
-
-        Raises
-        ------
-        InconsistentStateError
-            If a constraint or its derivative is violated, and nothing is to be projected.
-        SingularMatrixError
-            If accelerations and multipliers are not determined.
-        """
+    def _consistent(self, t: float, u: Any, v: Any, project: bool, w: Any) -> MeshDAE:
         if w is not None:
             raise InputError(f"{type(self).__name__} has no w: consistent() takes u and v")
-        t, place = float(t), self._vector("u0", u)
+        place = self._vector("u0", u)
         rate = np.zeros(self.n_u) if v is None else self._vector("u'0", v)
         if project:
             place, rate = self._nearest_consistent(t, place, rate)
@@ -149,8 +99,8 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
 
     Methods: ``A(t, q, v)``, shape (n, n); ``B(t, q, v)``, shape (n, m); ``h(t, q, v)``, shape (n,);
     ``g(t, q)``, shape (m,). Optional: ``dg(t, q)`` = g_u, shape (m, n); ``dg_dt(t, q)`` = g_t, shape (m,);
-    ``d2g(t, q, v)`` = g_tt + 2 g_tu v + g_uu(v, v), shape (m,). With ``energy(q, v)``, a number,
-    :meth:`drift` gives the energy too.
+    ``d2g(t, q, v)`` = g_tt + 2 g_tu v + g_uu(v, v), shape (m,). With ``energy(q, v)``,
+    a number from positions and velocities of shape (n,), :meth:`drift` gives the energy too.
 
     Parameters
     ----------
@@ -166,30 +116,15 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
     formulations = ("index-3", "index-2", "ggl", "index-1")
     _needed: ClassVar[tuple[str, ...]] = ("A", "B", "h", "g")
 
-    @supplied
-    def B(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix B(t, u, u') of the multipliers, shape (n, m)."""
-        return self._supply("B", t, q, v)
-
-    @supplied
-    def g(self, t: float, q: Vector, /) -> npt.ArrayLike:
-        """The constraints g(t, u), shape (m,)."""
-        return self._supply("g", t, q)
-
-    @supplied
-    def dg(self, t: float, q: Vector, /) -> npt.ArrayLike:
-        """The matrix G = dg/du, shape (m, n)."""
-        return self._supply("dg", t, q)
-
-    @supplied
-    def dg_dt(self, t: float, q: Vector, /) -> npt.ArrayLike:
-        """The partial derivative dg/dt with u fixed, shape (m,)."""
-        return self._supply("dg_dt", t, q)
-
-    @supplied
-    def d2g(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """What the constraints add to G u'' when they are differentiated twice, shape (m,)."""
-        return self._supply("d2g", t, q, v)
+    B = part("B", "The matrix B(t, u, u') of the multipliers, shape (n, m).", velocity=True)
+    g = part("g", "The constraints g(t, u), shape (m,).")
+    dg = part("dg", "The matrix G = dg/du, shape (m, n).")
+    dg_dt = part("dg_dt", "The partial derivative dg/dt with u fixed, shape (m,).")
+    d2g = part(
+        "d2g",
+        "What the constraints add to G u'' when they are differentiated twice, shape (m,).",
+        velocity=True,
+    )
 
     def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
         n = self.n_u
@@ -251,6 +186,7 @@ class QuasiLagrangeProblem(QuasiSecondOrderProblem):
     """
 
     kind = "eulag"
+    fixed_constraints = True
     _needed = ("A", "h", "g")
 
     @supplied
@@ -275,7 +211,7 @@ class NonholonomicProblem(_SecondOrderProblem):
 
     Methods: ``A(t, q, v)``, shape (n, n); ``h(t, q, v)``, shape (n,); ``g(t, q, v)``, shape (m,). Optional:
     ``dg(t, q, v)`` = G = g_{u'}, shape (m, n); ``dg_dt(t, q, v)`` = g_t + g_u v with v fixed, shape (m,), so
-    that G v' + dg_dt = 0.
+    that G v' + dg_dt = 0; ``energy(q, v)`` as of a :class:`QuasiSecondOrderProblem`.
 
     Parameters
     ----------
@@ -298,20 +234,13 @@ class NonholonomicProblem(_SecondOrderProblem):
         """The matrix G^T, shape (n, m)."""
         return self._part("dg", t, q, v).T
 
-    @supplied
-    def g(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The constraints g(t, u, u'), shape (m,)."""
-        return self._supply("g", t, q, v)
-
-    @supplied
-    def dg(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """The matrix G = dg/du', shape (m, n)."""
-        return self._supply("dg", t, q, v)
-
-    @supplied
-    def dg_dt(self, t: float, q: Vector, v: Vector, /) -> npt.ArrayLike:
-        """What the constraints add to G u'' when they are differentiated, g_t + g_u u', shape (m,)."""
-        return self._supply("dg_dt", t, q, v)
+    g = part("g", "The constraints g(t, u, u'), shape (m,).", velocity=True)
+    dg = part("dg", "The matrix G = dg/du', shape (m, n).", velocity=True)
+    dg_dt = part(
+        "dg_dt",
+        "What the constraints add to G u'' when they are differentiated, g_t + g_u u', shape (m,).",
+        velocity=True,
+    )
 
     def _substitutes(self) -> dict[str, str]:
         return super()._substitutes() | {"B": "transposed"}
