@@ -376,9 +376,7 @@ def test_a_circuit_may_join_any_nodes_and_potentials() -> None:
         """A filter: signal - C - node 0 - R - node 1, and both nodes to supply and ground."""
 
         U_b, U_F, alpha, beta, amplitude, frequency = 5.0, 0.025, 0.98, 1e-6, 0.3, 20.0
-
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(2, 0, **settings)
+        size = (2, 0)
 
         def components(self) -> Components:
             resistors = [(1, 0, 2e3), (SUPPLY, 1, 5e3), (0, GROUND, 7e3), (SIGNAL, 1, 9e3)]
@@ -416,11 +414,12 @@ def test_a_circuit_may_join_any_nodes_and_potentials() -> None:
 def test_a_circuit_with_a_node_that_it_has_not_is_refused(parts: tuple[Any, Any, Any]) -> None:
     class Wrong(Amplifier):
         U_b, U_F, alpha, beta, amplitude, frequency = 5.0, 0.025, 0.98, 1e-6, 0.3, 20.0
+        size = (2, 0)
 
         def components(self) -> Components:
             return Components(*parts)
 
-    P = Wrong(2, 0)
+    P = Wrong()
     with pytest.raises(InputError, match="components of Wrong must join nodes 0 to 1"):
         residual(P, np.zeros(2), np.zeros(2), 0.0)
 

@@ -49,6 +49,8 @@ def call(problem: Any, part: str, shape: tuple[int, ...], t: float, u: Any, v: A
     """What a kernel writes, by its Python code, which is that of the equations."""
     out = np.full(math.prod(shape), np.nan)
     kernel = getattr(type(problem), f"{part}_kernel")
+    if kernel is None and part in ("dg_dt", "dF_dt") and problem.fixed_constraints:
+        return np.zeros(shape)
     kernel(t, np.asarray(u), np.asarray(v), np.asarray(problem.kernel_parameters(), dtype=float), out)
     return out.reshape(shape)
 

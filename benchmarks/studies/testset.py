@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.measuring.published import Published, published
 from benchmarks.study import Benchmark, check_names, register, table
 from dae_sdc.arguments import checked
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.problems._testset import Published, published, scd, scd_differential
+from dae_sdc.problems._testset import scd, scd_differential
 from dae_sdc.run.results import Result
 from dae_sdc.run.solve import solve
 from dae_sdc.run.study import Study

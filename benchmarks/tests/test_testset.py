@@ -13,6 +13,7 @@ import pytest
 
 import dae_sdc as ds
 from benchmarks.__main__ import main
+from benchmarks.measuring.published import Published, PublishedRun, published
 from benchmarks.studies.testset import (
     digits_reached,
     published_work,
@@ -21,7 +22,7 @@ from benchmarks.studies.testset import (
     testset as study,
 )
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.problems._testset import Published, PublishedRun, ReferenceEnd, published, scd, scd_differential
+from dae_sdc.problems._testset import ReferenceEnd, scd, scd_differential
 from dae_sdc.run.results import load
 
 NAMES = [name for name in PROBLEMS if hasattr(PROBLEMS[name], "reference_end")]
@@ -57,6 +58,35 @@ def test_a_tolerance_alone_gives_its_digits_in_few_steps(name: str, rtol: float)
 
 
 # --- published figures --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "rtol", "expected"),
+    [
+        ("chemical-akzo-nobel", 1e-6, (97, 2, 335, 16, 16, 5.69)),
+        ("car-axis", 1e-8, (814, 1, 3455, 62, 62, 3.19)),
+        ("two-transistor", 1e-10, (7767, 54, 32162, 713, 713, 10.12)),
+        ("wheelset", 1e-4, (5248, 571, 43215, 1211, 1211, 0.97)),
+        ("nand-gate", 1e-8, (4543, 410, 31413, 949, 949, 8.51)),
+    ],
+)
+def test_published_ladders(name: str, rtol: float, expected: tuple[float, ...]) -> None:
+    figures = published(name)
+    (row,) = (row for row in figures.ladder if row.rtol == pytest.approx(rtol, rel=1e-3))
+    assert row.solver == "MEBDFI" and figures.source
+    assert (row.steps, row.failed, row.fev, row.jac, row.lu, row.scd) == expected
+    assert [row.rtol for row in figures.ladder] == sorted((row.rtol for row in figures.ladder), reverse=True)
+
+
+def test_published_reference_runs_and_formulations() -> None:
+    (run,) = published("slider-crank").reference_runs
+    assert (run.solver, run.rtol, run.steps, run.fev, run.jac) == ("MEBDFI", 1e-14, 180090, 985444, 14816)
+    (run,) = published("wheelset").reference_runs
+    assert (run.steps - run.failed, run.lu) == (54229, None)
+    rows = [row for row in published("pendulum-cash").ladder if row.rtol == 1e-8]
+    assert {row.formulation: row.scd for row in rows} == {0: 9.341, 1: 9.249, 2: 7.691, 3: 5.97}
+    assert all(row.scd is None for row in published("charge-pump").ladder)
+    assert published("pendulum").ladder == published("pendulum").reference_runs == ()
 
 
 def ladder(*rows: tuple[int, int, float | None], failed: bool = False) -> Published:

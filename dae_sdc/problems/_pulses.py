@@ -84,13 +84,6 @@ class Pulse(NamedTuple):
 class PulsedProblem(TestSetProblem):
     """A problem driven by trains of pulses, whose straight pieces are held for whole steps.
 
-    Parameters
-    ----------
-    n_diff, n_alg : int
-        Numbers of unknowns.
-    **settings
-        Those of :class:`ProblemDAE`.
-
     Attributes
     ----------
     lines : tuple of Line
@@ -100,8 +93,8 @@ class PulsedProblem(TestSetProblem):
     pulses: ClassVar[tuple[Pulse, ...]] = ()
     lines: tuple[Line, ...]
 
-    def __init__(self, n_diff: int, n_alg: int, **settings: Any) -> None:
-        super().__init__(n_diff, n_alg, **settings)
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
         self.lines = tuple(pulse.line(self.interval[0]) for pulse in self.pulses)
 
     def breakpoints(self, t0: float, t_end: float) -> tuple[float, ...]:

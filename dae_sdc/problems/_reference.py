@@ -1,72 +1,19 @@
-"""What the problems of the library share: checks of their parameters and stored reference solutions."""
+"""Stored reference solutions of problems."""
 
 from __future__ import annotations
 
 import functools
-import inspect
 import io
-import math
-from collections.abc import Mapping
 from importlib import resources
-from typing import Any, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 from numpy.polynomial import chebyshev
 
-from dae_sdc.dae.problem import ProblemDAE
-from dae_sdc.dae.state import Vector
+from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-
-
-def require_positive(problem: ProblemDAE, *names: str) -> None:
-    """Raise :class:`InputError` unless the named parameters of ``problem`` are positive and finite."""
-    for name in names:
-        value = getattr(problem, name)
-        if not isinstance(value, (int, float, np.number)) or not 0.0 < value < math.inf:
-            raise InputError(f"{name} of {type(problem).__name__} must be positive and finite; got {value!r}")
-
-
-def require_finite(problem: ProblemDAE, *names: str) -> None:
-    """Raise :class:`InputError` unless the named parameters of ``problem`` are finite numbers."""
-    for name in names:
-        value = getattr(problem, name)
-        if not isinstance(value, (int, float, complex, np.number)) or not np.isfinite(value):
-            raise InputError(f"{name} of {type(problem).__name__} must be finite; got {value!r}")
-
-
-class ManyParameters(ProblemDAE):
-    """A problem whose parameters are a table: the constructor takes all of them by name.
-
-    Parameters
-    ----------
-    n_diff, n_alg : int
-        Numbers of unknowns.
-    **settings
-        Values of parameters, and the settings of :class:`ProblemDAE`.
-
-    Attributes
-    ----------
-    defaults : mapping of str to number
-        Default value of every parameter, in their order.
-    """
-
-    defaults: ClassVar[Mapping[str, complex]] = {}
-
-    def __init_subclass__(cls, **kwargs: Any) -> None:
-        super().__init_subclass__(**kwargs)
-        if "defaults" in cls.__dict__:
-            kind = inspect.Parameter.KEYWORD_ONLY
-            given = [inspect.Parameter(name, kind, default=value) for name, value in cls.defaults.items()]
-            rest = inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)
-            cls.__signature__ = inspect.Signature([*given, rest])
-        elif "__init__" in cls.__dict__:
-            own = inspect.signature(cls.__dict__["__init__"]).parameters
-            cls.__signature__ = inspect.Signature(list(own.values())[1:])
-
-    def __init__(self, n_diff: int, n_alg: int, **settings: Any) -> None:
-        values = {name: settings.pop(name, default) for name, default in self.defaults.items()}
-        super().__init__(n_diff, n_alg, **settings)
-        self._makeAttributeAndRegister(*values, localVars=values)
+from dae_sdc.problems._parameters import LibraryProblem, require_defaults
 
 
 class Pieces(NamedTuple):
@@ -92,13 +39,6 @@ def load(name: str) -> Pieces:
         return Pieces(stored["breaks"], stored["coefficients"])
 
 
-@functools.cache
-def _defaults(problem_class: Any) -> dict[str, Any]:
-    """Default value of every parameter of the constructor of a problem."""
-    given = inspect.signature(problem_class).parameters.values()
-    return {p.name: p.default for p in given if p.kind is not inspect.Parameter.VAR_KEYWORD}
-
-
 class StoredReference:
     """Reference solution of a problem with its default parameters, evaluated anywhere in its range.
 
@@ -121,7 +61,7 @@ class StoredReference:
         breaks = load(self.name).breaks
         return float(breaks[0]), float(breaks[-1])
 
-    def value(self, problem: ProblemDAE, t: float) -> Vector:
+    def value(self, problem: LibraryProblem, t: float) -> Vector:
         """The solution at time ``t``, shape (n,).
 
         Raises
@@ -132,20 +72,14 @@ class StoredReference:
         x, coefficients, _ = self._piece(problem, t)
         return np.asarray(chebyshev.chebval(x, coefficients))
 
-    def derivative(self, problem: ProblemDAE, t: float) -> Vector:
+    def derivative(self, problem: LibraryProblem, t: float) -> Vector:
         """The derivative of the solution at time ``t``, shape (n,); raises like :meth:`value`."""
         x, coefficients, scale = self._piece(problem, t)
         return np.asarray(chebyshev.chebval(x, chebyshev.chebder(coefficients, scl=scale)))
 
-    def _piece(self, problem: ProblemDAE, t: float) -> tuple[float, Vector, float]:
+    def _piece(self, problem: LibraryProblem, t: float) -> tuple[float, Vector, float]:
         """Place of ``t`` in its piece, the coefficients there, and dx/dt."""
-        problem_class: Any = type(problem)
-        for parameter, default in _defaults(problem_class).items():
-            if getattr(problem, parameter) != default:
-                raise ReferenceRangeError(
-                    f"the reference of {type(problem).__name__} is for default parameters and this one has "
-                    f"{parameter}={getattr(problem, parameter)}; compute a reference with a tight tolerance"
-                )
+        require_defaults(problem)
         breaks, coefficients = load(self.name)
         start, end = breaks[0], breaks[-1]
         # Times that a run reaches by adding steps miss the end by round-off.
@@ -157,3 +91,25 @@ class StoredReference:
         piece = min(max(int(np.searchsorted(breaks, t, side="left")) - 1, 0), len(breaks) - 2)
         scale = 2.0 / float(breaks[piece + 1] - breaks[piece])
         return (t - float(breaks[piece])) * scale - 1.0, coefficients[piece], scale
+
+
+class ReferencedProblem(LibraryProblem):
+    """A problem whose start is known for all parameters, and its solution from a :class:`StoredReference`."""
+
+    stored: ClassVar[StoredReference]
+
+    def _start(self) -> npt.ArrayLike:
+        """The state at t = 0, shape (n,)."""
+        raise InputError(f"{type(self).__name__} has no initial value")
+
+    def _initial_derivative(self) -> npt.ArrayLike:
+        """The derivative at t = 0, shape (n,)."""
+        raise InputError(f"{type(self).__name__} has no derivative at the start")
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The initial value at t = 0 for any parameters, the stored reference elsewhere."""
+        return self.state(self._start() if t == 0.0 else self.stored.value(self, t))
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The derivative at t = 0 for any parameters, that of the stored reference elsewhere."""
+        return self.state(self._initial_derivative() if t == 0.0 else self.stored.derivative(self, t))

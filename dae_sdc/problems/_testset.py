@@ -1,4 +1,4 @@
-"""What the problems of the Test Set for IVP Solvers share: end values, scores, published figures."""
+"""What the problems of the Test Set for IVP Solvers share: end values and scores."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy.typing as npt
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._reference import _defaults
+from dae_sdc.problems._parameters import LibraryProblem, require_defaults
 
 _SLACK = 1e-9
 """How far from the ends of the interval, relative to its length, times count as its ends."""
@@ -73,66 +73,9 @@ class Record(NamedTuple):
     nominal: Vector
 
 
-class PublishedRun(NamedTuple):
-    """Work of one published run.
-
-    Parameters
-    ----------
-    solver : str
-        Name of the code.
-    rtol, atol : float
-        Its tolerances.
-    steps, failed : int
-        All steps, and those of them that were rejected.
-    fev, jac : int
-        Evaluations of residual and Jacobian.
-    lu : int or None
-        Factorisations; None where not printed.
-    scd : float or None
-        Significant correct digits at the end; None where not printed or without meaning.
-    reported_failure : bool
-        Whether the code said that it failed on its way.
-    formulation : int or None
-        Index of the formulation, where a problem has several.
-    """
-
-    solver: str
-    rtol: float
-    atol: float
-    steps: int
-    failed: int
-    fev: int
-    jac: int
-    lu: int | None
-    scd: float | None
-    reported_failure: bool = False
-    formulation: int | None = None
-
-
-class Published(NamedTuple):
-    """Published figures of a problem.
-
-    Parameters
-    ----------
-    source : str
-        Where the ladder was printed.
-    note : str
-        What to know when its scores are compared with those of :func:`scd`.
-    ladder : tuple of PublishedRun
-        Runs of one code at a row of tolerances.
-    reference_runs : tuple of PublishedRun
-        Runs that made the official reference value.
-    """
-
-    source: str
-    note: str
-    ladder: tuple[PublishedRun, ...]
-    reference_runs: tuple[PublishedRun, ...]
-
-
 @functools.cache
-def _stored(name: str) -> dict[str, dict[str, Any]]:
-    content = (resources.files("dae_sdc.problems") / "data" / f"{name}.json").read_text(encoding="utf-8")
+def _stored() -> dict[str, dict[str, Any]]:
+    content = (resources.files("dae_sdc.problems") / "data" / "testset.json").read_text(encoding="utf-8")
     stored: dict[str, dict[str, Any]] = json.loads(content)
     return stored
 
@@ -146,7 +89,7 @@ def _constant(values: list[float]) -> Vector:
 @functools.cache
 def load_record(name: str) -> Record:
     """The record ``name`` of ``data/testset.json``, read once; its arrays cannot be written to."""
-    stored = _stored("testset")[name]
+    stored = _stored()[name]
     end = ReferenceEnd(
         stored["t_end"],
         _constant(stored["u_end"]),
@@ -165,40 +108,7 @@ def _sizes(u0: list[float], u_end: list[float], scored: tuple[int, ...]) -> list
     return [size[0] if i in scored else size[-1] for i, size in enumerate(sizes)]
 
 
-def published(name: str) -> Published:
-    """Published figures of the problem registered as ``name``; without runs where none are known."""
-    stored = _stored("testset_published").get(name)
-    if stored is None:
-        return Published("", "", (), ())
-    return Published(
-        stored["source"],
-        stored["note"],
-        tuple(PublishedRun(**row) for row in stored["ladder"]),
-        tuple(PublishedRun(**row) for row in stored["reference_runs"]),
-    )
-
-
-def require_defaults(problem: ProblemDAE, formulations: tuple[str, ...] = ()) -> None:
-    """Raise :class:`ReferenceRangeError` unless the parameters are those for which the solution is stored.
-
-    Parameters
-    ----------
-    problem : ProblemDAE
-        The problem.
-    formulations : tuple of str
-        Parameters on which the solution does not depend.
-    """
-    problem_class: Any = type(problem)
-    for parameter, default in _defaults(problem_class).items():
-        given = getattr(problem, parameter)
-        if parameter not in formulations and given != default:
-            raise ReferenceRangeError(
-                f"the reference of {type(problem).__name__} is for default parameters and this one has "
-                f"{parameter}={given}; compute a reference with a tight tolerance"
-            )
-
-
-class TestSetProblem(ProblemDAE):
+class TestSetProblem(LibraryProblem):
     """A problem whose solution is stored at both ends of its interval.
 
     Attributes
@@ -214,8 +124,8 @@ class TestSetProblem(ProblemDAE):
     record: ClassVar[str] = ""
     formulations: ClassVar[tuple[str, ...]] = ()
 
-    def __init__(self, n_diff: int, n_alg: int, **settings: Any) -> None:
-        super().__init__(n_diff, n_alg, **settings)
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
         record = load_record(self.record)
         self.variable_index, self.nominal = record.variable_index, record.nominal
 

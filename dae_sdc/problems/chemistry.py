@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy.typing as npt
 
@@ -11,7 +11,7 @@ from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.problems._models import Expressions, Symbols, equations_of
-from dae_sdc.problems._reference import require_finite, require_positive
+from dae_sdc.problems._parameters import finite, positive
 from dae_sdc.problems._testset import TestSetProblem
 
 if TYPE_CHECKING:
@@ -37,27 +37,6 @@ def akzo_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> No
     out[5] = p[6] * u[0] * u[3] - u[5]
 
 
-def akzo_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`ChemicalAkzoNobel`."""
-    k1, k2, k3, k4, K = p[0], p[1], p[2], p[3], p[4]
-    root = math.sqrt(u[1])
-    for i in range(36):
-        out[i] = 0.0
-    # Derivatives of the five rates, times c.
-    a0, a1 = c * 4.0 * k1 * u[0] ** 3 * root, c * 0.5 * k1 * u[0] ** 4 / root
-    b2, b3 = c * k2 * u[3], c * k2 * u[2]
-    d0, d4 = c * k2 / K * u[4], c * k2 / K * u[0]
-    e0, e3 = c * k3 * u[3] ** 2, c * 2.0 * k3 * u[0] * u[3]
-    g1, g5 = c * 0.5 * k4 * u[5] ** 2 / root, c * 2.0 * k4 * u[5] * root
-    out[0], out[1], out[2], out[3], out[4] = 1.0 + 2.0 * a0 + d0 + e0, 2.0 * a1, -b2, -b3 + e3, d4
-    out[6], out[7] = 0.5 * a0 + e0, 1.0 + 0.5 * a1 + 0.5 * g1 + c * p[5]
-    out[9], out[11] = e3, 0.5 * g5
-    out[12], out[13], out[14], out[15], out[16] = -a0 - d0, -a1, 1.0 + b2, b3, -d4
-    out[18], out[20], out[21], out[22] = -d0 + 2.0 * e0, b2, 1.0 + b3 + 2.0 * e3, -d4
-    out[24], out[25], out[26], out[27], out[28], out[29] = d0, -g1, -b2, -b3, 1.0 + d4, -g5
-    out[30], out[33], out[35] = c * p[6] * u[3], c * p[6] * u[0], -c
-
-
 @PROBLEMS.register("chemical-akzo-nobel")
 class ChemicalAkzoNobel(TestSetProblem):
     r"""Reactions of FLB and ZHU with oxygen from the gas above the liquid, index 1.
@@ -78,29 +57,6 @@ class ChemicalAkzoNobel(TestSetProblem):
     It is defined for :math:`y_2 \ge 0`. The initial value is
     :math:`(0.444, 0.00123, 0, 0.007, 0, K_s y_1 y_4)`.
 
-    Parameters
-    ----------
-    k1 : float
-        Rate constant of the first reaction; unit (l/mol)^3.5/min.
-    k2 : float
-        Rate constant of the second reaction; unit l/mol/min.
-    k3 : float
-        Rate constant of the fourth reaction; unit (l/mol)^2/min.
-    k4 : float
-        Rate constant of the fifth reaction; unit (l/mol)^1.5/min.
-    K : float
-        Equilibrium constant of the second and third reaction; unit 1.
-    klA : float
-        Mass transfer coefficient; unit 1/min.
-    Ks : float
-        Equilibrium constant of FLB.ZHU; unit l/mol.
-    pressure : float
-        Partial pressure p of oxygen; unit bar.
-    H : float
-        Henry constant; unit bar l/mol.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, chemical Akzo Nobel problem.
@@ -111,9 +67,17 @@ class ChemicalAkzoNobel(TestSetProblem):
     names = ("FLB", "O2", "FLBT", "ZHU", "ZLA", "FLB.ZHU")
     units = ("mol/l",) * 6
     equation_names = (*(f"balance of {x}" for x in names[:5]), "equilibrium of FLB.ZHU")
-    parameter_units = {
-        **{"k1": "(l/mol)^3.5/min", "k2": "l/mol/min", "k3": "(l/mol)^2/min", "k4": "(l/mol)^1.5/min"},
-        **{"K": "1", "klA": "1/min", "Ks": "l/mol", "pressure": "bar", "H": "bar l/mol"},
+    size = (5, 1)
+    parameters = {
+        **finite("(l/mol)^3.5/min", "Rate constant of the first reaction", k1=18.7),
+        **finite("l/mol/min", "Rate constant of the second reaction", k2=0.58),
+        **finite("(l/mol)^2/min", "Rate constant of the fourth reaction", k3=0.09),
+        **finite("(l/mol)^1.5/min", "Rate constant of the fifth reaction", k4=0.42),
+        **positive("1", "Equilibrium constant of the second and third reaction", K=34.4),
+        **finite("1/min", "Mass transfer coefficient", klA=3.3),
+        **positive("l/mol", "Equilibrium constant of FLB.ZHU", Ks=115.83),
+        **finite("bar", "Partial pressure p of oxygen", pressure=0.9),
+        **positive("bar l/mol", "Henry constant", H=737.0),
     }
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, chemical Akzo Nobel problem"
     interval = (0.0, 180.0)
@@ -121,29 +85,7 @@ class ChemicalAkzoNobel(TestSetProblem):
     time_unit = "min"
     record = "chemakzo"
     residual_kernel = akzo_residual
-    jacobian_kernel = akzo_jacobian
-
-    def __init__(
-        self,
-        k1: float = 18.7,
-        k2: float = 0.58,
-        k3: float = 0.09,
-        k4: float = 0.42,
-        K: float = 34.4,
-        klA: float = 3.3,
-        Ks: float = 115.83,
-        pressure: float = 0.9,
-        H: float = 737.0,
-        **settings: Any,
-    ) -> None:
-        super().__init__(5, 1, **settings)
-        self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
-        require_finite(self, "k1", "k2", "k3", "k4", "klA", "pressure")
-        require_positive(self, "K", "Ks", "H")
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The parameters in their order."""
-        return [getattr(self, name) for name in self.parameter_units]
+    jacobian_kernel = COMPLEX_STEP
 
     def _start(self) -> npt.ArrayLike:
         return [0.444, 0.00123, 0.0, 0.007, 0.0, self.Ks * 0.444 * 0.007]
@@ -190,11 +132,6 @@ class Hires(TestSetProblem):
 
     The initial value is (1, 0, 0, 0, 0, 0, 0, 0.0057).
 
-    Parameters
-    ----------
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, chapter IV.
@@ -206,6 +143,7 @@ class Hires(TestSetProblem):
     names = ("Pr", "Pfr", "PrX", "PfrX", "PrX2", "PfrX2", "PfrX2E", "E")
     units = ("1",) * 8
     equation_names = tuple(f"balance of {x}" for x in names)
+    size = (8, 0)
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, HIRES"
     interval = (0.0, 321.8122)
     dt = 0.3218122
@@ -213,9 +151,6 @@ class Hires(TestSetProblem):
     record = "hires"
     residual_kernel = hires_residual
     jacobian_kernel = COMPLEX_STEP
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(8, 0, **settings)
 
 
 def robertson_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -251,13 +186,6 @@ class Robertson(TestSetProblem):
     end of which the first two unknowns are 2e-8 and 8e-14: give ``rtol``, and absolute tolerances far below
     these values. The step size of the problem is one for its start.
 
-    Parameters
-    ----------
-    k1, k2, k3 : float
-        Rate constants; unit 1/s.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     H. H. Robertson: The solution of a set of reaction rate equations, in: J. Walsh (ed.), Numerical Analysis,
@@ -270,22 +198,16 @@ class Robertson(TestSetProblem):
     names = ("y_1", "y_2", "y_3")
     units = ("1", "1", "1")
     equation_names = ("balance of y_1", "balance of y_2", "conservation of mass")
-    parameter_units = {"k1": "1/s", "k2": "1/s", "k3": "1/s"}
+    size = (2, 1)
+    parameters = {
+        **finite("1/s", "Rate constants", k1=0.04, k2=30000000.0, k3=10000.0),
+    }
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, problem of Robertson"
     interval = (0.0, 1e11)
     dt = 1e-6
     record = "robertson"
     residual_kernel = robertson_residual
     jacobian_kernel = robertson_jacobian
-
-    def __init__(self, k1: float = 0.04, k2: float = 3e7, k3: float = 1e4, **settings: Any) -> None:
-        super().__init__(2, 1, **settings)
-        self._makeAttributeAndRegister("k1", "k2", "k3", localVars=locals())
-        require_finite(self, "k1", "k2", "k3")
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The numbers k1, k2 and k3."""
-        return [self.k1, self.k2, self.k3]
 
     def _start(self) -> npt.ArrayLike:
         return [1.0, 0.0, 0.0]

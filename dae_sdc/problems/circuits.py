@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import PROBLEMS
-from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
-from dae_sdc.problems._reference import ManyParameters, StoredReference, require_finite, require_positive
-from dae_sdc.problems._testset import ReferenceEnd, load_record, require_defaults
+from dae_sdc.problems._models import MODELS, Expressions, ModelOfProblem, Symbols, equations_of, total
+from dae_sdc.problems._parameters import finite, positive, require_defaults
+from dae_sdc.problems._reference import ReferencedProblem, StoredReference
+from dae_sdc.problems._testset import ReferenceEnd, load_record
+
+if TYPE_CHECKING:
+    from dae_sdc.model.model import Model
 
 GROUND, SUPPLY, SIGNAL = -1, -2, -3
 """Numbers that stand for the three potentials that are given, where a node number is expected."""
@@ -74,7 +80,17 @@ class Components(NamedTuple):
     transistors: Sequence[tuple[int, int, int]]
 
 
-class Amplifier(ManyParameters):
+_SOURCE = {
+    **positive("V", "Supply voltage", U_b=6.0),
+    **positive("V", "Thermal voltage of a transistor", U_F=0.026),
+    **finite("1", "Share of the emitter current that the collector takes, below 1", alpha=0.99),
+    **positive("A", "Saturation current of a transistor", beta=1e-6),
+    **positive("Ohm", "Resistance of the signal source", R_0=1000.0),
+}
+_STAGE = "Resistances at the {} transistor: base to ground, base to supply, emitter, collector"
+
+
+class Amplifier(ReferencedProblem):
     """What the transistor amplifiers share: equations and start from a list of components.
 
     Every equation sums the currents into its node. A transistor with
@@ -83,13 +99,7 @@ class Amplifier(ManyParameters):
     frequency and gives :meth:`components`.
     """
 
-    U_b: float
-    U_F: float
-    alpha: float
-    beta: float
-    amplitude: float
     frequency: float
-    stored: StoredReference
     residual_kernel = circuit_residual
     jacobian_kernel = COMPLEX_STEP
 
@@ -118,9 +128,7 @@ class Amplifier(ManyParameters):
         head += [self.U_b, self.U_F, self.alpha, self.beta, self.amplitude, self._omega]
         return np.concatenate([head, np.ravel([*parts, *transistors])])
 
-    def _check_parameters(self, *components: str) -> None:
-        require_positive(self, "U_b", "U_F", "beta", "frequency", *components)
-        require_finite(self, "amplitude")
+    def _check_parameters(self) -> None:
         if not 0.0 < self.alpha < 1.0:
             raise InputError(f"alpha of {type(self).__name__} must lie between 0 and 1; got {self.alpha}")
 
@@ -146,18 +154,6 @@ class Amplifier(ManyParameters):
         derivative: Vector = np.linalg.solve(matrix, known)
         return derivative
 
-    def _start(self) -> list[float]:
-        """Node voltages at rest with the signal at zero."""
-        raise InputError(f"{type(self).__name__} has no initial value")
-
-    def u_exact(self, t: float) -> MeshDAE:
-        """The initial value at t = 0 for any parameters, the stored reference elsewhere."""
-        return self.state(self._start() if t == 0.0 else self.stored.value(self, t))
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative at t = 0 for any parameters, that of the stored reference elsewhere."""
-        return self.state(self._initial_derivative() if t == 0.0 else self.stored.derivative(self, t))
-
 
 @PROBLEMS.register("one-transistor")
 class OneTransistorAmplifier(Amplifier):
@@ -176,31 +172,6 @@ class OneTransistorAmplifier(Amplifier):
     :math:`F_1 + F_2` and :math:`F_4 + F_5` contain no derivative. The circuit starts at rest:
     :math:`U_2 = U_3 = U_b R_1/(R_1+R_2)`, :math:`U_4 = U_b`, :math:`U_1 = U_5 = 0`.
 
-    Parameters
-    ----------
-    U_b : float
-        Supply voltage; unit V.
-    U_F : float
-        Thermal voltage of the transistor; unit V.
-    alpha : float
-        Share of the emitter current that the collector takes; unit 1.
-    beta : float
-        Saturation current of the transistor; unit A.
-    R_0 : float
-        Resistance of the signal source; unit Ohm.
-    R_1, R_2 : float
-        Resistances of the base to ground and to the supply; unit Ohm.
-    R_3, R_4, R_5 : float
-        Resistances at emitter, collector and output; unit Ohm.
-    C_1, C_2, C_3 : float
-        Capacitances at input, emitter and output; unit F.
-    amplitude : float
-        Amplitude of the input signal; unit V.
-    frequency : float
-        Frequency of the input signal; unit Hz.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, section
@@ -212,26 +183,19 @@ class OneTransistorAmplifier(Amplifier):
     names = ("U_1", "U_2", "U_3", "U_4", "U_5")
     units = ("V",) * 5
     equation_names = tuple(f"current into node {i}" for i in range(1, 6))
-    parameter_units = {
-        **{"U_b": "V", "U_F": "V", "alpha": "1", "beta": "A"},
-        **{f"R_{i}": "Ohm" for i in range(6)},
-        **{f"C_{i}": "F" for i in range(1, 4)},
-        **{"amplitude": "V", "frequency": "Hz"},
-    }
-    defaults = {
-        **{"U_b": 6.0, "U_F": 0.026, "alpha": 0.99, "beta": 1e-6},
-        **{"R_0": 1000.0, **dict.fromkeys((f"R_{i}" for i in range(1, 6)), 9000.0)},
-        **{"C_1": 1e-6, "C_2": 2e-6, "C_3": 3e-6},
-        **{"amplitude": 0.4, "frequency": 100.0},
+    size = (5, 0)
+    parameters = {
+        **_SOURCE,
+        **positive("Ohm", "Resistances of the base to ground and to the supply", R_1=9e3, R_2=9e3),
+        **positive("Ohm", "Resistances at emitter, collector and output", R_3=9e3, R_4=9e3, R_5=9e3),
+        **positive("F", "Capacitances at input, emitter and output", C_1=1e-6, C_2=2e-6, C_3=3e-6),
+        **finite("V", "Amplitude of the input signal", amplitude=0.4),
+        **positive("Hz", "Frequency of the input signal", frequency=100.0),
     }
     reference = "Hairer, Wanner 1996, page 377"
     interval = (0.0, 0.1)
     dt = 1e-4
     stored = StoredReference("one-transistor")
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(5, 0, **settings)
-        self._check_parameters(*(name for name in self.parameter_units if name[:2] in ("R_", "C_")))
 
     def components(self) -> Components:
         """Nodes are numbered from 0; see :meth:`Amplifier.components`."""
@@ -271,33 +235,6 @@ class TwoTransistorAmplifier(Amplifier):
     rest: :math:`U_2 = U_3 = U_b R_1/(R_1+R_2)`, :math:`U_5 = U_6 = U_b R_5/(R_5+R_6)`,
     :math:`U_4 = U_7 = U_b`, :math:`U_1 = U_8 = 0`.
 
-    Parameters
-    ----------
-    U_b : float
-        Supply voltage; unit V.
-    U_F : float
-        Thermal voltage of the transistors; unit V.
-    alpha : float
-        Share of the emitter current that the collector takes; unit 1.
-    beta : float
-        Saturation current of the transistors; unit A.
-    R_0 : float
-        Resistance of the signal source; unit Ohm.
-    R_1, R_2, R_3, R_4 : float
-        Resistances at the first transistor: base to ground, base to supply, emitter, collector; unit Ohm.
-    R_5, R_6, R_7, R_8 : float
-        Resistances at the second transistor, in that order; unit Ohm.
-    R_9 : float
-        Resistance of the output; unit Ohm.
-    C_1, C_2, C_3, C_4, C_5 : float
-        Capacitances at input, first emitter, between the stages, second emitter, output; unit F.
-    amplitude : float
-        Amplitude of the input signal; unit V.
-    frequency : float
-        Frequency of the input signal; unit Hz.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
@@ -310,26 +247,23 @@ class TwoTransistorAmplifier(Amplifier):
     names = ("U_1", "U_2", "U_3", "U_4", "U_5", "U_6", "U_7", "U_8")
     units = ("V",) * 8
     equation_names = tuple(f"current into node {i}" for i in range(1, 9))
-    parameter_units = {
-        **{"U_b": "V", "U_F": "V", "alpha": "1", "beta": "A"},
-        **{f"R_{i}": "Ohm" for i in range(10)},
-        **{f"C_{i}": "F" for i in range(1, 6)},
-        **{"amplitude": "V", "frequency": "Hz"},
-    }
-    defaults = {
-        **{"U_b": 6.0, "U_F": 0.026, "alpha": 0.99, "beta": 1e-6},
-        **{"R_0": 1000.0, **dict.fromkeys((f"R_{i}" for i in range(1, 10)), 9000.0)},
-        **{"C_1": 1e-6, "C_2": 2e-6, "C_3": 3e-6, "C_4": 4e-6, "C_5": 5e-6},
-        **{"amplitude": 0.1, "frequency": 100.0},
+    size = (8, 0)
+    parameters = {
+        **_SOURCE,
+        **positive("Ohm", _STAGE.format("first"), R_1=9e3, R_2=9e3, R_3=9e3, R_4=9e3),
+        **positive("Ohm", _STAGE.format("second"), R_5=9e3, R_6=9e3, R_7=9e3, R_8=9e3),
+        **positive("Ohm", "Resistance of the output", R_9=9e3),
+        **positive("F", "Capacitances at input and first emitter", C_1=1e-6, C_2=2e-6),
+        **positive(
+            "F", "Capacitances between the stages, at second emitter and output", C_3=3e-6, C_4=4e-6, C_5=5e-6
+        ),
+        **finite("V", "Amplitude of the input signal", amplitude=0.1),
+        **positive("Hz", "Frequency of the input signal", frequency=100.0),
     }
     reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 108"
     interval = (0.0, 0.2)
     dt = 1e-4
     stored = StoredReference("two-transistor")
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(8, 0, **settings)
-        self._check_parameters(*(name for name in self.parameter_units if name[:2] in ("R_", "C_")))
 
     def components(self) -> Components:
         """Nodes are numbered from 0; see :meth:`Amplifier.components`."""
@@ -359,3 +293,35 @@ class TwoTransistorAmplifier(Amplifier):
         first = self.U_b * self.R_1 / (self.R_1 + self.R_2)
         second = self.U_b * self.R_5 / (self.R_5 + self.R_6)
         return [0.0, first, first, self.U_b, second, second, self.U_b, 0.0]
+
+
+@equations_of("two-transistor", TwoTransistorAmplifier)
+def amplifier_equations(model: Model, u: Symbols, p: Symbols) -> Expressions:
+    """What every component sends into its nodes."""
+    from sympy import exp, pi, sin
+
+    given: Any = SimpleNamespace(**dict(zip(model.parameters_by_name, p, strict=True)))
+    kind: Any = TwoTransistorAmplifier
+    resistors, capacitors, transistors = kind.components(given)
+    signal = given.amplitude * sin(2 * pi * given.frequency * model.t)
+    voltage = {GROUND: 0, SUPPLY: given.U_b, SIGNAL: signal, **dict(enumerate(u))}
+    rate = {GROUND: 0, **{node: model.der(unknown) for node, unknown in enumerate(u)}}
+    into: dict[int, list[Any]] = {node: [] for node in voltage}
+    for i, j, resistance in resistors:
+        into[i].append((voltage[j] - voltage[i]) / resistance)
+        into[j].append((voltage[i] - voltage[j]) / resistance)
+    for i, j, capacitance in capacitors:
+        into[i].append(capacitance * (rate[j] - rate[i]))
+        into[j].append(capacitance * (rate[i] - rate[j]))
+    for base, emitter, collector in transistors:
+        g = given.beta * (exp((voltage[base] - voltage[emitter]) / given.U_F) - 1)
+        for node, current in ((base, -(1 - given.alpha) * g), (emitter, g), (collector, -given.alpha * g)):
+            into[node].append(current)
+    return {f"current into node {node + 1}": total(into[node]) for node in range(len(u))}
+
+
+# Its name in the Test Set.
+MODELS.add(
+    "transistor-amplifier",
+    ModelOfProblem("transistor-amplifier", TwoTransistorAmplifier, amplifier_equations.equations),
+)

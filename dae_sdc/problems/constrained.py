@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._models import Expressions, Symbols, constraint_forces, equations_of, total
-from dae_sdc.problems._reference import require_finite, require_positive
+from dae_sdc.problems._parameters import LibraryProblem, finite, formulation, positive
 from dae_sdc.problems._testset import load_record
 from dae_sdc.problems.mechanics import Pendulum2D
 from dae_sdc.problems.mechanisms import (
@@ -56,18 +56,13 @@ def pendulum_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0], out[1] = u[0], u[1]
 
 
-def pendulum_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """The constraint of :class:`RigidPendulum` does not depend on time."""
-    out[0] = 0.0
-
-
 def pendulum_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     """Second derivative of the constraint of :class:`RigidPendulum` along v."""
     out[0] = v[0] * v[0] + v[1] * v[1]
 
 
 @PROBLEMS.register("rigid-pendulum")
-class RigidPendulum(QuasiLagrangeProblem):
+class RigidPendulum(LibraryProblem, QuasiLagrangeProblem):
     r"""Pendulum of unit mass and length as an Euler-Lagrange problem, index 3.
 
     .. math::
@@ -81,15 +76,6 @@ class RigidPendulum(QuasiLagrangeProblem):
     :math:`4 K(1/2)/\sqrt\gamma`, which is 2.00000033 for the default :math:`\gamma`. The solution in elliptic
     functions is that of :class:`~dae_sdc.problems.mechanics.Pendulum2D` with the opposite sign of x.
 
-    Parameters
-    ----------
-    gravity : float
-        Acceleration of gravity :math:`\gamma` by the length of the rod; unit 1/s^2.
-    formulation : {"index-3", "index-2", "ggl", "index-1"}, optional
-        Form in which implicit methods see the constraint; "index-3" by default; unit none.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
@@ -102,7 +88,13 @@ class RigidPendulum(QuasiLagrangeProblem):
     names = ("x", "y", "v_x", "v_y", "lambda")
     units = ("1", "1", "1/s", "1/s", "1/s^2")
     constraint_names = ("length of the rod",)
-    parameter_units: ClassVar[dict[str, str]] = {"gravity": "1/s^2", "formulation": "none"}
+    size = (2, 1)
+    parameters = {
+        **positive(
+            "1/s^2", "Acceleration of gravity :math:`\\gamma` by the length of the rod", gravity=13.7503671
+        ),
+        **formulation("index-3", "index-2", "ggl", "index-1"),
+    }
     reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 8"
     interval = (0.0, 4.0)
     dt = 0.02
@@ -110,31 +102,10 @@ class RigidPendulum(QuasiLagrangeProblem):
     h_kernel = pendulum_h
     g_kernel = pendulum_g
     dg_kernel = pendulum_dg
-    dg_dt_kernel = pendulum_dg_dt
     d2g_kernel = pendulum_d2g
 
-    def __init__(self, gravity: float = 13.7503671, formulation: str | None = None, **settings: Any) -> None:
-        super().__init__(2, 1, formulation, **settings)
-        self._makeAttributeAndRegister("gravity", localVars=locals())
-        require_positive(self, "gravity")
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The acceleration of gravity."""
-        return [self.gravity]
-
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
-        """Kinetic and potential energy of unit mass, zero along the solution from rest at (1, 0).
-
-        Parameters
-        ----------
-        q, v : array_like
-            Position and velocity, shape (2,).
-
-        Returns
-        -------
-        float
-            In 1/s^2, for lengths in units of that of the rod.
-        """
+        """Kinetic and potential energy of unit mass in 1/s^2, zero along the solution from rest at (1, 0)."""
         _, y = np.asarray(q, dtype=np.float64).tolist()
         vx, vy = np.asarray(v, dtype=np.float64).tolist()
         energy: float = 0.5 * (vx * vx + vy * vy) + self.gravity * y
@@ -187,11 +158,6 @@ def torus_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[0], out[1], out[2] = 2.0 * c * u[0], 2.0 * c * u[1], 2.0 * u[2]
 
 
-def torus_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """The constraint of :class:`TorusParticle` does not depend on time."""
-    out[0] = 0.0
-
-
 def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     """Second derivative of the constraint of :class:`TorusParticle` along v."""
     square = u[0] * u[0] + u[1] * u[1]
@@ -201,7 +167,7 @@ def torus_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 @PROBLEMS.register("torus-particle")
-class TorusParticle(QuasiSecondOrderProblem):
+class TorusParticle(LibraryProblem, QuasiSecondOrderProblem):
     r"""Particle that is held on a torus and driven along a curve on it, index 3.
 
     With the velocities :math:`u = x'`, which are unknowns named "der(x1)" to "der(x3)", and
@@ -222,17 +188,6 @@ class TorusParticle(QuasiSecondOrderProblem):
 
     They do work: no energy is constant, and what leaves the torus is not driven back to it.
 
-    Parameters
-    ----------
-    rho : float
-        Radius of the tube; unit 1.
-    r : float
-        Distance of the middle of the tube from the axis, larger than rho; unit 1.
-    formulation : {"index-3", "index-2", "ggl", "index-1"}, optional
-        Form in which implicit methods see the constraint; "index-3" by default; unit none.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     S. L. Campbell, E. Moore: Constraint preserving integrators for general nonlinear higher index DAEs,
@@ -244,7 +199,12 @@ class TorusParticle(QuasiSecondOrderProblem):
     names = ("x1", "x2", "x3", "der(x1)", "der(x2)", "der(x3)", "lambda")
     units = ("1",) * 7
     constraint_names = ("radius of the tube",)
-    parameter_units: ClassVar[dict[str, str]] = {"rho": "1", "r": "1", "formulation": "none"}
+    size = (3, 1)
+    parameters = {
+        **positive("1", "Radius of the tube", rho=5.0),
+        **positive("1", "Distance of the middle of the tube from the axis, larger than rho", r=10.0),
+        **formulation("index-3", "index-2", "ggl", "index-1"),
+    }
     reference = "Campbell, Moore, Numer. Math. 69 (1995) 383-399"
     interval = (0.0, 10.0)
     dt = 0.05
@@ -254,21 +214,12 @@ class TorusParticle(QuasiSecondOrderProblem):
     h_kernel = torus_h
     g_kernel = torus_g
     dg_kernel = torus_dg
-    dg_dt_kernel = torus_dg_dt
+    fixed_constraints = True
     d2g_kernel = torus_d2g
 
-    def __init__(
-        self, rho: float = 5.0, r: float = 10.0, formulation: str | None = None, **settings: Any
-    ) -> None:
-        super().__init__(3, 1, formulation, **settings)
-        self._makeAttributeAndRegister("rho", "r", localVars=locals())
-        require_positive(self, "rho", "r")
-        if rho >= r:
-            raise InputError(f"rho of {type(self).__name__} must be less than r={r}; got {rho}")
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The two radii."""
-        return [self.rho, self.r]
+    def _check_parameters(self) -> None:
+        if self.rho >= self.r:
+            raise InputError(f"rho of {type(self).__name__} must be less than r={self.r}; got {self.rho}")
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at any time from the formula above."""
@@ -350,12 +301,6 @@ def seven_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[33], out[34], out[40], out[41] = xom, xep, yom, yep
 
 
-def seven_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """The closing conditions of :class:`SevenBody` do not depend on time."""
-    for i in range(6):
-        out[i] = 0.0
-
-
 def seven_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     """Second derivative of the closing conditions of :class:`SevenBody` along v."""
     out[0], out[1], out[2], out[3], out[4], out[5] = squeezer_bend(
@@ -365,7 +310,7 @@ def seven_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 @PROBLEMS.register("seven-body")
-class SevenBody(QuasiLagrangeProblem):
+class SevenBody(LibraryProblem, QuasiLagrangeProblem):
     r"""Andrews' squeezing mechanism as an Euler-Lagrange problem, index 3.
 
     .. math::
@@ -375,13 +320,6 @@ class SevenBody(QuasiLagrangeProblem):
     numbers of :class:`~dae_sdc.problems.mechanisms.Andrews`, which has the accelerations among its unknowns.
     Here they come from the equations, with the forces in the joints :math:`\lambda`. The mechanism starts at
     rest.
-
-    Parameters
-    ----------
-    formulation : {"index-3", "index-2", "ggl", "index-1"}, optional
-        Form in which implicit methods see the constraints; "index-3" by default; unit none.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
 
     References
     ----------
@@ -398,7 +336,8 @@ class SevenBody(QuasiLagrangeProblem):
     )
     units = (*("rad",) * 7, *("rad/s",) * 7, *("N",) * 6)
     constraint_names = tuple(f"loop {i}" for i in range(1, 7))
-    parameter_units: ClassVar[dict[str, str]] = {"formulation": "none"}
+    size = (7, 6)
+    parameters = formulation("index-3", "index-2", "ggl", "index-1")
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Andrews' squeezing mechanism"
     interval = (0.0, 0.03)
     dt = 1e-4
@@ -406,11 +345,7 @@ class SevenBody(QuasiLagrangeProblem):
     h_kernel = seven_h
     g_kernel = seven_g
     dg_kernel = seven_dg
-    dg_dt_kernel = seven_dg_dt
     d2g_kernel = seven_d2g
-
-    def __init__(self, formulation: str | None = None, **settings: Any) -> None:
-        super().__init__(7, 6, formulation, **settings)
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution that is stored for t = 0 and t = 0.03, there with 13 digits.
@@ -522,12 +457,6 @@ def rigid_crank_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> No
     out[71] = 1.0
 
 
-def rigid_crank_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """The joints of :class:`RigidSliderCrank` do not depend on time."""
-    for i in range(8):
-        out[i] = 0.0
-
-
 def rigid_crank_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     """Second derivative of the joints of :class:`RigidSliderCrank` along v."""
     half, other = 0.5 * p[6] * v[2] * v[2], 0.5 * p[7] * v[5] * v[5]
@@ -539,7 +468,7 @@ def rigid_crank_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> N
 
 
 @PROBLEMS.register("rigid-slider-crank")
-class RigidSliderCrank(QuasiLagrangeProblem):
+class RigidSliderCrank(LibraryProblem, QuasiLagrangeProblem):
     r"""Slider crank of three rigid bodies in absolute coordinates, index 3.
 
     Crank, rod and slider have the positions :math:`(x_i, y_i)` of their centres of mass and the angles
@@ -564,23 +493,6 @@ class RigidSliderCrank(QuasiLagrangeProblem):
     crank turns round without a singular position. The mechanism starts at rest with
     :math:`\phi_1 = \pi/4`; :meth:`assembled` gives other starts for :meth:`consistent`.
 
-    Parameters
-    ----------
-    m1, m2, m3 : float
-        Masses of crank, rod and slider; unit kg.
-    l1, l2 : float
-        Lengths of crank and rod, of which the rod is the longer; unit m.
-    J3 : float
-        Moment of inertia of the slider, which does not turn; unit kg m^2.
-    gravity : float
-        Acceleration of gravity; unit m/s^2.
-    torque : float
-        Torque on the crank; unit N m.
-    formulation : {"index-3", "index-2", "ggl", "index-1"}, optional
-        Form in which implicit methods see the constraints; "index-3" by default; unit none.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     E. J. Haug: Computer Aided Kinematics and Dynamics of Mechanical Systems, volume 1, Allyn and Bacon 1989,
@@ -599,9 +511,14 @@ class RigidSliderCrank(QuasiLagrangeProblem):
         *("bearing x", "bearing y", "crank pin x", "crank pin y", "wrist pin x", "wrist pin y"),
         *("height of the slider", "angle of the slider"),
     )
-    parameter_units: ClassVar[dict[str, str]] = {
-        **{"m1": "kg", "m2": "kg", "m3": "kg", "l1": "m", "l2": "m", "J3": "kg m^2"},
-        **{"gravity": "m/s^2", "torque": "N m", "formulation": "none"},
+    size = (9, 8)
+    parameters = {
+        **positive("kg", "Masses of crank, rod and slider", m1=1.0, m2=2.0, m3=1.0),
+        **positive("m", "Lengths of crank and rod, of which the rod is the longer", l1=0.5, l2=1.0),
+        **positive("kg m^2", "Moment of inertia of the slider, which does not turn", J3=0.01),
+        **finite("m/s^2", "Acceleration of gravity", gravity=9.81),
+        **finite("N m", "Torque on the crank", torque=0.0),
+        **formulation("index-3", "index-2", "ggl", "index-1"),
     }
     reference = "Haug, Computer Aided Kinematics and Dynamics of Mechanical Systems (1989), chapter 6"
     interval = (0.0, 2.0)
@@ -610,29 +527,11 @@ class RigidSliderCrank(QuasiLagrangeProblem):
     h_kernel = rigid_crank_h
     g_kernel = rigid_crank_g
     dg_kernel = rigid_crank_dg
-    dg_dt_kernel = rigid_crank_dg_dt
     d2g_kernel = rigid_crank_d2g
 
-    def __init__(
-        self,
-        m1: float = 1.0,
-        m2: float = 2.0,
-        m3: float = 1.0,
-        l1: float = 0.5,
-        l2: float = 1.0,
-        J3: float = 0.01,
-        gravity: float = 9.81,
-        torque: float = 0.0,
-        formulation: str | None = None,
-        **settings: Any,
-    ) -> None:
-        super().__init__(9, 8, formulation, **settings)
-        names = [name for name in self.parameter_units if name != "formulation"]
-        self._makeAttributeAndRegister(*names, localVars=locals())
-        require_positive(self, "m1", "m2", "m3", "l1", "l2", "J3")
-        require_finite(self, "gravity", "torque")
-        if l1 >= l2:
-            raise InputError(f"l1 of {type(self).__name__} must be less than l2={l2}; got {l1}")
+    def _check_parameters(self) -> None:
+        if self.l1 >= self.l2:
+            raise InputError(f"l1 of {type(self).__name__} must be less than l2={self.l2}; got {self.l1}")
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Masses, moments of inertia, lengths, gravity, and torque."""
@@ -640,18 +539,7 @@ class RigidSliderCrank(QuasiLagrangeProblem):
         return [self.m1, self.m2, self.m3, *inertia, self.l1, self.l2, self.gravity, self.torque]
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
-        """Kinetic energy, height of the masses and what is left of the work of the torque: constant.
-
-        Parameters
-        ----------
-        q, v : array_like
-            Positions and angles of the three bodies and their velocities, shape (9,).
-
-        Returns
-        -------
-        float
-            In J.
-        """
+        """Kinetic energy, height of the masses and what is left of the work of the torque in J: constant."""
         place, speed = (np.asarray(x, dtype=np.float64).reshape(3, 3) for x in (q, v))
         p = np.asarray(self.kernel_parameters(), dtype=np.float64)
         inertia = np.stack([p[:3], p[:3], p[3:6]], axis=1)

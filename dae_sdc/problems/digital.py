@@ -15,6 +15,7 @@ from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
+from dae_sdc.problems._parameters import Parameter
 from dae_sdc.problems._pulses import Pulse, PulsedProblem
 from dae_sdc.problems._testset import load_record
 
@@ -333,8 +334,8 @@ class DigitalCircuit(PulsedProblem):
 
     circuit: Circuit
 
-    def __init__(self, n_diff: int, n_alg: int, **settings: Any) -> None:
-        super().__init__(n_diff, n_alg, **settings)
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
         self._packed = self.circuit.packed()
 
     def kernel_parameters(self) -> npt.ArrayLike:
@@ -417,11 +418,6 @@ class NandGate(DigitalCircuit):
     ground. Both signals are trains of trapezoidal pulses with corners at multiples of 5 ns. All nodes keep
     the order of the Test Set.
 
-    Parameters
-    ----------
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, NAND gate. H. Shichman, D. A.
@@ -434,6 +430,7 @@ class NandGate(DigitalCircuit):
     names = tuple(f"U_{k}" for k in range(1, 15))
     units = ("V",) * 14
     equation_names = tuple(f"current into node {k}" for k in range(1, 15))
+    size = (14, 0)
     reference = "Test Set for IVP Solvers 2.4, NAND gate"
     interval = (0.0, 80.0)
     dt = 0.1
@@ -453,9 +450,6 @@ class NandGate(DigitalCircuit):
         ),
     )
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(14, 0, **settings)
-
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative at t = 0, which the equations determine; raises like :meth:`u_exact` elsewhere."""
         if t != self.interval[0]:
@@ -466,6 +460,7 @@ class NandGate(DigitalCircuit):
 
 
 _V1, _V2, _V3, _V4, _CIN = range(SIGNAL, SIGNAL - 5, -1)
+_MISPRINT = "Whether the NOR gates have the charge of the official source instead of their own"
 _SCALE = 5e4
 """By what the Test Set multiplies all currents of the adder."""
 
@@ -512,13 +507,6 @@ class TwoBitAdder(DigitalCircuit):
     potentials of those nodes are of index 2. The Test Set states index 1, which is that of
     :math:`(g(U))' = f` without the unknowns Q.
 
-    Parameters
-    ----------
-    misprint : bool
-        Whether the NOR gates have the charge of the official source instead of their own; unit none.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     F. Mazzia, C. Magherini: Test Set for IVP Solvers, release 2.4, 2008, two bit adding unit. M. Guenther, U.
@@ -527,7 +515,9 @@ class TwoBitAdder(DigitalCircuit):
 
     title = "adder of two-bit numbers, ten gates of MOS transistors"
     index = 2
-    parameter_units: ClassVar[dict[str, str]] = {"misprint": "none"}
+    parameters = {
+        "misprint": Parameter(False, "none", _MISPRINT, fixed=True),
+    }
     reference = "Test Set for IVP Solvers 2.4, two bit adding unit"
     interval = (0.0, 320.0)
     dt = 0.1
@@ -565,10 +555,13 @@ class TwoBitAdder(DigitalCircuit):
         ),
     )
 
-    def __init__(self, misprint: bool = False, **settings: Any) -> None:
-        if not isinstance(misprint, bool):
-            raise InputError(f"misprint of TwoBitAdder must be True or False; got {misprint!r}")
-        if not misprint:
+    def _check_parameters(self) -> None:
+        if not isinstance(self.misprint, bool):
+            raise InputError(f"misprint of TwoBitAdder must be True or False; got {self.misprint!r}")
+
+    def _counts(self) -> tuple[int, int]:
+        """Numbers of charges and of potentials, with the names of both."""
+        if not self.misprint:
             transistors = (
                 one if one.kind == LOAD else one._replace(drain_charge=one.drain)
                 for one in self.circuit.transistors
@@ -582,8 +575,11 @@ class TwoBitAdder(DigitalCircuit):
             *(f"current into node {k}" for k in numbers),
             *(f"charge of node {k}" for k in numbers),
         )
-        super().__init__(n, n, **settings)
-        self._makeAttributeAndRegister("misprint", localVars=locals(), readOnly=True)
+        return n, n
+
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
+        n = self.n_diff
         self.sparsity = self._pattern()
         floating = {n + node for group in self.circuit.floating() for node in group}
         self.variable_index = tuple(2 if i in floating else 1 for i in range(2 * n))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError
-from dae_sdc.problems._reference import require_positive
+from dae_sdc.problems._parameters import LibraryProblem, positive
 
 _START = (0.5, -1.0, 0.0, 0.0)
 _T_END = 5.0
@@ -59,7 +58,7 @@ def elastic_pendulum_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vect
 
 
 @PROBLEMS.register("elastic-pendulum")
-class ElasticPendulum(ProblemDAE):
+class ElasticPendulum(LibraryProblem):
     r"""Mass on a spring that swings and bounces: an ordinary differential equation.
 
     In units of the mass, the length of the spring at rest and gravity, the residual is
@@ -73,13 +72,6 @@ class ElasticPendulum(ProblemDAE):
     :math:`\sqrt k`: a stiff spring is a fast oscillation that nothing damps, and methods make it grow or die.
     The energy :math:`\tfrac12 (y_3^2 + y_4^2) + \tfrac12 k (r - 1)^2 + y_2` is constant.
 
-    Parameters
-    ----------
-    k : float
-        Spring constant in units of weight by length at rest; unit 1.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     P. Lynch: Resonant motions of the three-dimensional elastic pendulum, International Journal of Non-Linear
@@ -91,27 +83,17 @@ class ElasticPendulum(ProblemDAE):
     names = ("y1", "y2", "y3", "y4")
     units = ("1", "1", "1", "1")
     equation_names = ("velocity y1", "velocity y2", "force y1", "force y2")
-    parameter_units = {"k": "1"}
+    size = (4, 0)
+    group_sizes = {"position": 2, "velocity": 2}
+    parameters = {
+        **positive("1", "Spring constant in units of weight by length at rest", k=1.0),
+    }
     reference = "Lynch, Int. J. Non-Linear Mech. 37 (2002) 345-367"
     interval = (0.0, _T_END)
     dt = 0.01
     time_unit = "1"
     residual_kernel = elastic_pendulum_residual
     jacobian_kernel = elastic_pendulum_jacobian
-
-    def __init__(self, k: float = 1.0, **settings: Any) -> None:
-        super().__init__(4, 0, **settings)
-        self._makeAttributeAndRegister("k", localVars=locals())
-        require_positive(self, "k")
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions and velocities."""
-        return {"position": slice(0, 2), "velocity": slice(2, 4)}
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The number k."""
-        return [self.k]
 
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
         """Kinetic energy and the potentials of spring and gravity, constant along a solution.

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy.typing as npt
 
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
-from dae_sdc.problems._reference import require_finite
+from dae_sdc.problems._parameters import finite
 from dae_sdc.problems._testset import TestSetProblem
 
 _POINTS = 20
@@ -104,13 +102,6 @@ class Fekete(TestSetProblem):
     The state is (p, q, lambda, mu), the three coordinates of one point after the other in p and q. The
     points start at rest on four circles of latitude and have been in equilibrium for long at t = 1000.
 
-    Parameters
-    ----------
-    alpha : float
-        Friction; unit 1.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     F. Mazzia, C. Magherini: Test Set for Initial Value Problem Solvers, release 2.4, University of Bari 2008,
@@ -132,29 +123,17 @@ class Fekete(TestSetProblem):
         *(f"sphere of point {i}" for i in range(1, _POINTS + 1)),
         *(f"tangent of point {i}" for i in range(1, _POINTS + 1)),
     )
-    parameter_units = {"alpha": "1"}
+    size = (6 * _POINTS, 2 * _POINTS)
+    group_sizes = {"position": 3 * _POINTS, "velocity": 3 * _POINTS, "lambda": _POINTS, "mu": _POINTS}
+    parameters = {
+        **finite("1", "Friction", alpha=0.5),
+    }
     reference = "Mazzia, Magherini, Test Set for IVP Solvers 2.4 (2008), Fekete problem"
     interval = (0.0, 1000.0)
     dt = 0.5
     time_unit = "1"
     residual_kernel = fekete_residual
     jacobian_kernel = fekete_jacobian
-
-    def __init__(self, alpha: float = 0.5, **settings: Any) -> None:
-        super().__init__(6 * _POINTS, 2 * _POINTS, **settings)
-        self._makeAttributeAndRegister("alpha", localVars=locals())
-        require_finite(self, "alpha")
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions, velocities and the two kinds of multipliers."""
-        n = _POINTS
-        return {
-            "position": slice(0, 3 * n),
-            "velocity": slice(3 * n, 6 * n),
-            "lambda": slice(6 * n, 7 * n),
-            "mu": slice(7 * n, 8 * n),
-        }
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The number of points and alpha."""

@@ -10,10 +10,15 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from pySDC.core.space_transfer import SpaceTransfer
 
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, require_count
-from dae_sdc.problems._reference import require_finite, require_positive
+from dae_sdc.problems._parameters import (
+    LibraryProblem,
+    Parameter,
+    finite,
+    positive,
+)
 
 
 class StaggeredTransfer(SpaceTransfer):  # type: ignore[misc]
@@ -233,7 +238,7 @@ def flow_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vec
 
 
 @PROBLEMS.register("navier-stokes")
-class NavierStokes(ProblemDAE):
+class NavierStokes(LibraryProblem):
     r"""Incompressible flow in a closed square, on a staggered grid of m times m cells; index 2.
 
     With the velocities y on the faces inside the square (u on vertical, v on horizontal ones), the pressures
@@ -270,19 +275,6 @@ class NavierStokes(ProblemDAE):
     exact equations. Methods with a node at the end of the step then have the order of y in z too. A g that
     changes with time brings out the order that the theory of index 2 gives z.
 
-    Parameters
-    ----------
-    cells : int
-        Number m of cells along a side, at least 2; there are 3 m^2 - 2 m - 1 unknowns; unit 1.
-    nu : float
-        Kinematic viscosity; unit m^2/s.
-    inertia : float
-        Factor of the convective term, 0 for Stokes flow; unit 1.
-    wells : float
-        Largest velocity that sources and sinks drive, 0 for none; unit m/s.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     F. H. Harlow, J. E. Welch, Numerical calculation of time-dependent viscous incompressible flow of fluid
@@ -292,7 +284,12 @@ class NavierStokes(ProblemDAE):
 
     title = "incompressible flow in a closed square, any number of cells"
     index = 2
-    parameter_units = {"cells": "1", "nu": "m^2/s", "inertia": "1", "wells": "m/s"}
+    parameters = {
+        "cells": Parameter(8, "1", "Number m of cells along a side; 3 m^2 - 2 m - 1 unknowns"),
+        **positive("m^2/s", "Kinematic viscosity", nu=0.05),
+        **finite("1", "Factor of the convective term, 0 for Stokes flow", inertia=1.0),
+        **finite("m/s", "Largest velocity that sources and sinks drive, 0 for none", wells=0.5),
+    }
     reference = "Harlow, Welch (1965); manufactured force and sources"
     interval = (0.0, 1.0)
     dt = 0.05
@@ -300,23 +297,14 @@ class NavierStokes(ProblemDAE):
     jacobian_kernel = flow_jacobian
     space_transfer: ClassVar[type] = StaggeredTransfer
 
-    cells: int
-    nu: float
-    inertia: float
-    wells: float
+    def _check_parameters(self) -> None:
+        require_count("cells of NavierStokes", self.cells, 1000)
+        if self.cells < 2:
+            raise InputError(f"cells of NavierStokes must be at least 2; got {self.cells}")
 
-    def __init__(
-        self,
-        cells: int = 8,
-        nu: float = 0.05,
-        inertia: float = 1.0,
-        wells: float = 0.5,
-        **settings: Any,
-    ) -> None:
-        require_count("cells of NavierStokes", cells, 1000)
-        m = int(cells)
-        if m < 2:
-            raise InputError(f"cells of NavierStokes must be at least 2; got {cells}")
+    def _counts(self) -> tuple[int, int]:
+        """Numbers of velocities and of pressures, with the names of both."""
+        m = int(self.cells)
         n_diff, n_alg = 2 * m * (m - 1), m * m - 1
         places = {
             "u": [f"[{i},{j}]" for i in range(1, m) for j in range(m)],
@@ -329,11 +317,11 @@ class NavierStokes(ProblemDAE):
             *(f"balance of momentum at {name}" for name in self.names[:n_diff]),
             *(f"balance of mass in cell {place}" for place in places["p"]),
         )
-        super().__init__(n_diff, n_alg, **settings)
-        self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
-        require_positive(self, "nu")
-        require_finite(self, "inertia", "wells")
         self._cells, self._half = m, m * (m - 1)
+        return n_diff, n_alg
+
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
         self._build()
 
     def fields(self, state: npt.ArrayLike) -> tuple[Vector, Vector, Vector]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from math import cos, exp, sin
-from typing import Any
 
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.kernels import COMPLEX_STEP
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
+from dae_sdc.problems._parameters import LibraryProblem
 
 
 def index_1_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -27,7 +28,7 @@ def index_1_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: 
 
 
 @PROBLEMS.register("hessenberg-1")
-class HessenbergIndex1(ProblemDAE):
+class HessenbergIndex1(LibraryProblem):
     r"""Nonlinear semi-explicit DAE of index 1 with a manufactured solution.
 
     .. math::
@@ -49,14 +50,12 @@ class HessenbergIndex1(ProblemDAE):
     names = ("y1", "y2", "z")
     units = ("1", "1", "1")
     equation_names = ("equation of y1", "equation of y2", "constraint")
+    size = (2, 1)
     reference = "manufactured solution"
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_1_residual
     jacobian_kernel = index_1_jacobian
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(2, 1, **settings)
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""
@@ -88,7 +87,7 @@ def index_2_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: 
 
 
 @PROBLEMS.register("hessenberg-2")
-class HessenbergIndex2(ProblemDAE):
+class HessenbergIndex2(LibraryProblem):
     r"""Nonlinear DAE of index 2 with an exact solution.
 
     .. math::
@@ -111,14 +110,12 @@ class HessenbergIndex2(ProblemDAE):
     names = ("y1", "y2", "z")
     units = ("1", "1", "1")
     equation_names = ("equation of y1", "equation of y2", "constraint")
+    size = (2, 1)
     reference = "Jay (1993)"
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_2_residual
     jacobian_kernel = index_2_jacobian
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(2, 1, **settings)
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""
@@ -139,31 +136,8 @@ def index_3_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
     out[4] = y1 * y2 * y2 - 1.0
 
 
-def index_3_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`HessenbergIndex3`."""
-    y1, y2, v1, v2, w = u[0], u[1], u[2], u[3], u[4]
-    out[0] = 1.0 - 2.0 * c * y2 * v1 * v2
-    out[1] = -2.0 * c * y1 * v1 * v2
-    out[2] = -2.0 * c * y1 * y2 * v2
-    out[3] = -2.0 * c * y1 * y2 * v1
-    out[4] = 0.0
-    out[5] = c * y2 * v2 * v2
-    out[6] = 1.0 + c * y1 * v2 * v2
-    out[7], out[8], out[9] = 0.0, 2.0 * c * y1 * y2 * v2, 0.0
-    out[10], out[11] = -c * y2 * w, -c * y1 * w
-    out[12], out[13] = 1.0 - c * v2 * w, -c * v1 * w
-    out[14] = -c * (y1 * y2 + v1 * v2)
-    out[15] = c * y2 * y2 * v2 * v2 * w
-    out[16] = 2.0 * c * y1 * y2 * v2 * v2 * w
-    out[17] = 0.0
-    out[18] = 1.0 + 2.0 * c * y1 * y2 * y2 * v2 * w
-    out[19] = c * y1 * y2 * y2 * v2 * v2
-    out[20], out[21] = c * y2 * y2, 2.0 * c * y1 * y2
-    out[22], out[23], out[24] = 0.0, 0.0, 0.0
-
-
 @PROBLEMS.register("hessenberg-3")
-class HessenbergIndex3(ProblemDAE):
+class HessenbergIndex3(LibraryProblem):
     r"""Nonlinear DAE of index 3 with an exact solution; y are positions, v velocities, w the multiplier.
 
     .. math::
@@ -187,19 +161,13 @@ class HessenbergIndex3(ProblemDAE):
     units = ("1",) * 5
     variable_index = (1, 1, 2, 2, 3)
     equation_names = ("equation of y1", "equation of y2", "equation of v1", "equation of v2", "constraint")
+    size = (4, 1)
+    group_sizes = {"position": 2, "velocity": 2, "multiplier": 1}
     reference = "Jay (1995)"
     interval = (0.0, 1.0)
     dt = 0.1
     residual_kernel = index_3_residual
-    jacobian_kernel = index_3_jacobian
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(4, 1, **settings)
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Position, velocity and multiplier."""
-        return {"position": slice(0, 2), "velocity": slice(2, 4), "multiplier": slice(4, 5)}
+    jacobian_kernel = COMPLEX_STEP
 
     def u_exact(self, t: float) -> MeshDAE:
         """The exact solution at any t."""

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
-from dae_sdc.problems._reference import require_finite
+from dae_sdc.problems._parameters import LibraryProblem, finite
 from dae_sdc.sharing import tell
 
 
@@ -33,7 +33,7 @@ def simple_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: V
 
 
 @PROBLEMS.register("simple")
-class SimpleDAE(ProblemDAE):
+class SimpleDAE(LibraryProblem):
     r"""Linear index-2 DAE with a known solution.
 
     The residual is
@@ -47,13 +47,6 @@ class SimpleDAE(ProblemDAE):
     derivative of the constraint contains z with the factor :math:`4 - t^2`: the index is 2 for -2 < t < 2,
     and the equations are singular at both ends.
 
-    Parameters
-    ----------
-    alpha : float
-        Strength of the coupling to z; the larger, the harder for explicit treatment; unit 1.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     U. M. Ascher, L. R. Petzold: Computer Methods for Ordinary Differential Equations and
@@ -65,21 +58,17 @@ class SimpleDAE(ProblemDAE):
     names = ("u1", "u2", "z")
     units = ("1", "1", "1")
     equation_names = ("rate of u1", "rate of u2", "constraint")
-    parameter_units = {"alpha": "1"}
+    size = (2, 1)
+    parameters = {
+        **finite(
+            "1", "Strength of the coupling to z; the larger, the harder to treat explicitly", alpha=10.0
+        ),
+    }
     reference = "Ascher, Petzold 1998, page 267"
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = simple_residual
     jacobian_kernel = simple_jacobian
-
-    def __init__(self, alpha: float = 10.0, **settings: Any) -> None:
-        super().__init__(2, 1, **settings)
-        self._makeAttributeAndRegister("alpha", localVars=locals())
-        require_finite(self, "alpha")
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The number alpha."""
-        return [self.alpha]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution (exp t, exp t, -exp t / (2 - t)) for -2 < t < 2."""
@@ -115,7 +104,7 @@ def problematic_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, o
 
 
 @PROBLEMS.register("problematic-f")
-class ProblematicF(ProblemDAE):
+class ProblematicF(LibraryProblem):
     r"""Linear index-2 DAE in which the derivative of the algebraic unknown appears.
 
     The residual is
@@ -141,13 +130,6 @@ class ProblematicF(ProblemDAE):
     :math:`\eta < -1/2`, and for :math:`\eta = -1` there is no :math:`z_n`: the determinant of
     :math:`\partial F/\partial u' + c\,\partial F/\partial u` is :math:`c^2 (1+\eta)`.
 
-    Parameters
-    ----------
-    eta : float
-        Weight of t z in both equations; at least -1/2 for a stable discretisation, not -1; unit 1.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     Raises
     ------
     InputError
@@ -169,17 +151,20 @@ class ProblematicF(ProblemDAE):
     names = ("y", "z")
     units = ("1", "1")
     equation_names = ("constraint", "rate of y")
-    parameter_units = {"eta": "1"}
+    size = (1, 1)
+    parameters = {
+        **finite(
+            "1", "Weight of t z in both equations; at least -1/2 for a stable discretisation, not -1", eta=1.0
+        ),
+    }
     reference = "Ascher, Petzold 1998, page 264"
     interval = (0.0, 1.0)
     dt = 0.05
     residual_kernel = problematic_residual
     jacobian_kernel = problematic_jacobian
 
-    def __init__(self, eta: float = 1.0, **settings: Any) -> None:
-        super().__init__(1, 1, **settings)
-        self._makeAttributeAndRegister("eta", localVars=locals())
-        require_finite(self, "eta")
+    def _check_parameters(self) -> None:
+        eta = self.eta
         if abs(1.0 + eta) < 1e-12:
             raise InputError(
                 "ProblematicF with eta=-1 has a solution but no implicit step: every iteration matrix is "
@@ -191,10 +176,6 @@ class ProblematicF(ProblemDAE):
                 f"{abs(eta / (1.0 + eta)):.3g} in every step, however small; "
                 f"take eta > -0.5, or reduce the index"
             )
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The number eta."""
-        return [self.eta]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution (sin t, 0)."""
@@ -220,7 +201,7 @@ def discontinuous_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector,
 
 
 @PROBLEMS.register("discontinuous")
-class DiscontinuousTestDAE(ProblemDAE):
+class DiscontinuousTestDAE(LibraryProblem):
     r"""Index-1 DAE whose right-hand side switches off when h(y) = 2 y - 100 reaches zero.
 
     The residual is
@@ -232,11 +213,6 @@ class DiscontinuousTestDAE(ProblemDAE):
     with the solution (cosh t, sinh t) from t = 1 up to :math:`t^* = \operatorname{arccosh} 50` and constant
     values after. The branch is chosen at the start of a step and kept for the step. Runs of one step at a
     time end a step at the event.
-
-    Parameters
-    ----------
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
 
     Attributes
     ----------
@@ -256,6 +232,7 @@ class DiscontinuousTestDAE(ProblemDAE):
     names = ("y", "z")
     units = ("1", "1")
     equation_names = ("rate of y", "constraint")
+    size = (1, 1)
     reference = "Lopez, Maset, Appl. Numer. Math. 178 (2022) 98"
     interval = (1.0, 5.0)
     dt = 0.05
@@ -264,7 +241,7 @@ class DiscontinuousTestDAE(ProblemDAE):
     jacobian_kernel = discontinuous_jacobian
 
     def __init__(self, **settings: Any) -> None:
-        super().__init__(1, 1, **settings)
+        super().__init__(**settings)
         self.t_switch_exact = math.acosh(50.0)
         self.switched = False
 

@@ -10,10 +10,10 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from pySDC.core.space_transfer import SpaceTransfer
 
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InputError, ReferenceRangeError, require_count
-from dae_sdc.problems._reference import require_finite, require_positive
+from dae_sdc.problems._parameters import LibraryProblem, Parameter, finite, positive
 from dae_sdc.registry import unknown
 
 FEEDS = ("wave", "end")
@@ -110,7 +110,7 @@ def line_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vec
 
 
 @PROBLEMS.register("transmission-line")
-class TransmissionLine(ProblemDAE):
+class TransmissionLine(LibraryProblem):
     r"""RC line with a diode to ground in every section; index 1, half of the unknowns algebraic.
 
     Section k = 1 ... N leads from node k - 1 to node k through two resistors R/2. At the node between them,
@@ -138,29 +138,6 @@ class TransmissionLine(ProblemDAE):
     The eigenvalues of the linear part lie between -8 / (RC) and 0 whatever N is; more sections are a longer
     line. For a given line in finer pieces divide R, C and I_s by what ``sections`` is multiplied with.
 
-    Parameters
-    ----------
-    sections : int
-        Number of sections, half the number of unknowns; unit 1.
-    R : float
-        Resistance of a section; unit kOhm.
-    C : float
-        Capacitance of a section; unit uF.
-    I_s : float
-        Saturation current of a diode, not negative; unit mA.
-    U_d : float
-        Thermal voltage of a diode times its emission coefficient; unit V.
-    amplitude : float
-        Largest voltage of the source; unit V.
-    frequency : float
-        Frequency of the source; unit kHz.
-    waves : float
-        Number of wave lengths on the line with feed "wave"; unit 1.
-    feed : str
-        "wave" or "end", as above; unit none.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     Made for this package. C.-W. Ho, A. E. Ruehli, P. A. Brennan, The modified nodal approach to network
@@ -170,9 +147,16 @@ class TransmissionLine(ProblemDAE):
 
     title = "RC line with diodes, any number of sections"
     index = 1
-    parameter_units = {
-        **{"sections": "1", "R": "kOhm", "C": "uF", "I_s": "mA", "U_d": "V"},
-        **{"amplitude": "V", "frequency": "kHz", "waves": "1", "feed": "none"},
+    parameters = {
+        "sections": Parameter(50, "1", "Number of sections, half the number of unknowns"),
+        **positive("kOhm", "Resistance of a section", R=1.0),
+        **positive("uF", "Capacitance of a section", C=0.1),
+        **finite("mA", "Saturation current of a diode, not negative", I_s=2.5e-06),
+        **positive("V", "Thermal voltage of a diode times its emission coefficient", U_d=0.045),
+        **finite("V", "Largest voltage of the source", amplitude=0.5),
+        **finite("kHz", "Frequency of the source", frequency=0.25),
+        **finite("1", 'Number of wave lengths on the line with feed "wave"', waves=1.0),
+        "feed": Parameter("wave", "none", '"wave" or "end", as above'),
     }
     reference = "nodal analysis; manufactured wave"
     interval = (0.0, 2.0)
@@ -182,31 +166,19 @@ class TransmissionLine(ProblemDAE):
     time_unit: ClassVar[str] = "ms"
     space_transfer: ClassVar[type] = LineTransfer
 
-    sections: int
-    R: float
-    C: float
-    I_s: float
-    U_d: float
-    amplitude: float
     frequency: float
     waves: float
-    feed: str
 
-    def __init__(
-        self,
-        sections: int = 50,
-        R: float = 1.0,
-        C: float = 0.1,
-        I_s: float = 2.5e-6,
-        U_d: float = 0.045,
-        amplitude: float = 0.5,
-        frequency: float = 0.25,
-        waves: float = 1.0,
-        feed: str = "wave",
-        **settings: Any,
-    ) -> None:
-        require_count("sections of TransmissionLine", sections, 1_000_000)
-        n = int(sections)
+    def _check_parameters(self) -> None:
+        require_count("sections of TransmissionLine", self.sections, 1_000_000)
+        if self.I_s < 0.0:
+            raise InputError(f"I_s of TransmissionLine must not be negative; got {self.I_s}")
+        if self.feed not in FEEDS:
+            raise InputError(unknown("feed", self.feed, FEEDS))
+
+    def _counts(self) -> tuple[int, int]:
+        """Numbers of nodes and of middles of sections, with the names of both."""
+        n = int(self.sections)
         numbers = range(1, n + 1)
         self.names = (*(f"v[{k}]" for k in numbers), *(f"w[{k}]" for k in numbers))
         self.units = ("V",) * (2 * n)
@@ -214,14 +186,10 @@ class TransmissionLine(ProblemDAE):
             *(f"current into node {k}" for k in numbers),
             *(f"current into the middle of section {k}" for k in numbers),
         )
-        super().__init__(n, n, **settings)
-        self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
-        require_positive(self, "R", "C", "U_d")
-        require_finite(self, "I_s", "amplitude", "frequency", "waves")
-        if self.I_s < 0.0:
-            raise InputError(f"I_s of TransmissionLine must not be negative; got {self.I_s}")
-        if feed not in FEEDS:
-            raise InputError(unknown("feed", feed, FEEDS))
+        return n, n
+
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
         self.sparsity = self._pattern()
 
     def _pattern(self) -> Any:

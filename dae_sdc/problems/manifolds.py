@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 from dae_sdc.constrained.first_order import ImplicitDAE, QuasiFirstOrderProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import ReferenceRangeError
+from dae_sdc.problems._parameters import LibraryProblem
 
 
 def eight_F(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
@@ -23,13 +23,8 @@ def eight_dF(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[3], out[4], out[5] = 2.0 * u[1], 2.0 * u[0], -1.0
 
 
-def eight_dF_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """The equations of :class:`FigureEight` do not depend on time."""
-    out[0], out[1] = 0.0, 0.0
-
-
 @PROBLEMS.register("figure-eight")
-class FigureEight(ImplicitDAE):
+class FigureEight(LibraryProblem, ImplicitDAE):
     r"""Implicit equation whose solution draws a figure of eight, index 1 with singular points.
 
     .. math::
@@ -39,11 +34,6 @@ class FigureEight(ImplicitDAE):
     among the unknowns, the derivative of the equations in p and w has the determinant :math:`-2 p`: it is
     singular at :math:`t = \pi/2 + k \pi`, where u is 1 or -1. The curve (u, p, w) is smooth there, but the
     constants u = 1 and u = -1 are solutions too, and meet it in these points.
-
-    Parameters
-    ----------
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
 
     References
     ----------
@@ -56,16 +46,14 @@ class FigureEight(ImplicitDAE):
     names = ("u", "p", "w")
     units = ("1", "1", "1")
     constraint_names = ("circle of u and u'", "product of u and u'")
+    size = (1, 1)
     reference = "Rheinboldt, Comput. Math. Appl. 33 (1997) 31-43"
     interval = (0.0, 6.0)
     dt = 0.05
     time_unit = "1"
     F_kernel = eight_F
     dF_kernel = eight_dF
-    dF_dt_kernel = eight_dF_dt
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(1, 1, **settings)
+    fixed_constraints = True
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at any time from the formula above."""
@@ -126,13 +114,8 @@ def catalyst_dg(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
     out[10], out[11] = _CC2 * slope, 1.0 + _CC2 * e
 
 
-def catalyst_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
-    """The balances on the surface in :class:`Catalyst` do not depend on time."""
-    out[0], out[1] = 0.0, 0.0
-
-
 @PROBLEMS.register("catalyst")
-class Catalyst(QuasiFirstOrderProblem):
+class Catalyst(LibraryProblem, QuasiFirstOrderProblem):
     r"""Catalytic converter, a quasilinear problem of index 1.
 
     .. math::
@@ -146,11 +129,6 @@ class Catalyst(QuasiFirstOrderProblem):
     is :math:`u_1 = u_2 = 1`, :math:`u_3 = 1.486788276286347`, :math:`u_4 = 0`, with :math:`u_5` and
     :math:`u_6` from the constraints. A change of :math:`u_3(0)` changes :math:`u_4(1)` by 614 times as much.
 
-    Parameters
-    ----------
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     W. C. Rheinboldt: Solving algebraically explicit DAEs with the MANPAK-manifold-algorithms, Computers &
@@ -162,6 +140,7 @@ class Catalyst(QuasiFirstOrderProblem):
     names = ("u1", "u2", "u3", "u4", "u5", "u6")
     units = ("1",) * 6
     constraint_names = ("heat on the surface", "matter on the surface")
+    size = (6, 2)
     reference = "Rheinboldt, Comput. Math. Appl. 33 (1997) 31-43"
     interval = (0.0, _T_END)
     dt = 0.01
@@ -170,10 +149,7 @@ class Catalyst(QuasiFirstOrderProblem):
     h_kernel = catalyst_h
     g_kernel = catalyst_g
     dg_kernel = catalyst_dg
-    dg_dt_kernel = catalyst_dg_dt
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(6, 2, **settings)
+    fixed_constraints = True
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at t = 0 and t = 1; raises :class:`ReferenceRangeError` at other times."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import numpy.typing as npt
 from scipy.special import ellipj, ellipk
 
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.problems._models import Expressions, Symbols, equations_of
-from dae_sdc.problems._reference import require_positive
+from dae_sdc.problems._parameters import LibraryProblem, positive
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -41,7 +40,7 @@ def pendulum_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out:
 
 
 @PROBLEMS.register("pendulum")
-class Pendulum2D(ProblemDAE):
+class Pendulum2D(LibraryProblem):
     r"""Pendulum in Cartesian coordinates, index 3.
 
     With the velocities u = x' and v = y', which are unknowns named "der(x)" and "der(y)", the residual is
@@ -64,17 +63,6 @@ class Pendulum2D(ProblemDAE):
         x = -l\,\mathrm{cn}/\mathrm{dn}^2, \quad y = -\tfrac12 l s^2, \quad
         u = -\omega s y, \quad v = \omega s x, \quad \lambda = \tfrac32 m \omega^2 s^2 .
 
-    Parameters
-    ----------
-    m : float
-        Mass; unit kg.
-    l : float
-        Length of the rod; unit m.
-    g : float
-        Acceleration of gravity; unit m/s^2.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     E. Hairer, C. Lubich, M. Roche: The Numerical Solution of Differential-Algebraic Systems by Runge-Kutta
@@ -88,26 +76,18 @@ class Pendulum2D(ProblemDAE):
     names = ("x", "y", "der(x)", "der(y)", "lambda")
     units = ("m", "m", "m/s", "m/s", "N/m")
     equation_names = ("velocity x", "velocity y", "force x", "force y", "length")
-    parameter_units = {"m": "kg", "l": "m", "g": "m/s^2"}
+    size = (4, 1)
+    group_sizes = {"position": 2, "velocity": 2, "multiplier": 1}
+    parameters = {
+        **positive("kg", "Mass", m=1.0),
+        **positive("m", "Length of the rod", l=1.0),
+        **positive("m/s^2", "Acceleration of gravity", g=9.8),
+    }
     reference = "Hairer, Lubich, Roche, LNM 1409 (1989), page 8"
     interval = (0.0, 2.0)
     dt = 0.02
     residual_kernel = pendulum_residual
     jacobian_kernel = pendulum_jacobian
-
-    def __init__(self, m: float = 1.0, l: float = 1.0, g: float = 9.8, **settings: Any) -> None:  # noqa: E741
-        super().__init__(4, 1, **settings)
-        self._makeAttributeAndRegister("m", "l", "g", localVars=locals())
-        require_positive(self, "m", "l", "g")
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions, velocities and the multiplier, which converge at different orders."""
-        return {"position": slice(0, 2), "velocity": slice(2, 4), "multiplier": slice(4, 5)}
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The numbers m, l and g."""
-        return [self.m, self.l, self.g]
 
     def u_exact(self, t: float) -> MeshDAE:
         """The solution at any time from the formula above, to 1e-14 (1 + omega t) of each component."""

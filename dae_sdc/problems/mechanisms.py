@@ -13,7 +13,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InputError
 from dae_sdc.problems._models import Expressions, Symbols, equations_of
-from dae_sdc.problems._reference import require_finite, require_positive
+from dae_sdc.problems._parameters import Parameter, finite, positive
 from dae_sdc.problems._testset import TestSetProblem
 
 if TYPE_CHECKING:
@@ -71,13 +71,6 @@ class PendulumCash(TestSetProblem):
     The pendulum starts at (1, 0) with the velocity (0, 1), so :math:`\lambda = 1`. The energy
     :math:`\tfrac12 (u^2 + v^2) + y` stays 1/2.
 
-    Parameters
-    ----------
-    formulation : {3, 2, 1}
-        Index of the formulation; unit 1.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     J. R. Cash: Test problems of the code MEBDFDAE, Imperial College London, 2000.
@@ -88,7 +81,11 @@ class PendulumCash(TestSetProblem):
     names = ("x", "y", "u", "v", "lambda")
     units = ("1",) * 5
     equation_names = ("velocity x", "velocity y", "force x", "force y", "length of the rod")
-    parameter_units = {"formulation": "1"}
+    size = (4, 1)
+    group_sizes = {"position": 2, "velocity": 2, "multiplier": 1}
+    parameters = {
+        "formulation": Parameter(3, "1", "Index of the formulation", None, "{3, 2, 1}", fixed=True),
+    }
     reference = "Cash: Test problems of the code MEBDFDAE, Imperial College London, 2000"
     interval = (0.0, 1.0)
     dt = 0.01
@@ -98,23 +95,17 @@ class PendulumCash(TestSetProblem):
     residual_kernel = unit_pendulum_residual
     jacobian_kernel = unit_pendulum_jacobian
 
-    def __init__(self, formulation: int = 3, **settings: Any) -> None:
-        super().__init__(4, 1, **settings)
-        if formulation not in (3, 2, 1):
-            raise InputError(f"formulation of {type(self).__name__} must be 3, 2 or 1; got {formulation!r}")
-        self._makeAttributeAndRegister("formulation", localVars=locals(), readOnly=True)
-        self.index = int(formulation)
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
+        self.index = int(self.formulation)
         if self.index < 3:
             self.variable_index = (1, 1, 1, 1, self.index)
 
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions, velocities and the multiplier, which converge at different orders."""
-        return {"position": slice(0, 2), "velocity": slice(2, 4), "multiplier": slice(4, 5)}
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The index of the formulation."""
-        return [self.formulation]
+    def _check_parameters(self) -> None:
+        if self.formulation not in (3, 2, 1):
+            raise InputError(
+                f"formulation of {type(self).__name__} must be 3, 2 or 1; got {self.formulation!r}"
+            )
 
 
 def car_axis_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -> None:
@@ -136,38 +127,6 @@ def car_axis_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) -
     out[9] = (xl - xr) ** 2 + (yl - yr) ** 2 - L * L
 
 
-def car_axis_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Vector) -> None:
-    """dF/du' + c dF/du of :class:`CarAxis`."""
-    eps, M, L, L0, r, w = p[0], p[1], p[2], p[3], p[4], p[5]
-    k = 0.5 * M * eps * eps
-    yb = r * math.sin(w * t)
-    xb = math.sqrt(L * L - yb * yb)
-    for i in range(100):
-        out[i] = 0.0
-    for i in range(4):
-        out[11 * i] = 1.0
-        out[10 * i + i + 4] = -c
-        out[11 * (i + 4)] = k
-    dx, dy, second = u[0] - u[2], u[1] - u[3], u[9]
-    for wheel in range(2):
-        x, y = u[2 * wheel], u[2 * wheel + 1]
-        if wheel == 1:
-            x, y = x - xb, y - yb
-        length = math.sqrt(x * x + y * y)
-        pull, bend = 1.0 - L0 / length, L0 / length**3
-        row, column = 40 + 20 * wheel, 2 * wheel
-        out[row + column] = c * (pull + bend * x * x - 2.0 * second)
-        out[row + column + 1] = c * bend * x * y
-        out[row + 10 + column] = c * bend * x * y
-        out[row + 11 + column] = c * (pull + bend * y * y - 2.0 * second)
-        out[row + 2 - column] = c * 2.0 * second
-        out[row + 13 - column] = c * 2.0 * second
-    out[48], out[58] = -c * xb, -c * yb
-    out[49], out[59], out[69], out[79] = -2.0 * c * dx, -2.0 * c * dy, 2.0 * c * dx, 2.0 * c * dy
-    out[80], out[81] = c * xb, c * yb
-    out[90], out[91], out[92], out[93] = 2.0 * c * dx, 2.0 * c * dy, -2.0 * c * dx, -2.0 * c * dy
-
-
 @PROBLEMS.register("car-axis")
 class CarAxis(TestSetProblem):
     r"""Axis of a car on a bumpy road, index 3.
@@ -185,21 +144,6 @@ class CarAxis(TestSetProblem):
         f_4 &= (L_0/L_r - 1) (y_r - y_b) - 2 \lambda_2 (y_l - y_r) - k g, \\
         0 &= x_l x_b + y_l y_b, \\
         0 &= (x_l - x_r)^2 + (y_l - y_r)^2 - L^2 .
-
-    Parameters
-    ----------
-    eps : float
-        Scale of the mass; unit 1.
-    M : float
-        Mass; unit 1.
-    L, L0 : float
-        Length of the bar, and of the springs at rest; unit 1.
-    r, w : float
-        Height of the bumps and angular frequency at which they are met; unit 1. It is r < L.
-    g : float
-        Acceleration of gravity; unit 1.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
 
     References
     ----------
@@ -220,41 +164,27 @@ class CarAxis(TestSetProblem):
         *(f"force {x}" for x in names[:4]),
         *("position of the left wheel", "length of the bar"),
     )
-    parameter_units = {name: "1" for name in ("eps", "M", "L", "L0", "r", "w", "g")}
+    size = (8, 2)
+    group_sizes = {"position": 4, "velocity": 4, "multiplier": 2}
+    parameters = {
+        **positive("1", "Scale of the mass", eps=0.01),
+        **positive("1", "Mass", M=10.0),
+        **positive("1", "Length of the bar, and of the springs at rest", L=1.0, L0=0.5),
+        **finite("1", "Height of the bumps, less than L", r=0.1),
+        **finite("1", "Angular frequency at which the bumps are met", w=10.0),
+        **finite("1", "Acceleration of gravity", g=1.0),
+    }
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, car axis problem"
     interval = (0.0, 3.0)
     dt = 0.005
     time_unit = "1"
     record = "caraxis"
     residual_kernel = car_axis_residual
-    jacobian_kernel = car_axis_jacobian
+    jacobian_kernel = COMPLEX_STEP
 
-    def __init__(
-        self,
-        eps: float = 0.01,
-        M: float = 10.0,
-        L: float = 1.0,
-        L0: float = 0.5,
-        r: float = 0.1,
-        w: float = 10.0,
-        g: float = 1.0,
-        **settings: Any,
-    ) -> None:
-        super().__init__(8, 2, **settings)
-        self._makeAttributeAndRegister(*self.parameter_units, localVars=locals())
-        require_positive(self, "eps", "M", "L", "L0")
-        require_finite(self, "r", "w", "g")
-        if abs(r) >= L:
-            raise InputError(f"r of {type(self).__name__} must be less than L={L}; got {r}")
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions, velocities and multipliers, which converge at different orders."""
-        return {"position": slice(0, 4), "velocity": slice(4, 8), "multiplier": slice(8, 10)}
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The parameters in their order."""
-        return [getattr(self, name) for name in self.parameter_units]
+    def _check_parameters(self) -> None:
+        if abs(self.r) >= self.L:
+            raise InputError(f"r of {type(self).__name__} must be less than L={self.L}; got {self.r}")
 
     def _start(self) -> npt.ArrayLike:
         # The springs are not stretched, and the bar turns with the wheel.
@@ -296,13 +226,6 @@ _C0, _L0, _MOMENT = 4530.0, 0.07785, 0.033
 _D, _DA, _E, _EA, _RR, _RA = 0.028, 0.0115, 0.02, 0.01421, 0.007, 0.00092
 _SS, _SA, _SB, _SC, _SD = 0.035, 0.01874, 0.01043, 0.018, 0.02
 _TA, _TB, _U, _UA, _UB, _ZF, _ZT, _FA = 0.02308, 0.00916, 0.04, 0.01228, 0.00449, 0.02, 0.04, 0.01421
-
-
-def _groups_of(problem: TestSetProblem) -> dict[str, slice]:
-    """The parts of a state of seven positions, their two derivatives, and multipliers."""
-    names = ("position", "velocity", "acceleration")
-    parts = {name: slice(7 * i, 7 * i + 7) for i, name in enumerate(names)}
-    return {**parts, "multiplier": slice(21, problem.n)}
 
 
 @inlined
@@ -470,11 +393,6 @@ class Andrews(TestSetProblem):
     the joint that they share. The motor turns :math:`\beta` with a constant moment, a spring pulls at
     :math:`\gamma`; M, f and all numbers are those of the test set. The mechanism starts at rest.
 
-    Parameters
-    ----------
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     E. Hairer, G. Wanner: Solving Ordinary Differential Equations II, 2nd edition, Springer 1996, section
@@ -496,20 +414,14 @@ class Andrews(TestSetProblem):
         *(f"moment {x}" for x in names[:7]),
         *(f"loop {i}" for i in range(1, 7)),
     )
+    size = (14, 13)
+    group_sizes = {"position": 7, "velocity": 7, "acceleration": 7, "multiplier": 6}
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Andrews' squeezing mechanism"
     interval = (0.0, 0.03)
     dt = 1e-4
     record = "andrews"
     residual_kernel = andrews_residual
     jacobian_kernel = COMPLEX_STEP
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(14, 13, **settings)
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions, velocities, accelerations and multipliers, which converge at different orders."""
-        return _groups_of(self)
 
 
 # Data of the slider crank; the last two of the first line belong to the crank and the rod.
@@ -612,11 +524,6 @@ class SliderCrank(TestSetProblem):
     in the norm of M, which changes them by 1e-8, and its accelerations and multipliers are computed from the
     equations.
 
-    Parameters
-    ----------
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     B. Simeon: Modelling a flexible slider crank mechanism by a mixed system of DAEs and PDEs, Mathematical
@@ -644,17 +551,11 @@ class SliderCrank(TestSetProblem):
         *(f"force {x}" for x in names[:7]),
         *("vertical velocity of the slider", "horizontal velocity of the slider", "speed of the crank"),
     )
+    size = (14, 10)
+    group_sizes = {"position": 7, "velocity": 7, "acceleration": 7, "multiplier": 3}
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, slider crank"
     interval = (0.0, 0.1)
     dt = 2e-5
     record = "slidercrank"
     residual_kernel = crank_residual
     jacobian_kernel = COMPLEX_STEP
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(14, 10, **settings)
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions, velocities, accelerations and multipliers, which converge at different orders."""
-        return _groups_of(self)

@@ -13,8 +13,8 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._models import Expressions, Symbols, equations_of
-from dae_sdc.problems._reference import ManyParameters, require_finite, require_positive
-from dae_sdc.problems._testset import ReferenceEnd, TestSetProblem, load_record, require_defaults
+from dae_sdc.problems._parameters import finite, positive, require_defaults
+from dae_sdc.problems._testset import ReferenceEnd, TestSetProblem, load_record
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
@@ -69,7 +69,7 @@ _CURRENTS = tuple(f"I_{k}" for k in range(1, 9))
 
 
 @PROBLEMS.register("ring-modulator")
-class RingModulator(ManyParameters, TestSetProblem):
+class RingModulator(TestSetProblem):
     r"""Ring modulator; a stiff ODE with the parasitic capacitances C_s, of index 2 without them.
 
     With the voltages over the four diodes
@@ -105,25 +105,6 @@ class RingModulator(ManyParameters, TestSetProblem):
 
     Both start at rest, with all unknowns zero.
 
-    Parameters
-    ----------
-    cs : float
-        Parasitic capacitance C_s of each half of a coil, not negative; unit F.
-    C, C_p : float
-        Capacitances of the two sides and of the carrier; unit F.
-    L_h, L_s1, L_s : float
-        Inductances of the sides, of their inputs and of the half coils; unit H.
-    R, R_p, R_i, R_c : float
-        Resistances beside the capacitances C and C_p, of the source and of the load; unit Ohm.
-    R_g1, R_g : float
-        Resistances of the coils; unit Ohm.
-    gamma : float
-        Saturation current of the diodes; unit A.
-    delta : float
-        Steepness of their characteristic; unit 1/V.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     E. H. Horneber: Analyse nichtlinearer RLCU-Netzwerke mit Hilfe der gemischten Potentialfunktion,
@@ -133,16 +114,17 @@ class RingModulator(ManyParameters, TestSetProblem):
     """
 
     title = "ring modulator with four diodes"
-    parameter_units = {
-        **dict.fromkeys(("cs", "C", "C_p"), "F"),
-        **dict.fromkeys(("L_h", "L_s1", "L_s"), "H"),
-        **dict.fromkeys(("R", "R_p", "R_i", "R_c", "R_g1", "R_g"), "Ohm"),
-        **{"gamma": "A", "delta": "1/V"},
-    }
-    defaults = {
-        **{"cs": 2e-12, "C": 1.6e-8, "C_p": 1e-8, "L_h": 4.45, "L_s1": 2e-3, "L_s": 5e-4},
-        **{"R": 25e3, "R_p": 50.0, "R_i": 50.0, "R_c": 600.0, "R_g1": 36.3, "R_g": 17.3},
-        **{"gamma": 40.67286402e-9, "delta": 17.7493332},
+    parameters = {
+        **finite("F", "Parasitic capacitance C_s of each half of a coil, not negative", cs=2e-12),
+        **positive("F", "Capacitances of the two sides and of the carrier", C=1.6e-8, C_p=1e-8),
+        **positive(
+            "H", "Inductances of the sides, their inputs and the half coils", L_h=4.45, L_s1=2e-3, L_s=5e-4
+        ),
+        **positive("Ohm", "Resistances beside the capacitances C and C_p", R=25e3, R_p=50.0),
+        **positive("Ohm", "Resistances of the source and of the load", R_i=50.0, R_c=600.0),
+        **positive("Ohm", "Resistances of the coils", R_g1=36.3, R_g=17.3),
+        **positive("A", "Saturation current of the diodes", gamma=40.67286402e-9),
+        **positive("1/V", "Steepness of their characteristic", delta=17.7493332),
     }
     reference = "Test Set for IVP Solvers 2.4, ring modulator"
     interval = (0.0, 1e-3)
@@ -151,11 +133,13 @@ class RingModulator(ManyParameters, TestSetProblem):
     residual_kernel = modulator_residual
     jacobian_kernel = COMPLEX_STEP
 
-    cs: float
+    def _check_parameters(self) -> None:
+        if self.cs < 0.0:
+            raise InputError(f"cs of RingModulator must not be negative; got {self.cs}")
 
-    def __init__(self, **settings: Any) -> None:
-        cs = settings.get("cs", self.defaults["cs"])
-        algebraic = cs == 0.0
+    def _counts(self) -> tuple[int, int]:
+        """Numbers of unknowns with and without derivatives, with the names of all."""
+        algebraic = self.cs == 0.0
         ring, rest = _VOLTAGES[2:6], (*_VOLTAGES[:2], _VOLTAGES[6], *_CURRENTS)
         self.names = (*rest, *ring) if algebraic else (*_VOLTAGES, *_CURRENTS)
         self.units = tuple("V" if name[0] == "U" else "A" for name in self.names)
@@ -163,19 +147,18 @@ class RingModulator(ManyParameters, TestSetProblem):
             f"balance of {'currents' if name[0] == 'U' else 'voltages'} for {name}" for name in self.names
         )
         self.index = 2 if algebraic else 0
-        super().__init__(11 if algebraic else 15, 4 if algebraic else 0, **settings)
-        require_finite(self, "cs")
-        require_positive(self, *list(self.defaults)[1:])
-        if cs < 0.0:
-            raise InputError(f"cs of RingModulator must not be negative; got {cs}")
-        if algebraic:
+        return (11, 4) if algebraic else (15, 0)
+
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
+        if self.cs == 0.0:
             self.variable_index = (1,) * 11 + (2,) * 4
             stored = load_record(self.record).nominal
             self.nominal = stored[[(*_VOLTAGES, *_CURRENTS).index(name) for name in self.names]]
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """The parameters in their order, and the places of U_3, U_7 and I_1."""
-        own = [getattr(self, name) for name in self.defaults]
+        own = np.asarray(super().kernel_parameters())
         return [*own, *(self.names.index(name) for name in ("U_3", "U_7", "I_1"))]
 
     @property

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -11,7 +10,7 @@ import numpy.typing as npt
 from dae_sdc.constrained.second_order import NonholonomicProblem
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.problems._reference import require_finite, require_positive
+from dae_sdc.problems._parameters import LibraryProblem, finite, formulation, positive
 
 
 def skate_A(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
@@ -41,7 +40,7 @@ def skate_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 @PROBLEMS.register("skate")
-class Skate(NonholonomicProblem):
+class Skate(LibraryProblem, NonholonomicProblem):
     r"""Skate on an inclined plane that turns at a constant rate and does not slip sideways, index 2.
 
     In units of its mass, of gravity and of the rate at which it turns, with :math:`u_1` downhill,
@@ -57,15 +56,6 @@ class Skate(NonholonomicProblem):
         u_2 = \tfrac12 \sin\alpha\, \big(t - \tfrac12 \sin 2t\big), \qquad
         \lambda = -2 \sin\alpha\, \sin t .
 
-    Parameters
-    ----------
-    alpha : float
-        Inclination of the plane; unit rad.
-    formulation : {"index-2", "index-1"}, optional
-        Form in which implicit methods see the constraint; "index-2" by default; unit none.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     Ju. I. Neimark, N. A. Fufaev: Dynamics of Nonholonomic Systems, American Mathematical Society 1972, page
@@ -77,7 +67,11 @@ class Skate(NonholonomicProblem):
     names = ("u1", "u2", "v1", "v2", "lambda")
     units = ("1",) * 5
     constraint_names = ("no slip sideways",)
-    parameter_units: ClassVar[dict[str, str]] = {"alpha": "rad", "formulation": "none"}
+    size = (2, 1)
+    parameters = {
+        **finite("rad", "Inclination of the plane", alpha=0.8),
+        **formulation("index-2", "index-1"),
+    }
     reference = "Neimark, Fufaev: Dynamics of Nonholonomic Systems (1972), page 108"
     interval = (0.0, 10.0)
     dt = 0.05
@@ -88,28 +82,8 @@ class Skate(NonholonomicProblem):
     dg_kernel = skate_dg
     dg_dt_kernel = skate_dg_dt
 
-    def __init__(self, alpha: float = 0.8, formulation: str | None = None, **settings: Any) -> None:
-        super().__init__(2, 1, formulation, **settings)
-        self._makeAttributeAndRegister("alpha", localVars=locals())
-        require_finite(self, "alpha")
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The inclination."""
-        return [self.alpha]
-
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
-        """Kinetic and potential energy, zero along the solution from rest: the edge does no work.
-
-        Parameters
-        ----------
-        q, v : array_like
-            Position and velocity, shape (2,).
-
-        Returns
-        -------
-        float
-            In units of weight times length.
-        """
+        """Energy in weight times length, zero along the solution from rest: the edge does no work."""
         down, _ = np.asarray(q, dtype=np.float64).tolist()
         v1, v2 = np.asarray(v, dtype=np.float64).tolist()
         energy: float = 0.5 * (v1 * v1 + v2 * v2) - math.sin(self.alpha) * down
@@ -164,7 +138,7 @@ def disk_dg_dt(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 @PROBLEMS.register("rolling-disk")
-class RollingDisk(NonholonomicProblem):
+class RollingDisk(LibraryProblem, NonholonomicProblem):
     r"""Upright disk that rolls on a plane without slipping, index 2.
 
     The unknowns are the point of contact (x, y), the heading :math:`\theta`, the angle :math:`\phi` through
@@ -184,19 +158,6 @@ class RollingDisk(NonholonomicProblem):
         y = \frac{R \Omega}{\omega} (1 - \cos \omega t), \qquad
         \lambda = m R \Omega \omega\, (\sin \omega t,\; -\cos \omega t) .
 
-    Parameters
-    ----------
-    m : float
-        Mass; unit kg.
-    R : float
-        Radius; unit m.
-    J_theta, J_phi : float
-        Moments of inertia about a diameter and about the axis; unit kg m^2.
-    formulation : {"index-2", "index-1"}, optional
-        Form in which implicit methods see the constraints; "index-2" by default; unit none.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     A. M. Bloch: Nonholonomic Mechanics and Control, Springer 2003, section 1.4.
@@ -207,9 +168,14 @@ class RollingDisk(NonholonomicProblem):
     names = ("x", "y", "theta", "phi", "v_x", "v_y", "v_theta", "v_phi", "lambda_1", "lambda_2")
     units = ("m", "m", "rad", "rad", "m/s", "m/s", "rad/s", "rad/s", "N", "N")
     constraint_names = ("rolling in x", "rolling in y")
-    parameter_units: ClassVar[dict[str, str]] = {
-        **{"m": "kg", "R": "m", "J_theta": "kg m^2", "J_phi": "kg m^2"},
-        "formulation": "none",
+    size = (4, 2)
+    parameters = {
+        **positive("kg", "Mass", m=1.0),
+        **positive("m", "Radius", R=1.0),
+        **positive(
+            "kg m^2", "Moments of inertia about a diameter and about the axis", J_theta=0.25, J_phi=0.5
+        ),
+        **formulation("index-2", "index-1"),
     }
     reference = "Bloch: Nonholonomic Mechanics and Control (2003), section 1.4"
     interval = (0.0, 10.0)
@@ -220,36 +186,8 @@ class RollingDisk(NonholonomicProblem):
     dg_kernel = disk_dg
     dg_dt_kernel = disk_dg_dt
 
-    def __init__(
-        self,
-        m: float = 1.0,
-        R: float = 1.0,
-        J_theta: float = 0.25,
-        J_phi: float = 0.5,
-        formulation: str | None = None,
-        **settings: Any,
-    ) -> None:
-        super().__init__(4, 2, formulation, **settings)
-        self._makeAttributeAndRegister("m", "R", "J_theta", "J_phi", localVars=locals())
-        require_positive(self, "m", "R", "J_theta", "J_phi")
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """Mass, radius, and moments of inertia."""
-        return [self.m, self.R, self.J_theta, self.J_phi]
-
     def energy(self, q: npt.ArrayLike, v: npt.ArrayLike) -> float:
-        """Kinetic energy, constant along a solution.
-
-        Parameters
-        ----------
-        q, v : array_like
-            Positions and velocities, shape (4,).
-
-        Returns
-        -------
-        float
-            In J.
-        """
+        """Kinetic energy in J, constant along a solution."""
         speed = np.asarray(v, dtype=np.float64)
         return float(0.5 * np.array([self.m, self.m, self.J_theta, self.J_phi]) @ speed**2)
 

@@ -10,10 +10,11 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 
 from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
-from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
+from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError
-from dae_sdc.problems._reference import ManyParameters, StoredReference, require_finite, require_positive
+from dae_sdc.problems._parameters import Parameter, finite, positive
+from dae_sdc.problems._reference import ReferencedProblem, StoredReference
 
 Phasors = npt.NDArray[np.complex128]
 
@@ -55,8 +56,11 @@ def machine_residual(t: float, u: Vector, du: Vector, p: Vector, out: Vector) ->
     out[13] = l_2 * i_2 + l_mq * (i_q + i_1) - p2
 
 
+_LINE = -0.2688022164909709 - 0.15007173591230372j
+
+
 @PROBLEMS.register("synchronous-machine")
-class SynchronousMachineInfiniteBus(ManyParameters):
+class SynchronousMachineInfiniteBus(ReferencedProblem):
     r"""Synchronous machine behind a transmission line at an infinite bus, index 1.
 
     The residual is
@@ -87,35 +91,6 @@ class SynchronousMachineInfiniteBus(ManyParameters):
     The torque T(t) is ``T_m`` up to and including the time of the disturbance and ``T_m_after`` from then on.
     The flux linkages start at fixed values, the currents at those which the flux equations give for them.
 
-    Parameters
-    ----------
-    L_d, L_q, L_F, L_D, L_Q1, L_Q2 : float
-        Self-inductances of the stator axes, the field winding and the damper windings; unit pu.
-    L_md, L_mq : float
-        Mutual inductances of the direct and the quadrature axis; unit pu.
-    R_s, R_F, R_D, R_Q1, R_Q2 : float
-        Resistances of stator, field and damper windings; unit pu.
-    omega_b : float
-        Base frequency; unit rad/s.
-    H : float
-        Inertia constant; unit s.
-    K_D : float
-        Damping factor; unit s/rad.
-    Z_line : complex
-        Impedance of the line, in the direction of the generator current; unit pu.
-    E_B : float
-        Voltage of the infinite bus; unit pu.
-    v_F : float
-        Voltage of the field winding; unit pu.
-    T_m : float
-        Mechanical torque before the disturbance; unit pu.
-    T_m_after : float
-        Mechanical torque after the disturbance; unit pu.
-    t_disturbance : float
-        Time of the disturbance; unit s.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     P. Kundur, N. J. Balu, M. G. Lauby: Power System Stability and Control, McGraw-Hill 1994,
@@ -143,19 +118,23 @@ class SynchronousMachineInfiniteBus(ManyParameters):
         ),
         *("flux d", "flux q", "flux F", "flux D", "flux Q1", "flux Q2"),
     )
-    parameter_units = {
-        **dict.fromkeys(("L_d", "L_q", "L_F", "L_D", "L_Q1", "L_Q2", "L_md", "L_mq"), "pu"),
-        **dict.fromkeys(("R_s", "R_F", "R_D", "R_Q1", "R_Q2"), "pu"),
-        **{"omega_b": "rad/s", "H": "s", "K_D": "s/rad", "Z_line": "pu", "E_B": "pu", "v_F": "pu"},
-        **{"T_m": "pu", "T_m_after": "pu", "t_disturbance": "s"},
-    }
-    defaults = {
-        **{"L_d": 1.8099, "L_q": 1.76, "L_F": 1.8247, "L_D": 1.8312, "L_Q1": 2.3352, "L_Q2": 1.735},
-        **{"L_md": 1.6599, "L_mq": 1.61},
-        **{"R_s": 0.003, "R_F": 0.0006, "R_D": 0.0284, "R_Q1": 0.0062, "R_Q2": 0.0237},
-        **{"omega_b": 376.9911184307752, "H": 3.525, "K_D": 0.0},
-        **{"Z_line": -0.2688022164909709 - 0.15007173591230372j, "E_B": 0.7, "v_F": 8.736809687330562e-4},
-        **{"T_m": 0.854, "T_m_after": 0.354, "t_disturbance": 0.05},
+    size = (8, 6)
+    parameters = {
+        **positive("pu", "Self-inductances of the stator axes", L_d=1.8099, L_q=1.76),
+        **positive("pu", "Self-inductance of the field winding", L_F=1.8247),
+        **positive("pu", "Self-inductances of the damper windings", L_D=1.8312, L_Q1=2.3352, L_Q2=1.735),
+        **positive("pu", "Mutual inductances of the direct and the quadrature axis", L_md=1.6599, L_mq=1.61),
+        **finite("pu", "Resistances of stator and field winding", R_s=0.003, R_F=0.0006),
+        **finite("pu", "Resistances of the damper windings", R_D=0.0284, R_Q1=0.0062, R_Q2=0.0237),
+        **positive("rad/s", "Base frequency", omega_b=376.9911184307752),
+        **positive("s", "Inertia constant", H=3.525),
+        **finite("s/rad", "Damping factor", K_D=0.0),
+        **finite("pu", "Impedance of the line, in the direction of the generator current", Z_line=_LINE),
+        **finite("pu", "Voltage of the infinite bus", E_B=0.7),
+        **finite("pu", "Voltage of the field winding", v_F=8.736809687330562e-4),
+        **finite("pu", "Mechanical torque before the disturbance", T_m=0.854),
+        **finite("pu", "Mechanical torque after the disturbance", T_m_after=0.354),
+        **finite("s", "Time of the disturbance", t_disturbance=0.05),
     }
     reference = "Kundur, Balu, Lauby 1994, figure 3.18"
     interval = (0.0, 1.0)
@@ -164,10 +143,7 @@ class SynchronousMachineInfiniteBus(ManyParameters):
     jacobian_kernel = COMPLEX_STEP
     stored = StoredReference("synchronous-machine")
 
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(8, 6, **settings)
-        require_positive(self, "L_d", "L_q", "L_F", "L_D", "L_Q1", "L_Q2", "L_md", "L_mq", "omega_b", "H")
-        require_finite(self, *self.parameter_units)
+    def _check_parameters(self) -> None:
         inductance = np.zeros((6, 6))
         for axis, windings, mutual in (
             ("dFD", (0, 2, 3), self.L_md),
@@ -197,19 +173,12 @@ class SynchronousMachineInfiniteBus(ManyParameters):
         currents = np.linalg.solve(self._inductance, flux)
         return np.array([*flux, math.radians(39.1), 1.0, *currents])
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The initial value at t = 0 for any parameters, the stored reference elsewhere."""
-        return self.state(self._start() if t == 0.0 else self.stored.value(self, t))
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative at t = 0 for any parameters, that of the stored reference elsewhere."""
-        if t != 0.0:
-            return self.state(self.stored.derivative(self, t))
+    def _initial_derivative(self) -> Vector:
         derivative = np.asarray(self.eval_f(self.state(self._start()), self.state(np.zeros(14)), 0.0))
         # The flux equations are linear, so the same matrix maps the rates of the fluxes to those of the
         # currents.
         derivative[8:] = np.linalg.solve(self._inductance, derivative[:6])
-        return self.state(derivative)
+        return derivative
 
 
 BRANCHES = (
@@ -232,7 +201,7 @@ SYNCHRONOUS_SPEED = 2.0 * math.pi * 60.0
 """In rad/s."""
 
 
-def admittance(without: tuple[int, int] | None = None) -> Phasors:
+def admittance(without: tuple[int, ...] | None = None) -> Phasors:
     """The bus admittance matrix of the 9-bus system in pu, shape (9, 9), if wanted without one branch."""
     matrix = np.zeros((9, 9), dtype=np.complex128)
     for first, second, resistance, reactance, charging in BRANCHES:
@@ -513,8 +482,15 @@ def wscc9_jacobian(t: float, u: Vector, du: Vector, c: float, p: Vector, out: Ve
         out[58 * i] -= 1.0
 
 
+_DATA = """Which data; "pysdc" takes those of pySDC 5.9 as they are, to solve the same equations: generator
+powers rounded to 1 MW and 1 Mvar, hence an initial value that violates the equations by about 1e-2, and after
+the fault the admittance matrix without branch 8-2 with its rows and columns in the bus order 1, 2, 3, 4, 9,
+5, 8, 7, 6 while loads and machines keep theirs"""
+_OUTAGE = 'The two buses of the branch that is taken out; with data="pysdc" only (8, 2)'
+
+
 @PROBLEMS.register("wscc9")
-class WSCC9BusSystem(ProblemDAE):
+class WSCC9BusSystem(ReferencedProblem):
     r"""The WSCC 9-bus system with three two-axis machines, exciters and turbines, index 1.
 
     For each generator i = 1, 2, 3 the residual has eleven differential equations, written here without i,
@@ -562,22 +538,6 @@ class WSCC9BusSystem(ProblemDAE):
     matrix Y is that without the branch ``outage``. Bus numbers are those of MATPOWER's case9: generators at
     1, 2 and 3 behind transformers to 4, 8 and 6, loads at 5, 7 and 9.
 
-    Parameters
-    ----------
-    data : {"corrected", "pysdc"}
-        "pysdc" takes the data of pySDC 5.9 as they are, to solve the same equations: generator powers rounded
-        to 1 MW and 1 Mvar, hence an initial value that violates the equations by about 1e-2, and
-        after the fault the admittance matrix without branch 8-2 with its rows and columns in the bus order 1,
-        2, 3, 4, 9, 5, 8, 7, 6 while loads and machines keep theirs; unit none.
-    outage : tuple of int
-        The two buses of the branch that is taken out; with data="pysdc" only (8, 2); unit none.
-    t_fault : float
-        Time of the outage; a step that ends at it still has the branch; unit s.
-    psv_max : float
-        Largest position of valve 1; unit pu.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     Attributes
     ----------
     limited, faulted : bool
@@ -609,7 +569,13 @@ class WSCC9BusSystem(ProblemDAE):
         *(f"{kind} power at bus {i}" for kind in ("active", "reactive") for i in (1, 2, 3)),
         *(f"{kind} power at bus {i}" for kind in ("active", "reactive") for i in range(4, 10)),
     )
-    parameter_units = {"data": "none", "outage": "none", "t_fault": "s", "psv_max": "pu"}
+    size = (33, 24)
+    parameters = {
+        "data": Parameter("corrected", "none", _DATA, None, '{"corrected", "pysdc"}'),
+        "outage": Parameter((8, 2), "none", _OUTAGE, None, "tuple of int"),
+        **finite("s", "Time of the outage; a step that ends at it still has the branch", t_fault=0.05),
+        **finite("pu", "Largest position of valve 1", psv_max=1.0),
+    }
     reference = "Sauer, Pai 1998; MATPOWER case9; Abdulrahman 2020"
     interval = (0.0, 1.0)
     dt = 0.01
@@ -618,21 +584,13 @@ class WSCC9BusSystem(ProblemDAE):
     jacobian_kernel = wscc9_jacobian
     stored = StoredReference("wscc9")
 
-    def __init__(
-        self,
-        data: str = "corrected",
-        outage: tuple[int, int] = (8, 2),
-        t_fault: float = 0.05,
-        psv_max: float = 1.0,
-        **settings: Any,
-    ) -> None:
-        super().__init__(33, 24, **settings)
-        outage = tuple(outage)  # type: ignore[assignment]
-        self._makeAttributeAndRegister("data", "outage", "t_fault", "psv_max", localVars=locals())
-        self._check_parameters()
+    outage: tuple[int, ...]
+
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        super().__init__(*values, **settings)
         self.limited = self.faulted = False
-        before, after = admittance(), admittance(without=outage)
-        if data == "corrected":
+        before, after = admittance(), admittance(without=self.outage)
+        if self.data == "corrected":
             voltage = power_flow()
             injected = voltage * np.conj(before @ voltage)
             power = injected[:3]
@@ -645,6 +603,7 @@ class WSCC9BusSystem(ProblemDAE):
         self._initial, *self._set_points = self._equilibrium(voltage, power)
 
     def _check_parameters(self) -> None:
+        self.outage = tuple(self.outage)
         if self.data not in ("corrected", "pysdc"):
             raise InputError(f"data of WSCC9BusSystem is 'corrected' or 'pysdc'; got {self.data!r}")
         branches = [branch[:2] for branch in BRANCHES]
@@ -658,7 +617,6 @@ class WSCC9BusSystem(ProblemDAE):
                 f"data='pysdc' has the outage of branch 8-2 only; got outage={self.outage}, "
                 f"which needs data='corrected'"
             )
-        require_finite(self, "t_fault", "psv_max")
 
     @staticmethod
     def _equilibrium(voltage: Phasors, power: Phasors) -> tuple[Vector, Vector, Vector]:
@@ -719,9 +677,8 @@ class WSCC9BusSystem(ProblemDAE):
         if faulted is not self.faulted:
             self.faulted = faulted
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The initial value at t = 0 for any parameters, the stored reference elsewhere."""
-        return self.state(self._initial if t == 0.0 else self.stored.value(self, t))
+    def _start(self) -> Vector:
+        return self._initial
 
     def du_exact(self, t: float) -> MeshDAE:
         """The derivative, zero at t = 0 for any parameters, that of the stored reference elsewhere.
@@ -731,9 +688,12 @@ class WSCC9BusSystem(ProblemDAE):
         InputError
             With data="pysdc", where the initial value satisfies no equation exactly.
         """
-        if t == 0.0 and self.data == "pysdc":
+        return super().du_exact(t)
+
+    def _initial_derivative(self) -> Vector:
+        if self.data == "pysdc":
             raise InputError(
                 "WSCC9BusSystem with data='pysdc' starts inconsistently and has no derivative at t=0; "
                 "make the initial value consistent first, or use data='corrected'"
             )
-        return self.state(np.zeros(57) if t == 0.0 else self.stored.derivative(self, t))
+        return np.zeros(57)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -112,11 +111,6 @@ class ChargePump(PulsedProblem):
 
     vanish; the values that are published for I have five and seven digits of it.
 
-    Parameters
-    ----------
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     M. Guenther, U. Feldmann, P. Rentrop: Choice and performance of numerical schemes in circuit simulation,
@@ -133,6 +127,7 @@ class ChargePump(PulsedProblem):
         *("charge of the gate", "charge at the source", "charge of the source"),
         *("charge at the drain", "charge of the drain"),
     )
+    size = (5, 4)
     reference = "Test Set for IVP Solvers 2.4, charge pump"
     interval = (0.0, 1.2e-6)
     dt = 1e-9
@@ -140,9 +135,6 @@ class ChargePump(PulsedProblem):
     residual_kernel = pump_residual
     jacobian_kernel = COMPLEX_STEP
     pulses = (Pulse(50e-9, 10e-9, 50e-9, 10e-9, 120e-9, 20.0),)
-
-    def __init__(self, **settings: Any) -> None:
-        super().__init__(5, 4, **settings)
 
     def kernel_parameters(self) -> npt.ArrayLike:
         """Start, value and slope of the line of the input."""

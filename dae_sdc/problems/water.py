@@ -105,11 +105,6 @@ class WaterTube(TestSetProblem):
     three correct digits in the flows, however small its other errors. A flow at :math:`R_c`, to 1e-10,
     counts as what it is about to be: turbulent if its size, with turbulent friction, does not fall.
 
-    Parameters
-    ----------
-    **settings
-        ``newton_tol``, here 1e-13 by default, and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     Attributes
     ----------
     turbulent : tuple of bool
@@ -137,6 +132,7 @@ class WaterTube(TestSetProblem):
         *(f"resistance of pipe {i}-{j}" for i, j in PIPES),
         *(f"balance of node {node}" for node in NODES[2:]),
     )
+    size = (20, 29)
     reference = "Mazzia, Magherini, Test Set for IVP Solvers 2.4 (2008), water tube system"
     interval = (0.0, 61200.0)
     dt = 30.0
@@ -146,7 +142,7 @@ class WaterTube(TestSetProblem):
 
     def __init__(self, **settings: Any) -> None:
         # Pressures are of size 1e5, and one tolerance serves them and the resistances, of size 0.05.
-        super().__init__(20, 29, **{"newton_tol": 1e-13, **settings})
+        super().__init__(**{"newton_tol": 1e-13, **settings})
         self.turbulent = (False,) * 18
 
     def kernel_parameters(self) -> npt.ArrayLike:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from dae_sdc.dae.kernels import COMPLEX_STEP, inlined
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import Vector
-from dae_sdc.problems._reference import require_positive
+from dae_sdc.problems._parameters import positive
 from dae_sdc.problems._testset import TestSetProblem
 
 MASS = 16.08
@@ -251,15 +249,6 @@ class Wheelset(TestSetProblem):
     The state is (x, y, z, theta, phi, their velocities, beta, psi_R, xi_R, psi_L, xi_L, lambda_1, lambda_2),
     the order of the test set.
 
-    Parameters
-    ----------
-    v : float
-        Speed along the track; unit m/s.
-    mu : float
-        Coefficient of friction between wheel and rail; unit 1.
-    **settings
-        ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`.
-
     References
     ----------
     B. Simeon, C. Fuehrer, P. Rentrop: Differential-algebraic equations in vehicle system dynamics, Surveys
@@ -285,28 +274,14 @@ class Wheelset(TestSetProblem):
         *(f"profiles {way} the track {side}" for side in "LR" for way in ("across", "along")),
         *("contact L", "contact R"),
     )
-    parameter_units = {"v": "m/s", "mu": "1"}
+    size = (11, 6)
+    group_sizes = {"position": 5, "velocity": 6, "contact": 4, "multiplier": 2}
+    parameters = {
+        **positive("m/s", "Speed along the track", v=30.0),
+        **positive("1", "Coefficient of friction between wheel and rail", mu=0.12),
+    }
     reference = "Mazzia, Magherini, Test Set for IVP Solvers 2.4 (2008), wheelset"
     interval = (0.0, 10.0)
     dt = 0.001
     residual_kernel = wheelset_residual
     jacobian_kernel = COMPLEX_STEP
-
-    def __init__(self, v: float = 30.0, mu: float = 0.12, **settings: Any) -> None:
-        super().__init__(11, 6, **settings)
-        self._makeAttributeAndRegister("v", "mu", localVars=locals())
-        require_positive(self, "v", "mu")
-
-    @property
-    def groups(self) -> dict[str, slice]:
-        """Positions, velocities with beta, contact points and multipliers."""
-        return {
-            "position": slice(0, 5),
-            "velocity": slice(5, 11),
-            "contact": slice(11, 15),
-            "multiplier": slice(15, 17),
-        }
-
-    def kernel_parameters(self) -> npt.ArrayLike:
-        """The numbers v and mu."""
-        return [self.v, self.mu]

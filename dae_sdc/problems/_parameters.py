@@ -1,0 +1,205 @@
+"""Problems with a table of parameters: default, unit, meaning and check of each are said once."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import re
+import textwrap
+from collections.abc import Callable, Mapping, Sequence
+from itertools import accumulate, groupby
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.errors import InputError, ReferenceRangeError
+
+WIDTH = 106
+"""Largest length of a line of a documented parameter."""
+
+
+def require_positive(problem: ProblemDAE, *names: str) -> None:
+    """Raise :class:`InputError` unless the named parameters of ``problem`` are positive and finite."""
+    for name in names:
+        value = getattr(problem, name)
+        if not isinstance(value, (int, float, np.number)) or not 0.0 < value < math.inf:
+            raise InputError(f"{name} of {type(problem).__name__} must be positive and finite; got {value!r}")
+
+
+def require_finite(problem: ProblemDAE, *names: str) -> None:
+    """Raise :class:`InputError` unless the named parameters of ``problem`` are finite numbers."""
+    for name in names:
+        value = getattr(problem, name)
+        if not isinstance(value, (int, float, complex, np.number)) or not np.isfinite(value):
+            raise InputError(f"{name} of {type(problem).__name__} must be finite; got {value!r}")
+
+
+def require_defaults(problem: LibraryProblem, free: Sequence[str] = ()) -> None:
+    """Raise :class:`ReferenceRangeError` unless the parameters are those for which the solution is stored.
+
+    Parameters
+    ----------
+    problem : LibraryProblem
+        The problem.
+    free : sequence of str
+        Parameters on which the solution does not depend.
+    """
+    for name, entry in problem.parameters.items():
+        given = getattr(problem, name)
+        if name not in free and given != entry.default:
+            raise ReferenceRangeError(
+                f"the reference of {type(problem).__name__} is for default parameters and this one has "
+                f"{name}={given}; compute a reference with a tight tolerance"
+            )
+
+
+class Parameter(NamedTuple):
+    """A parameter of a problem, which has an attribute of its name.
+
+    Parameters
+    ----------
+    default : object
+        Its value where none is given.
+    unit : str
+        Its unit; "1" for a number without one, "none" for what the equations do not take as a number.
+    meaning : str
+        What it is, for the documentation.
+    check : callable or None
+        Function of the problem and the name that raises :class:`InputError` for a value of no use.
+    kind : str
+        Which values it takes, for the documentation; by default the type of the default.
+    fixed : bool
+        Whether it cannot be set once the problem is made.
+    inherited : bool
+        Whether it is one of the class above, which checks and keeps it.
+    """
+
+    default: Any
+    unit: str
+    meaning: str
+    check: Callable[..., None] | None = None
+    kind: str = ""
+    fixed: bool = False
+    inherited: bool = False
+
+
+def positive(unit: str, meaning: str, /, **defaults: float) -> dict[str, Parameter]:
+    """Parameters of one unit and meaning that are positive, by their names and defaults."""
+    return {name: Parameter(value, unit, meaning, require_positive) for name, value in defaults.items()}
+
+
+def finite(unit: str, meaning: str, /, **defaults: complex) -> dict[str, Parameter]:
+    """Parameters of one unit and meaning that are finite, by their names and defaults."""
+    return {name: Parameter(value, unit, meaning, require_finite) for name, value in defaults.items()}
+
+
+def formulation(*names: str) -> dict[str, Parameter]:
+    """The formulation of a problem with constraints, one of ``names``, by default the first."""
+    listed = ", ".join(f'"{name}"' for name in names)
+    meaning = f'Form in which implicit methods see the constraints; "{names[0]}" by default'
+    return {"formulation": Parameter(None, "none", meaning, None, f"{{{listed}}}, optional", inherited=True)}
+
+
+class LibraryProblem(ProblemDAE):
+    """A problem of the library, whose constructor takes the parameters of its table by their names.
+
+    Parameters
+    ----------
+    *values
+        Values of parameters in their order.
+    **settings
+        Values of parameters by their names, and the settings of :class:`ProblemDAE`.
+
+    Attributes
+    ----------
+    parameters : mapping of str to Parameter
+        The table, in the order of the constructor and of :meth:`kernel_parameters`.
+    size : (int, int)
+        Numbers of differential and algebraic unknowns, or what else the class above takes first.
+    group_sizes : mapping of str to int
+        Numbers of unknowns that converge at different orders, by names of these groups in their order.
+    """
+
+    parameters: ClassVar[Mapping[str, Parameter]] = {}
+    size: ClassVar[tuple[int, int]]
+    group_sizes: ClassVar[Mapping[str, int]] = {}
+    _signature: ClassVar[inspect.Signature]
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        own = vars(cls)
+        if "parameters" in own or "size" in own:
+            cls.parameter_units = {name: entry.unit for name, entry in cls.parameters.items()}
+            cls.__signature__ = cls._signature = _signature_of(cls.parameters)
+            cls.__doc__ = _documented(cls.__doc__ or "", cls.parameters)
+        elif "__init__" in own:  # of a user, who has a signature of his own
+            given = inspect.signature(own["__init__"]).parameters
+            cls.__signature__ = inspect.Signature(list(given.values())[1:])
+        super().__init_subclass__(**kwargs)
+
+    def __init__(self, *values: Any, **settings: Any) -> None:
+        bound = self._signature.bind(*values, **settings)
+        bound.apply_defaults()
+        given = dict(bound.arguments)
+        rest: dict[str, Any] = given.pop("settings")
+        for fixed in (False, True):
+            names = [
+                k for k, entry in self.parameters.items() if entry.fixed is fixed and not entry.inherited
+            ]
+            self._makeAttributeAndRegister(*names, localVars=given, readOnly=fixed)
+        for name, entry in self.parameters.items():
+            if entry.check is not None:
+                entry.check(self, name)
+            elif entry.inherited:
+                rest[name] = given[name]
+        self._check_parameters()
+        super().__init__(*self._counts(), **rest)
+
+    def _check_parameters(self) -> None:
+        """Refuse values of parameters that do not go together."""
+
+    def _counts(self) -> tuple[int, int]:
+        """The two numbers that the constructor of the class above takes first."""
+        return self.size
+
+    @property
+    def groups(self) -> dict[str, slice]:
+        """The groups of ``group_sizes``, or else those of :class:`ProblemDAE`."""
+        ends = accumulate(self.group_sizes.values())
+        own = {
+            name: slice(end - self.group_sizes[name], end)
+            for name, end in zip(self.group_sizes, ends, strict=True)
+        }
+        return own or super().groups
+
+    def kernel_parameters(self) -> npt.ArrayLike:
+        """The numbers among the parameters in their order."""
+        return [getattr(self, name) for name, entry in self.parameters.items() if entry.unit != "none"]
+
+
+def _signature_of(parameters: Mapping[str, Parameter]) -> inspect.Signature:
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    given = [inspect.Parameter(name, kind, default=entry.default) for name, entry in parameters.items()]
+    return inspect.Signature([*given, inspect.Parameter("settings", inspect.Parameter.VAR_KEYWORD)])
+
+
+def _documented(text: str, parameters: Mapping[str, Parameter]) -> str:
+    """The docstring of a class with a section on its parameters before those that it has."""
+    lines = ["Parameters", "----------"]
+
+    def alike(item: tuple[str, Parameter]) -> tuple[str, str, str]:
+        entry = item[1]
+        return entry.kind or type(entry.default).__name__, entry.meaning, entry.unit
+
+    for (kind, meaning, unit), items in groupby(parameters.items(), alike):
+        lines.append(f"{', '.join(name for name, _ in items)} : {kind}")
+        # A unit stays on one line.
+        words = f"{meaning}; {f'unit {unit}.'.replace(' ', chr(0))}"
+        lines += textwrap.wrap(words, WIDTH, initial_indent="    ", subsequent_indent="    ")
+    lines += ["**settings", "    ``newton_tol`` and ``newton_maxiter`` of :class:`ProblemDAE`."]
+    section = "\n".join(lines).replace(chr(0), " ")
+    text = inspect.cleandoc(text)
+    first = re.search(r"^\w+\n-+$", text, re.MULTILINE)
+    head, tail = (text[: first.start()], f"\n{text[first.start() :]}\n") if first else (f"{text}\n\n", "\n")
+    return textwrap.indent(f"{head}{section}\n{tail}", "    ").lstrip(" ") + "    "
