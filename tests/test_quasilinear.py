@@ -1239,9 +1239,9 @@ def test_starts_of_a_wrong_form_are_refused() -> None:
     with refused(ds.InputError, "u0 of Pendulum has a NaN or infinite entry"):
         Pendulum().consistent(0.0, [0.6, math.nan])
     with refused(ds.InputError, "Circle is of first order"):
-        Circle().consistent(0.0, [0.6, 0.8], [0.0, 0.0])  # type: ignore[arg-type]
+        Circle().consistent(0.0, [0.6, 0.8], [0.0, 0.0])
     with refused(ds.InputError, "Pendulum has no w"):
-        Pendulum().consistent(0.0, [0.6, -0.8], w=[1.0])  # type: ignore[arg-type]
+        Pendulum().consistent(0.0, [0.6, -0.8], w=[1.0])
 
 
 def test_a_constraint_of_time_is_none_of_euler_lagrange_equations() -> None:
@@ -1252,6 +1252,19 @@ def test_a_constraint_of_time_is_none_of_euler_lagrange_equations() -> None:
     with refused(ds.InputError, "g of Moving depends on t", "use a QuasiSecondOrderProblem") as found:
         ds.solve(Moving(), u0=pendulum_start(Pendulum()), t_end=0.1, dt=0.05)
     one_line(found)
+
+
+@pytest.mark.parametrize("kernels", [False, True])
+def test_constraints_that_are_said_to_be_fixed_have_no_rates_and_must_be(kernels: bool) -> None:
+    base: Any = SurfaceKernels if kernels else Surface
+    P = type("Fixed", (base,), {"fixed_constraints": True})()
+    assert (P.dg_dt(T, Q) == 0.0).all()
+    assert P.d2g(0.0, Q, 0.0 * V) == pytest.approx([0.0, 0.0], abs=1e-12)
+    # Those of this surface move.
+    with refused(ds.InputError, "g of Fixed depends on t, but it says fixed_constraints = True"):
+        P.check_start(P.packed(Q, V), 0.0)
+    slip = type("Slip", (CompiledSkate,), {"fixed_constraints": True})()
+    assert slip.dg_dt(T, Q, V) == pytest.approx(CompiledSkate().dg_dt(T, Q, V), abs=0.0)
 
 
 def test_a_class_may_replace_a_kernel_by_a_method_and_back() -> None:

@@ -108,21 +108,66 @@ def _sizes(u0: list[float], u_end: list[float], scored: tuple[int, ...]) -> list
     return [size[0] if i in scored else size[-1] for i, size in enumerate(sizes)]
 
 
-class TestSetProblem(LibraryProblem):
+class StoredEnds(LibraryProblem):
     """A problem whose solution is stored at both ends of its interval.
 
     Attributes
     ----------
     record : str
         Key in ``data/testset.json``.
-    formulations : tuple of str
-        Parameters of the constructor on which the solution does not depend.
+    independent_of : tuple of str
+        Parameters on which the solution does not depend.
     """
 
-    __test__ = False  # pytest takes classes by this name for tests
-
     record: ClassVar[str] = ""
-    formulations: ClassVar[tuple[str, ...]] = ()
+    independent_of: ClassVar[tuple[str, ...]] = ()
+
+    def _arranged(self, values: npt.ArrayLike) -> MeshDAE:
+        """A state from values in the order of the record."""
+        return self.state(values)
+
+    def u_exact(self, t: float) -> MeshDAE:
+        """The stored solution at the start or the end of the interval.
+
+        Raises
+        ------
+        ReferenceRangeError
+            At any other time, and at the end if the problem has other than its default parameters.
+        """
+        record = load_record(self.record)
+        slack = _SLACK * (record.end.t - record.t0)
+        if abs(t - record.t0) <= slack:
+            return self._arranged(self._start())
+        self._require_defaults()
+        if abs(t - record.end.t) <= slack:
+            return self._arranged(record.end.u)
+        raise ReferenceRangeError(
+            f"the solution of {type(self).__name__} is stored at t={record.t0:g} and t={record.end.t:g} "
+            f"only; got t={t:g}"
+        )
+
+    def du_exact(self, t: float) -> MeshDAE:
+        """The stored derivative of the solution at the start of the interval; raises like :meth:`u_exact`."""
+        record = load_record(self.record)
+        self._require_defaults()
+        if record.du0 is None or abs(t - record.t0) > _SLACK * (record.end.t - record.t0):
+            known = "not stored" if record.du0 is None else f"stored at t={record.t0:g} only"
+            raise ReferenceRangeError(f"the derivative of {type(self).__name__} is {known}; got t={t:g}")
+        return self._arranged(record.du0)
+
+    def _start(self) -> npt.ArrayLike:
+        """The initial value; a subclass gives it for other than default parameters too."""
+        self._require_defaults()
+        return load_record(self.record).u0
+
+    def _require_defaults(self) -> None:
+        require_defaults(self, self.independent_of)
+
+
+class TestSetProblem(StoredEnds):
+    """A problem of the Test Set, with indices and sizes of its unknowns from its record."""
+
+    __test__ = False  # pytest takes classes by this name for tests
 
     def __init__(self, *values: Any, **settings: Any) -> None:
         super().__init__(*values, **settings)
@@ -140,43 +185,6 @@ class TestSetProblem(LibraryProblem):
         """
         self._require_defaults()
         return load_record(self.record).end
-
-    def u_exact(self, t: float) -> MeshDAE:
-        """The stored solution at the start or the end of the interval.
-
-        Raises
-        ------
-        ReferenceRangeError
-            At any other time, and at the end if the problem has other than its default parameters.
-        """
-        record = load_record(self.record)
-        slack = _SLACK * (record.end.t - record.t0)
-        if abs(t - record.t0) <= slack:
-            return self.state(self._start())
-        self._require_defaults()
-        if abs(t - record.end.t) <= slack:
-            return self.state(record.end.u)
-        raise ReferenceRangeError(
-            f"the solution of {type(self).__name__} is stored at t={record.t0:g} and t={record.end.t:g} "
-            f"only; got t={t:g}"
-        )
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The stored derivative of the solution at the start of the interval; raises like :meth:`u_exact`."""
-        record = load_record(self.record)
-        self._require_defaults()
-        if record.du0 is None or abs(t - record.t0) > _SLACK * (record.end.t - record.t0):
-            known = "not stored" if record.du0 is None else f"stored at t={record.t0:g} only"
-            raise ReferenceRangeError(f"the derivative of {type(self).__name__} is {known}; got t={t:g}")
-        return self.state(record.du0)
-
-    def _start(self) -> npt.ArrayLike:
-        """The initial value; a subclass gives it for other than default parameters too."""
-        self._require_defaults()
-        return load_record(self.record).u0
-
-    def _require_defaults(self) -> None:
-        require_defaults(self, self.formulations)
 
 
 def scd(problem: ProblemDAE, u: npt.ArrayLike) -> float:

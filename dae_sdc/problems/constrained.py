@@ -14,7 +14,7 @@ from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError
 from dae_sdc.problems._models import Expressions, Symbols, constraint_forces, equations_of, total
 from dae_sdc.problems._parameters import LibraryProblem, finite, formulation, positive
-from dae_sdc.problems._testset import load_record
+from dae_sdc.problems._testset import StoredEnds, load_record
 from dae_sdc.problems.mechanics import Pendulum2D
 from dae_sdc.problems.mechanisms import (
     squeezer_bend,
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from dae_sdc.model.model import Model
 
 _SLACK = 1e-9
-"""How far from a time of stored data, relative to their interval, times count as that one."""
+"""How far from the start times count as that one."""
 
 
 # --- rigid pendulum -------------------------------------------------------------------------------
@@ -310,7 +310,7 @@ def seven_d2g(t: float, u: Vector, v: Vector, p: Vector, out: Vector) -> None:
 
 
 @PROBLEMS.register("seven-body")
-class SevenBody(LibraryProblem, QuasiLagrangeProblem):
+class SevenBody(StoredEnds, QuasiLagrangeProblem):
     r"""Andrews' squeezing mechanism as an Euler-Lagrange problem, index 3.
 
     .. math::
@@ -341,44 +341,17 @@ class SevenBody(LibraryProblem, QuasiLagrangeProblem):
     reference = "Mazzia, Magherini: Test Set for IVP Solvers, release 2.4, Andrews' squeezing mechanism"
     interval = (0.0, 0.03)
     dt = 1e-4
+    record = "andrews"
+    independent_of = ("formulation",)
     A_kernel = seven_A
     h_kernel = seven_h
     g_kernel = seven_g
     dg_kernel = seven_dg
     d2g_kernel = seven_d2g
 
-    def u_exact(self, t: float) -> MeshDAE:
-        """The solution that is stored for t = 0 and t = 0.03, there with 13 digits.
-
-        Raises
-        ------
-        ReferenceRangeError
-            At other times.
-        """
-        stored = load_record("andrews")
-        slack = _SLACK * (stored.end.t - stored.t0)
-        if abs(t - stored.t0) <= slack:
-            u = stored.u0
-        elif abs(t - stored.end.t) <= slack:
-            u = stored.end.u
-        else:
-            raise ReferenceRangeError(
-                f"the solution of SevenBody is stored at t={stored.t0:g} and t={stored.end.t:g} only; "
-                f"got t={t:g}"
-            )
-        return self.packed(u[:7], u[7:14], u[21:])
-
-    def du_exact(self, t: float) -> MeshDAE:
-        """The derivative at t = 0, where the mechanism rests; raises :class:`ReferenceRangeError` elsewhere.
-
-        From rest the motion is even in time, so the multipliers do not change.
-        """
-        stored = load_record("andrews")
-        if abs(t - stored.t0) > _SLACK * (stored.end.t - stored.t0):
-            raise ReferenceRangeError(
-                f"the derivative of SevenBody is stored at t={stored.t0:g} only; got t={t:g}"
-            )
-        return self.packed(stored.u0[7:14], stored.u0[14:21], np.zeros(6))
+    def _arranged(self, values: npt.ArrayLike) -> MeshDAE:
+        positions, velocities, _, multipliers = np.split(np.asarray(values), (7, 14, 21))
+        return self.packed(positions, velocities, multipliers)
 
 
 @equations_of("seven-body", SevenBody)

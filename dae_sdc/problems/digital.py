@@ -523,7 +523,7 @@ class TwoBitAdder(DigitalCircuit):
     dt = 0.1
     time_unit: ClassVar[str] = "1"
     record = "twobit"
-    formulations = ("misprint",)
+    independent_of = ("misprint",)
     residual_kernel = adder_residual
     jacobian_kernel = COMPLEX_STEP
     pulses = (

@@ -91,7 +91,7 @@ class PendulumCash(TestSetProblem):
     dt = 0.01
     time_unit = "1"
     record = "pendulum-cash"
-    formulations = ("formulation",)
+    independent_of = ("formulation",)
     residual_kernel = unit_pendulum_residual
     jacobian_kernel = unit_pendulum_jacobian
 
