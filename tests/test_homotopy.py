@@ -203,7 +203,7 @@ def test_paths_with_the_end_of_another_and_lost_paths_are_followed_again(
         if not accuracies:
             found.points[0] = 1j * found.points[1]  # the same point of projective space
             found.state[2] = tracking.UNKNOWN
-        accuracies.append(batch.attempt.predictor_tolerance)
+        accuracies.append(batch.care.predictor_tolerance)
         return found
 
     monkeypatch.setattr(tracking, "_follow", careless)

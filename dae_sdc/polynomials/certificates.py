@@ -212,13 +212,8 @@ def certify(system: PolynomialSystem, points: Complexes, chosen: Booleans) -> Ce
                     continue
                 value = np.array([complex(a.mid()) if hasattr(a, "mid") else complex(a) for a in box])
                 if np.abs(value - points[k]).max() <= CERTIFIED_DISTANCE * (1.0 + np.abs(points[k]).max()):
-                    enclosures[k], found[k], proved[k], real[k], other[k] = (
-                        box,
-                        value,
-                        True,
-                        on_axis,
-                        off_axis,
-                    )
+                    enclosures[k], found[k] = box, value
+                    proved[k], real[k], other[k] = True, on_axis, off_axis
             left = again
             if not left:
                 break

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dae_sdc.dae.compiling import inner, kept
-from dae_sdc.polynomials.path_ends import FINITE, INFINITE, UNKNOWN
 from dae_sdc.polynomials.path_newton import (
     Point,
     Work,
@@ -19,25 +18,7 @@ from dae_sdc.polynomials.path_newton import (
     set_patch,
     set_tangent,
 )
-
-
-class Care(NamedTuple):
-    """How carefully a path is followed.
-
-    Parameters
-    ----------
-    predictor_tolerance : float
-        Error of a predictor that is allowed, in coordinates of norm 1.
-    extended : bool
-        Whether equations are evaluated in double-double arithmetic.
-    displacement : float
-        Distance from an end from where Newton's method must lead back to a regular one, where coefficients
-        have round-off; 0 if they are exact, and solutions as near to each other as 1e-9 are told apart.
-    """
-
-    predictor_tolerance: Any
-    extended: Any
-    displacement: Any
+from dae_sdc.polynomials.path_options import FINITE, INFINITE, UNKNOWN, Care
 
 
 class _Leg(NamedTuple):
@@ -71,27 +52,25 @@ class _Circle(NamedTuple):
 
 
 @kept
-def follow_paths(eq, options, starts, which, care, ends, remainders, known, regular):  # type: ignore[no-untyped-def]
+def follow_paths(eq, starts, which, care, ends, remainders, known, regular):  # type: ignore[no-untyped-def]
     """Follows paths from t = 1 to t = 0, and returns the number of steps.
 
     Parameters
     ----------
     eq : Equations
         The homotopy.
-    options : TrackerOptions
-        Settings.
     starts : ndarray, shape (p, n + 1)
         Solutions at t = 1.
     which : ndarray of int, shape (p,)
         Rows of the numbers that belong to each path alone.
     care : Care
-        Tolerance and arithmetic.
+        Tolerance, arithmetic and settings.
     ends, remainders : ndarray, shape (p, n + 1)
         The ends, and what they lack in the precision of doubles, are written there.
     known, regular : ndarray, shape (p,)
         What is known of each end, and whether it is regular, are written there.
     """
-    count, size = starts.shape
+    options, (count, size) = care.options, starts.shape
     registers = eq.constants.size
     work = Work(
         np.zeros(registers, np.complex128),
@@ -469,7 +448,7 @@ def _descend(eq, options, work, place, care, here, trial):  # type: ignore[no-un
         complex(here, 0.0), complex(np.log(options.endgame.smallest_t), 0.0), True, False, 0.02,
         options.shortest_step, options.most_steps,
     )  # fmt: skip
-    extended = Care(care.predictor_tolerance, True, care.displacement)
+    extended = Care(care.predictor_tolerance, True, care.displacement, options)
     arrived, steps = _advance(eq, options, work, place, extended, down)
     regular = arrived and _converges(eq, options, work, trial)
     return regular and abs(place.x[0]) > options.vanishing_coordinate, steps

@@ -17,8 +17,8 @@ MOST_DEFLATIONS = 8
 
 
 @dataclass(frozen=True, eq=False)
-class Section:
-    """Points in which a linear space meets solutions of one dimension, in variables of size 1.
+class Cut:
+    """Solutions of polynomials on a linear space, in variables of size 1.
 
     Parameters
     ----------
@@ -28,15 +28,86 @@ class Section:
         Number n of the variables of the user, which come first.
     slices : ndarray, shape (k, N + 1)
         Linear forms in homogeneous coordinates that vanish on the linear space.
+    """
+
+    system: PolynomialSystem
+    variables: int
+    slices: Complexes
+
+    def refined(self, points: Complexes) -> tuple[Complexes, Booleans]:
+        """Affine points after the Gauss-Newton method, shape (p, N), and which of them it finds regular."""
+        x, size = points, 1.0 + sizes(points)
+        linear, constant = self.slices[:, 1:], self.slices[:, 0]
+        change = np.full(len(x), np.inf)
+        for _ in range(4):
+            values, jacobians = self.system.both(x)
+            matrix = np.concatenate([jacobians, np.broadcast_to(linear, (len(x), *linear.shape))], axis=1)
+            residual = np.concatenate([values, x @ linear.T + constant], axis=1)
+            step = least_step(matrix, residual)
+            x, change = x - step, sizes(step)
+        good = (sizes(x - points) <= 100.0 * ENDS.same * size) & (change <= 1e-9 * size)
+        homogeneous = self.system.homogenized()
+        good &= relative_ranks(homogeneous, homogeneous_points(x), self.slices) == x.shape[1]
+        return np.where(good[:, None], x, points), good
+
+    def section(self, points: Complexes, random: np.random.Generator) -> Section:
+        """The section at affine points, shape (p, N), with a random square system."""
+        square = combined(self.system, self.system.variables - len(self.slices), random).homogenized()
+        return Section(self.system, self.variables, self.slices, square, homogeneous_points(points))
+
+    def resolved(
+        self, points: Complexes, random: np.random.Generator, left: int = MOST_DEFLATIONS
+    ) -> tuple[list[Section], Complexes]:
+        """Sections whose points have become regular by deflation, and the points for which deflation fails.
+
+        Parameters
+        ----------
+        points : ndarray, shape (p, N)
+            Singular solutions.
+        random : numpy.random.Generator
+            Source of random numbers.
+        left : int
+            Deflations that may follow.
+        """
+        system, n, slices = self.system, self.variables, self.slices
+        sections: list[Section] = []
+        failed = [points[:0, :n]]
+        ranks = relative_ranks(system.homogenized(), homogeneous_points(points))
+        for rank in np.unique(ranks).tolist():
+            here = points[ranks == rank]
+            if left == 0:
+                failed.append(here[:, :n])
+                continue
+            more = deflated(system, rank, random)
+            added = more.variables - system.variables
+            wider = Cut(more, n, np.hstack([slices, np.zeros((len(slices), added))]))
+            # At the points, the new unknowns solve linear equations.
+            start = np.hstack([here, np.zeros((len(here), added))])
+            if added:
+                values, matrix = more.both(start)
+                start[:, system.variables :] = -least_step(matrix[:, :, system.variables :], values)
+            better, good = wider.refined(start)
+            if good.any():
+                sections.append(wider.section(better[good], random))
+            if not good.all():
+                found, lost = wider.resolved(better[~good], random, left - 1)
+                sections += found
+                failed.append(lost)
+        return sections, np.concatenate(failed)
+
+
+@dataclass(frozen=True, eq=False)
+class Section(Cut):
+    """Points in which a linear space meets solutions of one dimension; further parameters are those of a cut.
+
+    Parameters
+    ----------
     square : PolynomialSystem
         As many combinations of the polynomials as make the points isolated, in homogeneous coordinates.
     points : ndarray, shape (p, N + 1)
         The points, in homogeneous coordinates of norm 1.
     """
 
-    system: PolynomialSystem
-    variables: int
-    slices: Complexes
     square: PolynomialSystem
     points: Complexes
 
@@ -105,103 +176,3 @@ def vanish(homogeneous: PolynomialSystem, points: Complexes) -> Booleans:
     """Where all polynomials vanish, of points of norm 1."""
     found: Booleans = sizes(homogeneous.relative(points)[0]) <= ROOTS.residual_tolerance
     return found
-
-
-def refined(system: PolynomialSystem, slices: Complexes, points: Complexes) -> tuple[Complexes, Booleans]:
-    """Affine points after the Gauss-Newton method, and which of them it has found to be regular.
-
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The polynomials.
-    slices : ndarray, shape (k, N + 1)
-        Linear forms that vanish at the points.
-    points : ndarray, shape (p, N)
-        Points near solutions.
-    """
-    x, size = points, 1.0 + sizes(points)
-    linear, constant = slices[:, 1:], slices[:, 0]
-    change = np.full(len(x), np.inf)
-    for _ in range(4):
-        values, jacobians = system.both(x)
-        matrix = np.concatenate([jacobians, np.broadcast_to(linear, (len(x), *linear.shape))], axis=1)
-        residual = np.concatenate([values, x @ linear.T + constant], axis=1)
-        step = least_step(matrix, residual)
-        x, change = x - step, sizes(step)
-    good = (sizes(x - points) <= 100.0 * ENDS.same * size) & (change <= 1e-9 * size)
-    good &= relative_ranks(system.homogenized(), homogeneous_points(x), slices) == x.shape[1]
-    return np.where(good[:, None], x, points), good
-
-
-def section_of(
-    system: PolynomialSystem, n: int, slices: Complexes, points: Complexes, random: np.random.Generator
-) -> Section:
-    """The section of solutions at some affine points, with a random square system.
-
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The polynomials.
-    n : int
-        Number of the variables of the user.
-    slices : ndarray, shape (k, N + 1)
-        Linear forms that vanish at the points.
-    points : ndarray, shape (p, N)
-        The points.
-    random : numpy.random.Generator
-        Source of random numbers.
-    """
-    rows = system.variables - len(slices)
-    return Section(
-        system, n, slices, combined(system, rows, random).homogenized(), homogeneous_points(points)
-    )
-
-
-def resolved(
-    system: PolynomialSystem,
-    n: int,
-    slices: Complexes,
-    points: Complexes,
-    random: np.random.Generator,
-    left: int = MOST_DEFLATIONS,
-) -> tuple[list[Section], Complexes]:
-    """Sections whose points have become regular by deflation, and the points for which deflation fails.
-
-    Parameters
-    ----------
-    system : PolynomialSystem
-        The polynomials.
-    n : int
-        Number of the variables of the user.
-    slices : ndarray, shape (k, N + 1)
-        Linear forms that vanish at the points.
-    points : ndarray, shape (p, N)
-        Singular solutions.
-    random : numpy.random.Generator
-        Source of random numbers.
-    left : int
-        Deflations that may follow.
-    """
-    sections: list[Section] = []
-    failed = [points[:0, :n]]
-    ranks = relative_ranks(system.homogenized(), homogeneous_points(points))
-    for rank in np.unique(ranks).tolist():
-        here = points[ranks == rank]
-        if left == 0:
-            failed.append(here[:, :n])
-            continue
-        more = deflated(system, rank, random)
-        wider = np.hstack([slices, np.zeros((len(slices), more.variables - system.variables))])
-        # At the points, the new unknowns solve linear equations.
-        start = np.hstack([here, np.zeros((len(here), more.variables - system.variables))])
-        if more.variables > system.variables:
-            values, matrix = more.both(start)
-            start[:, system.variables :] = -least_step(matrix[:, :, system.variables :], values)
-        better, good = refined(more, wider, start)
-        if good.any():
-            sections.append(section_of(more, n, wider, better[good], random))
-        if not good.all():
-            found, lost = resolved(more, n, wider, better[~good], random, left - 1)
-            sections += found
-            failed.append(lost)
-    return sections, np.concatenate(failed)

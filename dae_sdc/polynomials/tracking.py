@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from dae_sdc.dae.state import Vector
 from dae_sdc.polynomials.equations import Homotopy, norms
-from dae_sdc.polynomials.path_ends import INFINITE, UNKNOWN
+from dae_sdc.polynomials.path_options import INFINITE, UNKNOWN, Care, TrackerOptions
 from dae_sdc.polynomials.polynomials import Complexes, Integers
 from dae_sdc.polynomials.pool import run_jobs
 
@@ -20,117 +20,7 @@ PATHS_PER_JOB = 128
 """Paths that make one job for a process."""
 
 
-class EndgameOptions(NamedTuple):
-    """Settings of the endgame, which goes round t = 0 on circles that become smaller.
-
-    Parameters
-    ----------
-    predictor_factor : float
-        Predictor error that is allowed on circles, in units of that on the way times the velocity of the path
-        with respect to log t: other branches of the path are about as far away as it moves.
-    samples : int
-        Points on a circle, for Cauchy's integral.
-    most_steps_per_sample : int
-        Steps between two points of a circle.
-    radius_ratio : float
-        Radius of a circle in units of the one before.
-    circles, first_circle : int
-        Number of the last and of the first circle; larger ones often enclose other branch points than t = 0.
-    more_turns, most_turns : int
-        Times that a path may go round the first circle, and in addition round each further one; and at all.
-    closing : float
-        Distance of a coordinate from where it began that means that it is back, in units of how far it went.
-    agreement : float
-        Difference of the ends by two circles with which no smaller one is needed.
-    accepted_difference : float
-        Difference of the ends by two circles with which the end is known at all.
-    largest_value : float
-        Size of the polynomials, with coefficients of size 1, at ends.
-    growth_tolerance : float
-        Difference of the power of t with which the first coordinate vanishes, measured from circle to circle,
-        from the power that follows from its turns around 0.
-    vanishing_mean : float
-        Mean of the first coordinate over a circle that is 0, in units of its largest value there.
-    smallest_t : float
-        Value of t to which the end of a path is followed, where near solutions differ.
-    """
-
-    predictor_factor: float = 300.0
-    samples: int = 12
-    most_steps_per_sample: int = 60
-    radius_ratio: float = 0.2
-    circles: int = 12
-    first_circle: int = 3
-    more_turns: int = 6
-    most_turns: int = 24
-    closing: float = 1e-3
-    agreement: float = 1e-9
-    accepted_difference: float = 1e-5
-    largest_value: float = 1e-11
-    growth_tolerance: float = 0.01
-    vanishing_mean: float = 1e-8
-    smallest_t: float = 1e-24
-
-
-class TrackerOptions(NamedTuple):
-    """Settings of the path tracker. Lengths are in coordinates of norm 1, steps are parts of the way.
-
-    Parameters
-    ----------
-    endgame_start : float
-        Homotopy parameter t at which the endgame begins.
-    shortest_step : float
-        Smallest step on the way to the endgame; paths can come very near to each other.
-    shortest_step_to_end : float
-        Smallest step on the straight way to t = 0, where the endgame does better.
-    most_steps, most_steps_to_end : int
-        Steps on the way to the endgame, and straight to t = 0.
-    newton_correction_tolerance : float
-        A point counts as on the path when the second Newton correction is smaller.
-    newton_noise : float
-        Round-off of a Newton correction near singular ends.
-    regular_pivot_ratio : float
-        Ratio of pivots of the Jacobian up to which an end is regular without a further check.
-    displacement : float
-        Distance from other ends from where Newton's method must lead back to a regular one.
-    vanishing_coordinate : float
-        First coordinate of a finite end must be larger.
-    endgame : EndgameOptions
-        Settings of the endgame.
-    """
-
-    endgame_start: float = 0.05
-    shortest_step: float = 1e-10
-    shortest_step_to_end: float = 1e-4
-    most_steps: int = 1000
-    most_steps_to_end: int = 60
-    newton_correction_tolerance: float = 1e-8
-    newton_noise: float = 1e-7
-    regular_pivot_ratio: float = 1e6
-    displacement: float = 1e-11
-    vanishing_coordinate: float = 1e-20
-    endgame: EndgameOptions = EndgameOptions()
-
-
-class Attempt(NamedTuple):
-    """How paths are followed once.
-
-    Parameters
-    ----------
-    predictor_tolerance : float
-        Error of a predictor that is allowed, in coordinates of norm 1.
-    extended : bool
-        Whether equations are evaluated in double-double arithmetic.
-    options : TrackerOptions
-        Settings of the tracker.
-    """
-
-    predictor_tolerance: float
-    extended: bool = False
-    options: TrackerOptions = TrackerOptions(shortest_step_to_end=1e-8, most_steps_to_end=1000)
-
-
-FOLLOWED = (Attempt(1e-5, options=TrackerOptions()), Attempt(1e-7), Attempt(1e-8, extended=True))
+FOLLOWED = (Care(1e-5, options=TrackerOptions()), Care(1e-7), Care(1e-8, extended=True))
 """How a path is followed the first time, and the next times."""
 
 
@@ -261,12 +151,13 @@ def follow(
     ends, smallest = np.zeros_like(starts), np.zeros(count)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
     todo, retracked, steps = np.arange(count), 0, 0
-    for number, attempt in enumerate(FOLLOWED[:attempts]):
+    for number, care in enumerate(FOLLOWED[:attempts]):
         if todo.size == 0:
             break
         retracked += todo.size if number else 0
         parts = np.array_split(todo, -(-todo.size // PATHS_PER_JOB))
-        jobs = [_Batch(homotopy, starts[part], part, attempt) for part in parts]
+        care = care._replace(displacement=0.0 if homotopy.exact else ENDS.displacement)
+        jobs = [_Batch(homotopy, starts[part], part, care) for part in parts]
         for part, done in zip(parts, run_jobs(_follow, jobs, workers=workers, comm=comm), strict=True):
             ends[part], state[part], regular[part], smallest[part] = done[:4]
             steps += done.steps
@@ -289,24 +180,22 @@ class _Batch(NamedTuple):
     homotopy: Homotopy
     starts: Complexes
     which: Integers
-    attempt: Attempt
+    care: Care
 
 
 def _follow(batch: _Batch) -> Ends:
     from dae_sdc.dae.compiling import compiled_lightly
-    from dae_sdc.polynomials.paths import Care, follow_paths
+    from dae_sdc.polynomials.paths import follow_paths
 
-    homotopy, count, attempt = batch.homotopy, len(batch.starts), batch.attempt
+    homotopy, count = batch.homotopy, len(batch.starts)
     shape = batch.starts.shape
     ends, remainders = np.zeros(shape, dtype=np.complex128), np.zeros(shape, dtype=np.complex128)
     state, regular = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
-    displacement = 0.0 if homotopy.exact else ENDS.displacement
     arguments = (
         homotopy.equations,
-        attempt.options,
         np.ascontiguousarray(batch.starts),
         np.asarray(batch.which, dtype=np.int64),
-        Care(attempt.predictor_tolerance, attempt.extended, displacement),
+        batch.care,
         ends,
         remainders,
         state,

@@ -14,7 +14,7 @@ from dae_sdc.polynomials.equations import Homotopy
 from dae_sdc.polynomials.homotopy import ROOTS, combined
 from dae_sdc.polynomials.monodromy import irreducible
 from dae_sdc.polynomials.polynomials import Complexes, PolynomialSystem
-from dae_sdc.polynomials.sections import Section, refined, resolved, section_of, vanish
+from dae_sdc.polynomials.sections import Cut, Section, vanish
 from dae_sdc.polynomials.slices import homogeneous_points, phase, relative_ranks
 from dae_sdc.polynomials.tracking import ENDS, Booleans, Ends, follow, groups_of
 
@@ -229,12 +229,12 @@ class _Cascade:
     def _keep(self, dimension: int, slices: Complexes, ends: Ends, solves: Booleans) -> None:
         """Adds sections with the solutions among the ends that are on no component of higher dimension."""
         n, random = self.system.variables, self.random
+        cut = Cut(self.system, n, slices)
         simple = ends.points[solves & ends.regular]
         if len(simple):
             # The rank of the Jacobian is that of a component of this dimension: no other goes through them.
-            affine = refined(self.system, slices, simple[:, 1:] / simple[:, :1])[0]
-            section = section_of(self.system, n, slices, affine, random)
-            self.sections.append((dimension, True, section))
+            affine = cut.refined(simple[:, 1:] / simple[:, :1])[0]
+            self.sections.append((dimension, True, cut.section(affine, random)))
         multiple = ends.points[solves & ~ends.regular]
         points = multiple[:, 1:] / multiple[:, :1]
         points = np.array([points[group].mean(axis=0) for group in groups_of(points)]).reshape(-1, n)
@@ -242,7 +242,7 @@ class _Cascade:
             if len(points) and other > dimension:
                 points = points[~section.contains(points, random, 10.0 * ENDS.same)]
         if len(points):
-            sections, lost = resolved(self.system, n, slices, points, random)
+            sections, lost = cut.resolved(points, random)
             self.sections += [(dimension, False, section) for section in sections]
             self.failed += len(lost)
 
@@ -341,12 +341,7 @@ def decompose(system: PolynomialSystem, *, seed: int = 0, workers: int = 1) -> D
 
 
 def _component(
-    dimension: int,
-    simple: bool,
-    certified: bool,
-    section: Section,
-    scaled: PolynomialSystem,
-    scales: Vector,
+    dimension: int, simple: bool, certified: bool, section: Section, scaled: PolynomialSystem, scales: Vector
 ) -> Component:
     n = section.variables
     points = section.affine(section.points)
