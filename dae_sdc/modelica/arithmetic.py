@@ -13,24 +13,6 @@ from sympy.functions.elementary.piecewise import ExprCondPair
 from dae_sdc.errors import InputError
 from dae_sdc.model.sympy_input import HIGHEST_POWER
 
-__all__ = [
-    "CONSTANTS",
-    "FUNCTIONS",
-    "choice",
-    "compared",
-    "divided",
-    "extent",
-    "extreme",
-    "joined",
-    "minus",
-    "opposite",
-    "plus",
-    "power",
-    "rational",
-    "symbols_in",
-    "times",
-]
-
 MOST_BITS: Final = 4096
 """Bits of numerator and denominator of a number."""
 
@@ -45,21 +27,13 @@ LARGEST_BINARY_EXPONENT: Final = 1020
 
 _ZERO, _ONE, _MINUS_ONE = sympy.S.Zero, sympy.S.One, sympy.S.NegativeOne
 
-_COMPARED: Final = {
-    "<": sympy.StrictLessThan,
-    "<=": sympy.LessThan,
-    ">": sympy.StrictGreaterThan,
-    ">=": sympy.GreaterThan,
-    "==": sympy.Equality,
-    "<>": sympy.Unequality,
-}
-_DECIDED: Final = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "<>": operator.ne,
+_COMPARISONS: Final[dict[str, tuple[Any, Callable[[Any, Any], bool]]]] = {
+    "<": (sympy.StrictLessThan, operator.lt),
+    "<=": (sympy.LessThan, operator.le),
+    ">": (sympy.StrictGreaterThan, operator.gt),
+    ">=": (sympy.GreaterThan, operator.ge),
+    "==": (sympy.Equality, operator.eq),
+    "<>": (sympy.Unequality, operator.ne),
 }
 
 
@@ -188,9 +162,10 @@ def power(base: Any, exponent: Any) -> Any:
 
 def compared(sign: str, left: Any, right: Any) -> Any:
     """A comparison."""
+    kind, decided = _COMPARISONS[sign]
     if left.is_Rational and right.is_Rational:
-        return sympy.true if _DECIDED[sign](left, right) else sympy.false
-    return sympy.Basic.__new__(_COMPARED[sign], left, right)
+        return sympy.true if decided(left, right) else sympy.false
+    return sympy.Basic.__new__(kind, left, right)
 
 
 def joined(every: bool, conditions: Sequence[Any]) -> Any:

@@ -13,25 +13,6 @@ from sympy.logic.boolalg import Boolean
 from dae_sdc.errors import InputError
 from dae_sdc.modelica.arithmetic import choice, compared, divided, minus, plus, times
 
-__all__ = [
-    "MOST_ELEMENTS",
-    "Value",
-    "add",
-    "cross",
-    "each",
-    "elements",
-    "filled",
-    "identity",
-    "interpolate",
-    "is_condition",
-    "multiply",
-    "multiply_elements",
-    "require_number",
-    "sizes",
-    "transpose",
-    "work_of",
-]
-
 MOST_ELEMENTS: Final = 50_000
 """How many elements an array, and how many variables and equations a model may have."""
 

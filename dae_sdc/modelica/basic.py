@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-__all__ = ["BASIC", "TABLES", "UNITS", "UNIT_PACKAGES", "Basic", "basic"]
-
 _NAMES_BY_UNIT: Final = {
     "Pa": "AbsolutePressure Pressure Stress",
     "m/s2": "Acceleration",

@@ -20,10 +20,10 @@ from dae_sdc.modelica.scope import Scope
 from dae_sdc.modelica.syntax import Call
 from dae_sdc.modelica.text import similar
 
-__all__ = ["of_call"]
-
 HIGHEST_DIFF_ORDER: Final = 10
 """Order of a derivative that is written ``diff(x, t$k)``."""
+
+_Rule = Callable[[NameEvaluation, Call, Scope], Value]
 
 _NO_FUNCTIONS: Final = (
     "pre edge change delay sample initial terminal reinit cardinality previous hold spatialDistribution "
@@ -50,7 +50,7 @@ def of_call(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     known = values.library.find(item.function, scope.definition)
     if isinstance(known, syntax.ClassDefinition) and not known.built_in:
         if known.kind != "function":
-            raise values.source.error(item.at, f"{known.kind} {text} is called like a function")
+            values.fail(item.at, f"{known.kind} {text} is called like a function")
         return _called(values, known, item, scope)
     of_time = _of_time(values, item, scope)
     return _built_in(values, item, scope) if of_time is None else of_time
@@ -81,23 +81,21 @@ def _built_in(values: NameEvaluation, item: Call, scope: Scope) -> Value:
             return values.wrapped(item.at, function, *given)
     text = str(item.function)
     if text in _NO_FUNCTIONS:
-        raise values.source.error(
-            item.at, f"{text}(...) is not understood; a model has no events and no memory"
-        )
+        values.fail(item.at, f"{text}(...) is not understood; a model has no events and no memory")
     if values.lookup(item.function, scope) is not None:
-        raise values.source.error(item.at, f"{text} is a variable and no function; write * for a product")
+        values.fail(item.at, f"{text} is a variable and no function; write * for a product")
     plain = text.removeprefix("Modelica.Math.")
     hint = similar(plain, [*FUNCTIONS, *_CALLS]) or "; write the function into this file"
-    raise values.source.error(item.at, f"there is no function {text}{hint}")
+    values.fail(item.at, f"there is no function {text}{hint}")
 
 
 def _arguments(values: NameEvaluation, item: Call, scope: Scope, count: int | None = None) -> list[Value]:
     """Values of the arguments, which have no names, and of which there are ``count`` if it is given."""
     if item.named:
-        raise values.source.error(item.at, f"{item.function} takes no argument {next(iter(item.named))}=")
+        values.fail(item.at, f"{item.function} takes no argument {next(iter(item.named))}=")
     if count is not None and len(item.arguments) != count:
         wanted = "1 argument" if count == 1 else f"{count} arguments"
-        raise values.source.error(item.at, f"{item.function} takes {wanted}; got {len(item.arguments)}")
+        values.fail(item.at, f"{item.function} takes {wanted}; got {len(item.arguments)}")
     return [values.value(part, scope) for part in item.arguments]
 
 
@@ -134,13 +132,13 @@ def _derivative(values: NameEvaluation, value: Value, order: int, at: int) -> Va
 
 def _called(values: NameEvaluation, function: syntax.ClassDefinition, item: Call, scope: Scope) -> Value:
     """The value of a function of the text: its assignments, carried out one after the other."""
-    name, source = function.name, values.source
+    name = function.name
     parts = [one for base in values.library.with_bases(function) for one in base.elements]
     components = [one for one in parts if isinstance(one, syntax.Component)]
     by_name = {one.name: one for one in components}
     outputs = [one.name for one in components if one.causality == "output"]
     if len(outputs) != 1:
-        raise source.error(item.at, f"function {name} has {len(outputs)} outputs; one is understood")
+        values.fail(item.at, f"function {name} has {len(outputs)} outputs; one is understood")
     inner = Scope(None, function, {})
     known: dict[str, Value] = {}
     inner.locals = known
@@ -152,19 +150,17 @@ def _called(values: NameEvaluation, function: syntax.ClassDefinition, item: Call
         if one.modification is not None and one.modification.value is not None:
             known[one.name] = values.value(one.modification.value, inner)
         elif one.causality == "input":
-            raise source.error(item.at, f"{name} needs a value of {one.name}")
+            values.fail(item.at, f"{name} needs a value of {one.name}")
     for statement in function.statements:
         target, subscripts = statement.name.parts[0]
         if len(statement.name.parts) > 1 or subscripts or target not in by_name:
-            raise source.error(statement.at, f"{statement.name} is no variable of function {name}")
+            values.fail(statement.at, f"{statement.name} is no variable of function {name}")
         if by_name[target].causality == "input":
-            raise source.error(
-                statement.at, f"{target} is an input of function {name}; it cannot be assigned"
-            )
+            values.fail(statement.at, f"{target} is an input of function {name}; it cannot be assigned")
         known[target] = values.value(statement.value, inner)
         values.check(known[target], statement.at)
     if outputs[0] not in known:
-        raise source.error(function.at, f"function {name} gives {outputs[0]} no value; add an algorithm")
+        values.fail(function.at, f"function {name} gives {outputs[0]} no value; add an algorithm")
     return known[outputs[0]]
 
 
@@ -174,12 +170,12 @@ def _matched(
     """The arguments of a call by the inputs of the function, in the order of these."""
     inputs = [one.name for one in components if one.causality == "input"]
     if len(item.arguments) > len(inputs):
-        raise values.source.error(item.at, f"{name} takes {len(inputs)} arguments; got {len(item.arguments)}")
+        values.fail(item.at, f"{name} takes {len(inputs)} arguments; got {len(item.arguments)}")
     given = dict(zip(inputs, item.arguments, strict=False))
     for key, part in item.named.items():
         if key in given or key not in inputs:
             hint = similar(key, inputs)
-            raise values.source.error(item.at, f"{name} takes no argument {key}, or has it already{hint}")
+            values.fail(item.at, f"{name} takes no argument {key}, or has it already{hint}")
         given[key] = part
     return {word: given[word] for word in inputs if word in given}
 
@@ -187,19 +183,11 @@ def _matched(
 # Functions with rules of their own
 
 
-def _first(values: NameEvaluation, item: Call, scope: Scope) -> Value:
-    return _arguments(values, item, scope, 1)[0]
-
-
-def _smooth(values: NameEvaluation, item: Call, scope: Scope) -> Value:
-    return _arguments(values, item, scope, 2)[1]
-
-
 def _homotopy(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     if item.arguments:
         return values.value(item.arguments[0], scope)
     if "actual" not in item.named:
-        raise values.source.error(item.at, "homotopy needs actual=")
+        values.fail(item.at, "homotopy needs actual=")
     return values.value(item.named["actual"], scope)
 
 
@@ -212,22 +200,20 @@ def _diff(values: NameEvaluation, item: Call, scope: Scope) -> Value:
             part = part.arguments[0]
         of_time = isinstance(part, syntax.Name) and values.value(part, scope) == TIME
         if not of_time or not 1 <= repeats <= HIGHEST_DIFF_ORDER:
-            raise values.source.error(
+            values.fail(
                 item.at,
                 f"diff(...) is understood with respect to time only, up to order {HIGHEST_DIFF_ORDER}",
             )
         order += repeats
     if item.named or not order:
-        raise values.source.error(item.at, "diff needs an expression and t, such as diff(x(t), t)")
+        values.fail(item.at, "diff needs an expression and t, such as diff(x(t), t)")
     return _derivative(values, values.value(item.arguments[0], scope), order, item.at)
 
 
 def _piecewise(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     given = item.arguments
     if item.named or len(given) < 2:
-        raise values.source.error(
-            item.at, "piecewise needs conditions and values, piecewise(c1, v1, ..., other)"
-        )
+        values.fail(item.at, "piecewise needs conditions and values, piecewise(c1, v1, ..., other)")
     pairs = [(given[k], given[k + 1]) for k in range(0, len(given) - 1, 2)]
     other = given[-1] if len(given) % 2 else syntax.Number(item.at, "0")
     return values.value(syntax.If(item.at, pairs, other), scope)
@@ -237,7 +223,7 @@ def _extreme(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     given = _arguments(values, item, scope)
     flat = [values.as_number(one, item.at) for one in elements(given)]
     if not flat or (len(flat) < 2 and not isinstance(given[0], list)):
-        raise values.source.error(item.at, f"{item.function} takes 2 arguments, or an array with elements")
+        values.fail(item.at, f"{item.function} takes 2 arguments, or an array with elements")
     return extreme(item.function.parts[-1][0] == "max", flat)
 
 
@@ -253,14 +239,14 @@ def _size(values: NameEvaluation, item: Call, scope: Scope) -> Value:
         return [sympy.Integer(k) for k in found]
     k = values.integer(item.arguments[1], scope, "the second argument of size") if len(given) == 2 else 0
     if not 1 <= k <= len(found):
-        raise values.source.error(item.at, f"size needs an array and one of its {len(found)} dimensions")
+        values.fail(item.at, f"size needs an array and one of its {len(found)} dimensions")
     return sympy.Integer(found[k - 1])
 
 
 def _filled(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     name = item.function.parts[-1][0]
     if item.named or len(item.arguments) < 1 + (name == "fill"):
-        raise values.source.error(item.at, f"{name} needs sizes")
+        values.fail(item.at, f"{name} needs sizes")
     counted = item.arguments[1:] if name == "fill" else item.arguments
     counts = [values.integer(part, scope, f"the size in {name}") for part in counted]
     if name == "identity":
@@ -270,25 +256,23 @@ def _filled(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     return values.wrapped(item.at, arrays.filled, value, counts)
 
 
-def _transpose(values: NameEvaluation, item: Call, scope: Scope) -> Value:
-    return values.wrapped(item.at, arrays.transpose, *_arguments(values, item, scope, 1))
-
-
-def _cross(values: NameEvaluation, item: Call, scope: Scope) -> Value:
-    return values.wrapped(item.at, arrays.cross, *_arguments(values, item, scope, 2))
+def _of_arrays(function: Callable[..., Value], count: int) -> _Rule:
+    return lambda values, item, scope: values.wrapped(
+        item.at, function, *_arguments(values, item, scope, count)
+    )
 
 
 def _interpolate(values: NameEvaluation, item: Call, scope: Scope) -> Value:
     places, heights, x = _arguments(values, item, scope, 3)
     if not isinstance(places, list) or not isinstance(heights, list) or len(places) != len(heights):
-        raise values.source.error(item.at, "interpolate needs two vectors of the same length and a number")
+        values.fail(item.at, "interpolate needs two vectors of the same length and a number")
     points = list(zip(places, heights, strict=True))
     return values.interpolated(points, values.as_number(x, item.at), item.at)
 
 
-_CALLS: Final[dict[str, Callable[[NameEvaluation, Call, Scope], Value]]] = {
-    "noEvent": _first,
-    "smooth": _smooth,
+_CALLS: Final[dict[str, _Rule]] = {
+    "noEvent": lambda values, item, scope: _arguments(values, item, scope, 1)[0],
+    "smooth": lambda values, item, scope: _arguments(values, item, scope, 2)[1],
     "homotopy": _homotopy,
     "diff": _diff,
     "piecewise": _piecewise,
@@ -297,7 +281,7 @@ _CALLS: Final[dict[str, Callable[[NameEvaluation, Call, Scope], Value]]] = {
     **dict.fromkeys(("sum", "product"), _total),
     "size": _size,
     **dict.fromkeys(("zeros", "ones", "fill", "identity"), _filled),
-    "transpose": _transpose,
-    "cross": _cross,
+    "transpose": _of_arrays(arrays.transpose, 1),
+    "cross": _of_arrays(arrays.cross, 2),
 }
 """Functions with rules of their own, by their names."""

@@ -11,8 +11,6 @@ from dae_sdc.modelica.syntax import Connect, Name
 from dae_sdc.modelica.values import Values
 from dae_sdc.modelica.vanishing import Vanishing
 
-__all__ = ["Connections"]
-
 _Side = tuple[Variable, bool]
 """A variable, and whether it is seen from outside of the class whose connector it belongs to."""
 
@@ -52,7 +50,7 @@ class Connections:
             return
         if isinstance(left, Variable) and isinstance(right, Variable):
             if left.flow != right.flow:
-                raise self.source.error(
+                self.source.fail(
                     equation.at,
                     f"{left.shown} and {right.shown} are connected, but only one of them is a flow",
                 )
@@ -60,17 +58,15 @@ class Connections:
                 self._links.append((equation.at, (left, outside[0]), (right, outside[1])))
             return
         if not isinstance(left, Instance) or not isinstance(right, Instance):
-            raise self.source.error(
+            self.source.fail(
                 equation.at,
                 f"{equation.left} and {equation.right} do not fit; connect two connectors of one class",
             )
         for one, name in ((left, equation.left), (right, equation.right)):
             if one.definition is not None and one.definition.kind in ("model", "block"):
-                raise self.source.error(
-                    equation.at, f"{name} is no connector; connect two connectors of one class"
-                )
+                self.source.fail(equation.at, f"{name} is no connector; connect two connectors of one class")
         if left.members.keys() != right.members.keys():
-            raise self.source.error(
+            self.source.fail(
                 equation.at,
                 f"{equation.left} and {equation.right} have different variables; "
                 "connect two connectors of one class",

@@ -6,8 +6,6 @@ from dae_sdc.modelica import syntax
 from dae_sdc.modelica.expression_parser import ExpressionParser
 from dae_sdc.modelica.words import REFUSED_CALLS
 
-__all__ = ["EquationParser"]
-
 
 class EquationParser(ExpressionParser):
     """Reads the equations of a section of a class."""

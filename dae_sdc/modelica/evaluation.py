@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import sympy
 
@@ -19,8 +19,6 @@ from dae_sdc.modelica.arithmetic import extent, symbols_in
 from dae_sdc.modelica.arrays import MOST_ELEMENTS, Value, is_condition
 from dae_sdc.modelica.library import Library
 from dae_sdc.modelica.scope import Bound, Scope, Variable
-
-__all__ = ["TRUTHS", "Evaluation"]
 
 DEEPEST_VALUE: Final = 200
 """How deep expressions may be nested, also when all that their names stand for is put in."""
@@ -79,7 +77,7 @@ class Evaluation(ABC):
         """The value of an expression that must be a condition."""
         found = self.value(expression, scope)
         if not is_condition(found):
-            raise self.source.error(expression.at, "a condition is expected here, such as x > 0")
+            self.fail(expression.at, "a condition is expected here, such as x > 0")
         return found
 
     def bound(self, bound: Bound) -> Value:
@@ -93,7 +91,7 @@ class Evaluation(ABC):
             if not isinstance(found, list):
                 break
             if len(found) != size:
-                raise self.source.error(
+                self.fail(
                     bound.expression.at, f"an array of {len(found)} for one of {size}; give it equal sizes"
                 )
             found = found[k]
@@ -101,11 +99,15 @@ class Evaluation(ABC):
 
     # Limits and messages
 
+    def fail(self, at: int, message: str) -> NoReturn:
+        """Raise InputError with the line of a place in the text."""
+        raise self.source.error(at, message)
+
     def spend(self, count: int, at: int) -> None:
         """Count what has been evaluated, so that no text takes forever."""
         self._work += count
         if self._work > MOST_EVALUATIONS:
-            raise self.source.error(at, "there is too much to work out here; use smaller arrays and loops")
+            self.fail(at, "there is too much to work out here; use smaller arrays and loops")
 
     def check(self, value: Any, at: int) -> Any:
         """A value that is put in the place of others, which must not become too long."""
@@ -113,9 +115,8 @@ class Evaluation(ABC):
             depth, size = extent(value, self._extents)
             self.spend(size, at)
             if depth > DEEPEST_VALUE or size > LONGEST_VALUE:
-                raise self.source.error(
-                    at,
-                    "with all that its names stand for this is too long; write parts of it as variables",
+                self.fail(
+                    at, "with all that its names stand for this is too long; write parts of it as variables"
                 )
         return value
 
@@ -161,7 +162,7 @@ class Evaluation(ABC):
         node = self.wrapped(at, from_sympy, graph, value, resolve)
         found = float(graph.numeric([node], lambda leaf: leaves[leaf.index])[0])
         if not math.isfinite(found):
-            raise self.source.error(at, f"{what} has no finite value: {found}; correct it")
+            self.fail(at, f"{what} has no finite value: {found}; correct it")
         return found
 
     def decided(self, value: Value, at: int, what: str) -> Any:
@@ -169,7 +170,7 @@ class Evaluation(ABC):
         if value in TRUTHS:
             return value
         if not is_condition(value):
-            raise self.source.error(at, f"{what} must be true or false")
+            self.fail(at, f"{what} must be true or false")
         found = self.numeric(value, at, what)
         self.structural.update(symbol.name for symbol in symbols_in(value))
         return sympy.true if found else sympy.false
@@ -179,7 +180,7 @@ class Evaluation(ABC):
         value = self.number(expression, scope)
         found = self.numeric(value, expression.at, what)
         if found != round(found) or abs(found) > 1e9:
-            raise self.source.error(expression.at, f"{what} must be an integer; got {found:.10g}")
+            self.fail(expression.at, f"{what} must be an integer; got {found:.10g}")
         self.structural.update(symbol.name for symbol in symbols_in(value))
         return round(found)
 
@@ -189,12 +190,10 @@ class Evaluation(ABC):
         step = 1 if item.step is None else self.integer(item.step, scope, "the step of a range")
         last = self.integer(item.last, scope, "the end of a range")
         if step == 0:
-            raise self.source.error(item.at, "a range with step 0; correct the step")
+            self.fail(item.at, "a range with step 0; correct the step")
         found = range(first, last + (1 if step > 0 else -1), step)
         if len(found) > MOST_ELEMENTS:
-            raise self.source.error(
-                item.at, f"a range of {len(found)} numbers; at most {MOST_ELEMENTS} are read"
-            )
+            self.fail(item.at, f"a range of {len(found)} numbers; at most {MOST_ELEMENTS} are read")
         self.spend(len(found), item.at)
         return found
 
@@ -218,14 +217,14 @@ class Evaluation(ABC):
         for name, where in indices:
             scopes = [one.inner({name: k}) for one in scopes for k in self._over(where, one)]
             if len(scopes) > MOST_ELEMENTS:
-                raise self.source.error(at, too_many)
+                self.fail(at, too_many)
         return scopes
 
     def _over(self, expression: syntax.Expression, scope: Scope) -> list[Any]:
         """What an index runs through."""
         found = self.value(expression, scope)
         if not isinstance(found, list):
-            raise self.source.error(expression.at, "an index needs a range, such as 1:3")
+            self.fail(expression.at, "an index needs a range, such as 1:3")
         return found
 
     def interpolated(self, points: list[tuple[Any, Any]], x: Any, at: int, hold: bool = False) -> Any:
@@ -236,7 +235,5 @@ class Evaluation(ABC):
         checked = [(self.as_number(a, at), self.as_number(b, at)) for a, b in points]
         places = [self.numeric(a, at, "a place in a table") for a, _ in checked]
         if not places or any(b <= a for a, b in pairwise(places)):
-            raise self.source.error(
-                at, "the places in a table must increase; sort them and remove equal ones"
-            )
+            self.fail(at, "the places in a table must increase; sort them and remove equal ones")
         return self.wrapped(at, arrays.interpolate, checked, x, hold)

@@ -9,8 +9,6 @@ from dae_sdc.modelica import syntax
 from dae_sdc.modelica.text import Token
 from dae_sdc.modelica.words import Words, shown
 
-__all__ = ["ExpressionParser"]
-
 
 class _Precedence(IntEnum):
     """How strongly an operator binds; 0 is what no operator has."""

@@ -19,8 +19,6 @@ from dae_sdc.modelica.text import similar
 from dae_sdc.modelica.values import Values
 from dae_sdc.modelica.vanishing import Vanishing, starts, vanishing
 
-__all__ = ["Flat", "flatten", "model_name"]
-
 DEEPEST_COMPONENT: Final = 50
 """How deep components may be nested in components."""
 
@@ -138,25 +136,30 @@ class _Flattener:
         """
         if definition in around:
             path = " in ".join(one.name for one in [*around[around.index(definition) :], definition][::-1])
-            raise self.source.error(definition.at, f"the class {definition.name} contains itself: {path}")
+            self.source.fail(definition.at, f"the class {definition.name} contains itself: {path}")
         if len(around) >= DEEPEST_COMPONENT:
-            raise self.source.error(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
+            self.source.fail(definition.at, f"classes are nested more than {DEEPEST_COMPONENT} deep")
         if definition.algorithm is not None or definition.kind == "function":
-            raise self.source.error(definition.at, f"function {definition.name} is used like a model")
+            self.source.fail(definition.at, f"function {definition.name} is used like a model")
         self._require_different(definition)
         around = [*around, definition]
         scope = Scope(instance, definition)
         for element in sorted(definition.elements, key=_rank):
-            if isinstance(element, Extends):
-                self._extend(instance, element, change, variability, scope, around)
-            else:
+            if isinstance(element, Component):
                 self._component(instance, element, change, variability, scope, around)
+                continue
+            base = Component(element.at, str(element.base), element.base, [], None)
+            kind, more = self.resolved(base, Change.of(element.modification, element.at, scope), definition)
+            if isinstance(kind.base, Basic) or kind.sizes:
+                message = f"{element.base} cannot be extended by a model; extend a model"
+                self.source.fail(element.at, message)
+            self.fill(instance, kind.base, more.replaced(change, self.source), variability, around, more)
         self.equations += [(equation, scope) for equation in definition.equations]
         self.initial += [(equation, scope) for equation in definition.initial]
         for word, part in (own or change).parts.items():
             if word not in instance.members:
                 hint = similar(word, instance.members)
-                raise self.source.error(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
+                self.source.fail(part.at, f"{definition.kind} {definition.name} has no {word}{hint}")
 
     def _require_different(self, definition: ClassDefinition) -> None:
         """Raise where a name is declared twice."""
@@ -164,28 +167,8 @@ class _Flattener:
         for element in definition.elements:
             if isinstance(element, Component):
                 if element.name in seen:
-                    raise self.source.error(
-                        element.at, f"{element.name} is declared twice; rename or remove one"
-                    )
+                    self.source.fail(element.at, f"{element.name} is declared twice; rename or remove one")
                 seen.add(element.name)
-
-    def _extend(
-        self,
-        instance: Instance,
-        element: Extends,
-        change: Change,
-        variability: str,
-        scope: Scope,
-        around: list[ClassDefinition],
-    ) -> None:
-        part = Component(element.at, str(element.base), element.base, [], None)
-        own = Change.of(element.modification, element.at, scope)
-        kind, own = self.resolved(part, own, scope.definition)
-        if isinstance(kind.base, Basic) or kind.sizes:
-            raise self.source.error(
-                element.at, f"{element.base} cannot be extended by a model; extend a model"
-            )
-        self.fill(instance, kind.base, own.replaced(change, self.source), variability, around, own)
 
     # Components
 
@@ -200,13 +183,11 @@ class _Flattener:
     ) -> None:
         word = element.name
         if word in instance.members:
-            raise self.source.error(
+            self.source.fail(
                 element.at, f"{word} is declared twice, here and in a class that is extended; rename one"
             )
         if element.flow and scope.definition.kind not in ("connector", "record"):
-            raise self.source.error(
-                element.at, f"{word} is a flow, but {scope.definition.name} is no connector"
-            )
+            self.source.fail(element.at, f"{word} is a flow, but {scope.definition.name} is no connector")
         own = Change.of(element.modification, element.at, scope)
         own.final = own.final or (element.final and own.bound is not None)
         full = own.replaced(change.parts.get(word), self.source)
@@ -238,13 +219,13 @@ class _Flattener:
         while not isinstance(found, Basic):
             kind.connector = kind.connector or found.kind == "connector"
             if found.kind in _NO_COMPONENTS:
-                raise self.source.error(element.at, f"{found.kind} {found.name} cannot be a component")
+                self.source.fail(element.at, f"{found.kind} {found.name} cannot be a component")
             if found.short is None:
                 if found.kind == "type":
-                    raise self.source.error(element.at, f"type {found.name} has no right-hand side")
+                    self.source.fail(element.at, f"type {found.name} has no right-hand side")
                 return kind, change
             if found in seen:
-                raise self.source.error(found.at, f"the class {found.name} is defined by itself")
+                self.source.fail(found.at, f"the class {found.name} is defined by itself")
             seen.add(found)
             short, definition = found.short, found.parent or self.library.root
             inner = Change.of(short.modification, short.at, Scope(None, definition), True)
@@ -262,17 +243,17 @@ class _Flattener:
         for at, size in enumerate(given):
             if isinstance(size, Every):
                 if change.bound is None:
-                    raise self.source.error(size.at, f"the size of {element.name} is open; write a number")
+                    self.source.fail(size.at, f"the size of {element.name} is open; write a number")
                 part: Value = self.values.bound(change.bound)
                 for _ in range(at):
                     part = part[0] if isinstance(part, list) and part else None
                 if not isinstance(part, list):
-                    raise self.source.error(size.at, f"the value of {element.name} has fewer sizes")
+                    self.source.fail(size.at, f"the value of {element.name} has fewer sizes")
                 found.append(len(part))
             else:
                 found.append(self.values.integer(size, scope, f"the size of {element.name}"))
             if not 0 <= found[-1] <= MOST_ELEMENTS:
-                raise self.source.error(
+                self.source.fail(
                     size.at, f"the size {found[-1]} of {element.name} is not from 0 to {MOST_ELEMENTS}"
                 )
         return found
@@ -298,15 +279,13 @@ class _Flattener:
             shown = f"{shown}[{','.join(map(str, index))}]"
         self._count += 1
         if self._count > MOST_ELEMENTS:
-            raise self.source.error(
-                kind.element.at, f"there are more than {MOST_ELEMENTS} variables and components"
-            )
+            self.source.fail(kind.element.at, f"there are more than {MOST_ELEMENTS} variables and components")
         if isinstance(base, Basic):
             if base.type in ("CombiTable1Ds", "CombiTable1D"):
                 return self._table(shown, kind, base, change)
             return self._variable(shown, kind, base, change)
         if change.bound is not None:
-            raise self.source.error(change.at, f"{shown} is a component; give values to its variables")
+            self.source.fail(change.at, f"{shown} is a component; give values to its variables")
         instance = Instance(shown, base, connector=kind.connector)
         self.fill(instance, base, change, kind.variability, around)
         return instance
@@ -314,27 +293,25 @@ class _Flattener:
     def _variable(self, shown: str, kind: _Kind, base: Basic, change: Change) -> Variable:
         source, at = self.source, kind.element.at
         if base.type == "String":
-            raise source.error(at, f"{shown} is a String, which is not understood; remove it")
+            source.fail(at, f"{shown} is a String, which is not understood; remove it")
         if base.type != "Real" and not kind.variability:
-            raise source.error(
-                at, f"{shown} is a variable of type {base.type}; only parameters may be, write Real"
-            )
+            source.fail(at, f"{shown} is a variable of type {base.type}; only parameters may be, write Real")
         attributes = {}
         for word, part in change.parts.items():
             if word not in (*_READ, *_SKIPPED):
                 hint = similar(word, (*_READ, *_SKIPPED)) or f"; known are {', '.join(_READ)}"
-                raise source.error(part.at, f"{shown} has no attribute {word}{hint}")
+                source.fail(part.at, f"{shown} has no attribute {word}{hint}")
             if part.parts or part.bound is None:
-                raise source.error(part.at, f"the attribute {word} of {shown} needs a value, {word}=...")
+                source.fail(part.at, f"the attribute {word} of {shown} needs a value, {word}=...")
             if word in _READ:
                 attributes[word] = part.bound
         name = model_name(shown)
         if not name:
-            raise source.error(at, "an empty name; give the variable a name")
+            source.fail(at, "an empty name; give the variable a name")
         other = self.values.variables.get(name)
         if other is not None:
             line = source.line(other.at)
-            raise source.error(
+            source.fail(
                 at, f"{shown} and {other.shown} of line {line} are both {name} in a model; rename one"
             )
         made = Variable(name, shown, at, base.type, kind.variability, kind.causality, kind.flow)
@@ -377,7 +354,7 @@ class _Flattener:
             for one in vanishing(self.values, equation, scope, connections.connect):
                 found.append(one)
                 if len(found) > MOST_ELEMENTS:
-                    raise self.source.error(equation.at, f"there are more than {MOST_ELEMENTS} equations")
+                    self.source.fail(equation.at, f"there are more than {MOST_ELEMENTS} equations")
         for table in self._tables:
             found += table.equations(self.values)
         return [*found, *connections.equations(self._flows)]

@@ -11,8 +11,6 @@ from dae_sdc.modelica.basic import BASIC, TABLES, UNIT_PACKAGES, UNITS, Basic, b
 from dae_sdc.modelica.syntax import ClassDefinition, Component, Extends, Name
 from dae_sdc.modelica.text import Source, similar
 
-__all__ = ["Library"]
-
 MOST_BASES: Final = 100
 """How many classes a class may extend, also by those that it extends."""
 
@@ -83,9 +81,7 @@ class Library:
             one = stack.pop()
             order.append(one)
             if len(seen) > MOST_BASES:
-                raise self.source.error(
-                    definition.at, f"{definition.name} extends more than {MOST_BASES} classes"
-                )
+                self.source.fail(definition.at, f"{definition.name} extends more than {MOST_BASES} classes")
             bases = [item.base for item in one.elements if isinstance(item, Extends)]
             if one.short is not None:
                 bases.append(one.short.base)

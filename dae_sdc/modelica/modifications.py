@@ -8,8 +8,6 @@ from dae_sdc.modelica.scope import Bound, Scope
 from dae_sdc.modelica.syntax import Modification
 from dae_sdc.modelica.text import Source
 
-__all__ = ["Change"]
-
 
 @dataclass(slots=True)
 class Change:
@@ -67,7 +65,7 @@ class Change:
         if strong is None:
             return self
         if self.final and strong.bound is not None:
-            raise source.error(strong.at, "this is final and cannot be changed; remove the modification")
+            source.fail(strong.at, "this is final and cannot be changed; remove the modification")
         parts = dict(self.parts)
         for word, part in strong.parts.items():
             parts[word] = self.parts[word].replaced(part, source) if word in self.parts else part

@@ -18,8 +18,6 @@ from dae_sdc.modelica.library import Library
 from dae_sdc.modelica.scope import Instance, Scope, Variable, member
 from dae_sdc.modelica.text import similar
 
-__all__ = ["NameEvaluation"]
-
 
 class NameEvaluation(Evaluation):
     """The values of names; parameters are those of :class:`~dae_sdc.modelica.evaluation.Evaluation`."""
@@ -37,7 +35,7 @@ class NameEvaluation(Evaluation):
             found = scope.locals[parts[0][0]]
             self.spend(math.prod(arrays.sizes(found)), name.at)
             if len(parts) > 1:
-                raise self.source.error(name.at, f"{parts[0][0]} has no parts; write it without a dot")
+                self.fail(name.at, f"{parts[0][0]} has no parts; write it without a dot")
             return self._picked(found, parts[0][1], scope, name)
         item = self.lookup(name, scope)
         if item is not None:
@@ -89,10 +87,10 @@ class NameEvaluation(Evaluation):
         if isinstance(item, list):
             return [self._part(one, word, name) for one in item]
         if isinstance(item, Variable):
-            raise self.source.error(name.at, f"{item.shown} is a number and has no part {word}")
+            self.fail(name.at, f"{item.shown} is a number and has no part {word}")
         if word not in item.members:
             hint = similar(word, item.members)
-            raise self.source.error(name.at, f"{item.shown or name} has no part {word}{hint}")
+            self.fail(name.at, f"{item.shown or name} has no part {word}{hint}")
         return item.members[word]
 
     def _picked(
@@ -102,7 +100,7 @@ class NameEvaluation(Evaluation):
         if not subscripts:
             return item
         if not isinstance(item, list):
-            raise self.source.error(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
+            self.fail(name.at, f"{name} is no array, or has fewer sizes; remove the subscript")
         first, rest = subscripts[0], subscripts[1:]
         if isinstance(first, syntax.Every):
             return [self._picked(one, rest, scope, name) for one in item]
@@ -116,7 +114,7 @@ class NameEvaluation(Evaluation):
 
     def _element(self, item: list[Any], k: int, name: syntax.Name) -> Any:
         if not 1 <= k <= len(item):
-            raise self.source.error(name.at, f"{name} has elements 1 to {len(item)}; there is no element {k}")
+            self.fail(name.at, f"{name} has elements 1 to {len(item)}; there is no element {k}")
         return item[k - 1]
 
     def of_member(self, item: Any, name: syntax.Name) -> Value:
@@ -125,7 +123,7 @@ class NameEvaluation(Evaluation):
             self.spend(len(item), name.at)
             return [self.of_member(one, name) for one in item]
         if isinstance(item, Instance):
-            raise self.source.error(name.at, f"{name} is a component; write which of its variables is meant")
+            self.fail(name.at, f"{name} is a component; write which of its variables is meant")
         return self.symbol(item)
 
     # Unknowns, parameters and constants
@@ -139,9 +137,7 @@ class NameEvaluation(Evaluation):
             else:
                 if variable in self._waiting:
                     names = ", ".join(sorted(one.shown for one in self._waiting))
-                    raise self.source.error(
-                        variable.at, f"the parameter {variable.shown} depends on itself: {names}"
-                    )
+                    self.fail(variable.at, f"the parameter {variable.shown} depends on itself: {names}")
                 self._waiting.add(variable)
                 try:
                     known = self._parameter(variable)
@@ -152,14 +148,14 @@ class NameEvaluation(Evaluation):
 
     def _parameter(self, variable: Variable) -> Value:
         if variable.type == "enumeration":
-            raise self.source.error(
+            self.fail(
                 variable.at, f"{variable.name} is an enumeration, which equations cannot use; write Integer"
             )
         if variable.name in self.given:
             return self._given(variable, self.given[variable.name])
         if variable.value is None:
             if variable.type == "Boolean" or variable.variability == "constant":
-                raise self.source.error(variable.at, f"{variable.shown} has no value; give it one")
+                self.fail(variable.at, f"{variable.shown} has no value; give it one")
             self.numbers[variable] = None
             return sympy.Symbol(variable.name, real=True)
         at, what = variable.value.expression.at, f"the value of {variable.shown}"
@@ -173,7 +169,7 @@ class NameEvaluation(Evaluation):
         symbols = symbols_in(value)
         moving = [str(leaf) for leaf in symbols if isinstance(leaf, Unknown) or leaf == TIME]
         if moving:
-            raise self.source.error(at, f"{what} depends on {moving[0]}, which is no parameter")
+            self.fail(at, f"{what} depends on {moving[0]}, which is no parameter")
         if symbols:
             return value
         return self._independent(variable, self.numeric(value, at, what), at)
@@ -182,12 +178,10 @@ class NameEvaluation(Evaluation):
         """A parameter whose value replaces that of the text."""
         what = f"the value of {variable.shown}"
         if variable.variability == "constant":
-            raise self.source.error(
-                variable.at, f"{variable.shown} is a constant; only parameters get values"
-            )
+            self.fail(variable.at, f"{variable.shown} is a constant; only parameters get values")
         if variable.type == "Boolean":
             if number not in (0, 1):
-                raise self.source.error(variable.at, f"{what} must be true or false; got {number:.10g}")
+                self.fail(variable.at, f"{what} must be true or false; got {number:.10g}")
             return sympy.true if number else sympy.false
         number = self.wrapped(variable.at, require_number, what, number)
         return self._independent(variable, number, variable.at)
@@ -196,7 +190,7 @@ class NameEvaluation(Evaluation):
         """A parameter that has a number of its own."""
         if not math.isfinite(number) or (variable.type == "Integer" and number != round(number)):
             kind = "an integer" if variable.type == "Integer" else "finite"
-            raise self.source.error(at, f"the value of {variable.shown} must be {kind}; got {number:.10g}")
+            self.fail(at, f"the value of {variable.shown} must be {kind}; got {number:.10g}")
         self.numbers[variable] = number
         if variable.name in self.structural:
             return self.wrapped(at, rational, repr(number))
@@ -206,12 +200,10 @@ class NameEvaluation(Evaluation):
         """The value of a constant of a class."""
         if component not in self._constants:
             if component.modification is None or component.modification.value is None:
-                raise self.source.error(
-                    component.at, f"the constant {component.name} has no value; give it one"
-                )
+                self.fail(component.at, f"the constant {component.name} has no value; give it one")
             self._constants[component] = None
             found = self.value(component.modification.value, Scope(None, definition))
             self._constants[component] = found
         elif self._constants[component] is None:
-            raise self.source.error(component.at, f"the constant {component.name} depends on itself")
+            self.fail(component.at, f"the constant {component.name} depends on itself")
         return self._constants[component]

@@ -10,8 +10,6 @@ from dae_sdc.modelica.equation_parser import EquationParser
 from dae_sdc.modelica.text import Source, Token
 from dae_sdc.modelica.words import REFUSED_CALLS, shown
 
-__all__ = ["parse"]
-
 _KINDS: Final = ("model", "class", "block", "connector", "package", "type", "record", "function")
 _CLASS_PREFIXES: Final = ("encapsulated", "partial", "expandable", "pure", "impure", "operator")
 _SECTIONS: Final = tuple("equation initial algorithm public protected end annotation external".split())

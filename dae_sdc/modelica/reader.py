@@ -21,8 +21,6 @@ from dae_sdc.modelica.syntax import ClassDefinition, Modification
 from dae_sdc.modelica.text import Source, similar
 from dae_sdc.modelica.values import Values
 
-__all__ = ["read_modelica", "read_modelica_text"]
-
 LARGEST_FILE: Final = 20_000_000
 """Bytes of a file that is read."""
 
@@ -148,15 +146,13 @@ class _Builder:
             number = self.values.numeric(value, at, f"the start of {unknown}")
             entered = made.variables_by_name[unknown.base]
             if unknown.order in entered.fixed and entered.start[unknown.order] != number:
-                raise self.source.error(
-                    at, f"the start of {unknown} is fixed already, at another value; remove one"
-                )
+                self.source.fail(at, f"the start of {unknown} is fixed already, at another value; remove one")
             made.start(unknown, number, fixed=True)
-        names = _Labels()
+        counts: dict[str, int] = {}
         for one in flat.equations:
-            label = one.note or f"line {self.source.line(one.at)}"
+            label = (f"{one.where}: " if one.where else "") + (one.note or f"line {self.source.line(one.at)}")
             try:
-                made.equation(one.expression, name=names.new(f"{one.where}: {label}" if one.where else label))
+                made.equation(one.expression, name=_new_label(label, counts))
             except InputError as error:
                 raise self.source.error(one.at, str(error)) from None
         self.check_inputs(flat)
@@ -180,7 +176,7 @@ class _Builder:
             return fitting[0]
         whole = [one for one in models.values() if not one.partial]
         if not whole:
-            raise self.source.error(0, "there is no model in this text; write model NAME ... end NAME;")
+            self.source.fail(0, "there is no model in this text; write model NAME ... end NAME;")
         return whole[-1]
 
     # Unknowns and parameters
@@ -202,7 +198,7 @@ class _Builder:
         self.check_range(variable)
         fixed = variable.attributes.get("fixed")
         if fixed is not None and self.values.bound(fixed) != sympy.true:
-            raise self.source.error(
+            self.source.fail(
                 fixed.expression.at,
                 f"the parameter {variable.shown} is not fixed; give it a value, or write Real",
             )
@@ -217,7 +213,7 @@ class _Builder:
         for word, sign, where in (("min", 1.0, "below"), ("max", -1.0, "above")):
             limit = self.attribute(variable, word)
             if limit is not None and sign * value < sign * limit:
-                raise self.source.error(
+                self.source.fail(
                     variable.at,
                     f"the parameter {variable.shown} is {value:.10g}, {where} its {word} {limit:.10g}; "
                     "give it another value",
@@ -229,14 +225,12 @@ class _Builder:
         if fixed is not None:
             truth = self.values.bound(fixed)
             if truth not in (sympy.true, sympy.false):
-                raise self.source.error(
-                    fixed.expression.at, f"fixed of {variable.shown} must be true or false"
-                )
+                self.source.fail(fixed.expression.at, f"fixed of {variable.shown} must be true or false")
             is_fixed = truth == sympy.true
         start = self.attribute(variable, "start")
         minimum, maximum = self.attribute(variable, "min"), self.attribute(variable, "max")
         if minimum is not None and maximum is not None and minimum > maximum:
-            raise self.source.error(variable.at, f"min of {variable.shown} is above max; correct one")
+            self.source.fail(variable.at, f"min of {variable.shown} is above max; correct one")
         if is_fixed and start is None:
             start = 0.0
         model.variable(
@@ -257,9 +251,7 @@ class _Builder:
             return variable.unit
         found = self.values.bound(bound)
         if not isinstance(found, str):
-            raise self.source.error(
-                bound.expression.at, f'the unit of {variable.shown} must be a string, "m"'
-            )
+            self.source.fail(bound.expression.at, f'the unit of {variable.shown} must be a string, "m"')
         return found
 
     def check_given(self, flat: Flat) -> None:
@@ -277,7 +269,7 @@ class _Builder:
         if missing > 0 and inputs:
             names = " or ".join(one.shown for one in inputs)
             what = "an equation is" if missing == 1 else f"{missing} equations are"
-            raise self.source.error(inputs[-1].at, f"{what} missing; write what the input {names} is")
+            self.source.fail(inputs[-1].at, f"{what} missing; write what the input {names} is")
 
     # Annotations
 
@@ -290,9 +282,9 @@ class _Builder:
                 if word.startswith("__"):
                     continue
                 hint = similar(word, _EXPERIMENT) or f"; known are {', '.join(_EXPERIMENT)}"
-                raise self.source.error(part.at, f"an experiment has no {word}{hint}")
+                self.source.fail(part.at, f"an experiment has no {word}{hint}")
             if part.value is None:
-                raise self.source.error(part.at, f"{word} of the experiment needs a number")
+                self.source.fail(part.at, f"{word} of the experiment needs a number")
             value = self.values.number(part.value, Scope(None, definition))
             found[word] = self.values.numeric(value, part.at, f"{word} of the experiment")
         start = found.get("StartTime", 0.0)
@@ -301,7 +293,7 @@ class _Builder:
         if dt is None and "NumberOfIntervals" in found and found["NumberOfIntervals"] >= 1:
             dt = (stop - start) / found["NumberOfIntervals"]
         if given is not None and (stop <= start or (dt is not None and not 0 < dt <= stop - start)):
-            raise self.source.error(
+            self.source.fail(
                 given.at, "an experiment needs StartTime < StopTime and 0 < Interval within them"
             )
         return (start, stop), dt
@@ -313,23 +305,18 @@ class _Builder:
             return ""
         text = self.values.bound(Bound(info.value, Scope(None, definition)))
         if not isinstance(text, str):
-            raise self.source.error(info.at, "info of the documentation must be a string")
+            self.source.fail(info.at, "info of the documentation must be a string")
         return " ".join(html.unescape(re.sub(r"<[^<>]*>", " ", text)).split())
 
 
-class _Labels:
-    """Names of equations, of which no two are equal."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def new(self, label: str) -> str:
-        name = label
-        while name in self.counts:
-            self.counts[label] += 1
-            name = f"{label} ({self.counts[label]})"
-        self.counts[name] = 1
-        return name
+def _new_label(label: str, counts: dict[str, int]) -> str:
+    """A name of an equation that no other one has; ``counts`` says how often each was asked for."""
+    name = label
+    while name in counts:
+        counts[label] += 1
+        name = f"{label} ({counts[label]})"
+    counts[name] = 1
+    return name
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -7,8 +7,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from dae_sdc.modelica import syntax
 
-__all__ = ["Bound", "Instance", "Member", "Scope", "Variable", "member"]
-
 
 class Bound(NamedTuple):
     """An expression with the place from which its names are looked up.

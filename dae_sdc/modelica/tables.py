@@ -17,16 +17,7 @@ from dae_sdc.modelica.text import similar
 from dae_sdc.modelica.values import Values
 from dae_sdc.modelica.vanishing import Vanishing
 
-__all__ = ["Table", "read_table"]
-
-_PARAMETERS: Final = (
-    "table",
-    "columns",
-    "smoothness",
-    "extrapolation",
-    "tableOnFile",
-    "verboseExtrapolation",
-)
+_PARAMETERS: Final = "table columns smoothness extrapolation tableOnFile verboseExtrapolation".split()
 
 
 @dataclass(slots=True)
@@ -80,29 +71,27 @@ def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
     values : Values
         What evaluates these.
     """
-    source = values.source
     given: dict[str, Bound] = {}
     for word, part in change.parts.items():
         if word not in _PARAMETERS or part.bound is None:
-            raise source.error(part.at, f"the table {shown} has no {word}{similar(word, _PARAMETERS)}")
+            values.fail(part.at, f"the table {shown} has no {word}{similar(word, _PARAMETERS)}")
         given[word] = part.bound
     if "tableOnFile" in given and values.bound(given["tableOnFile"]) != sympy.false:
-        raise source.error(at, f"the table {shown} is in a file; write its numbers, table=[...]")
+        values.fail(at, f"the table {shown} is in a file; write its numbers, table=[...]")
     smoothness = _last_word(given.get("smoothness"), "LinearSegments")
     extrapolation = _last_word(given.get("extrapolation"), "LastTwoPoints")
     if smoothness != "LinearSegments" or extrapolation not in ("LastTwoPoints", "HoldLastPoint"):
-        raise source.error(
+        values.fail(
             at, f"the table {shown} is {smoothness}, {extrapolation}; straight lines alone are understood"
         )
     if "table" not in given:
-        raise source.error(at, f"the table {shown} has no numbers; write table=[x1, y1; x2, y2; ...]")
+        values.fail(at, f"the table {shown} has no numbers; write table=[x1, y1; x2, y2; ...]")
     rows = values.bound(given["table"])
     widths = {len(row) if isinstance(row, list) else 0 for row in rows} if isinstance(rows, list) else {0}
     width = min(widths, default=0)
     if len(widths) > 1 or width < 2:
-        raise source.error(
-            change.parts["table"].at,
-            f"the table {shown} must have rows of x and y, [x1, y1; x2, y2; ...]",
+        values.fail(
+            change.parts["table"].at, f"the table {shown} must have rows of x and y, [x1, y1; x2, y2; ...]"
         )
     columns = list(range(2, width + 1))
     if "columns" in given:
@@ -110,9 +99,7 @@ def read_table(shown: str, at: int, change: Change, values: Values) -> Table:
         numbers = [values.as_number(one, at) for one in listed]
         columns = [round(values.numeric(one, at, f"a column of {shown}")) for one in numbers]
         if not columns or not all(2 <= one <= width for one in columns):
-            raise source.error(
-                change.parts["columns"].at, f"the columns of {shown} must be from 2 to {width}"
-            )
+            values.fail(change.parts["columns"].at, f"the columns of {shown} must be from 2 to {width}")
     return Table(at, shown, rows, columns, extrapolation == "HoldLastPoint", [], [])
 
 

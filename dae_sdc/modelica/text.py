@@ -6,11 +6,9 @@ import difflib
 import re
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 from dae_sdc.errors import InputError
-
-__all__ = ["KEYWORDS", "Source", "Token", "similar", "tokens"]
 
 KEYWORDS: Final = frozenset(
     "algorithm and annotation block break class connect connector constant constrainedby der discrete each "
@@ -74,6 +72,10 @@ class Source:
             for word in message.split()
         ]
         return InputError(f"{self.file}:{self.line(at)}: {' '.join(words)}")
+
+    def fail(self, at: int, message: str) -> NoReturn:
+        """Raise the error with the line of a place in the text."""
+        raise self.error(at, message)
 
 
 def similar(name: str, known: Iterable[str]) -> str:

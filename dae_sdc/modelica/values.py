@@ -17,8 +17,6 @@ from dae_sdc.modelica.library import Library
 from dae_sdc.modelica.names import NameEvaluation
 from dae_sdc.modelica.scope import Scope
 
-__all__ = ["Values"]
-
 
 class Values(NameEvaluation):
     """The values of expressions; parameters are those of :class:`~dae_sdc.modelica.evaluation.Evaluation`."""
@@ -33,9 +31,7 @@ class Values(NameEvaluation):
         self._depth += 1
         self.spend(1, expression.at)
         if self._depth > DEEPEST_VALUE:
-            raise self.source.error(
-                expression.at, "this is nested too deeply; write parts of it as variables of their own"
-            )
+            self.fail(expression.at, "this is nested too deeply; write parts of it as variables of their own")
         try:
             return _KINDS[type(expression)](self, expression, scope)
         finally:
@@ -48,15 +44,6 @@ class Values(NameEvaluation):
         if known is None:
             known = self._literals[item.text] = self.wrapped(item.at, rational, item.text)
         return known
-
-    def _of_text(self, item: syntax.Text, scope: Scope) -> Value:
-        return item.value
-
-    def _of_truth(self, item: syntax.Truth, scope: Scope) -> Value:
-        return sympy.true if item.value else sympy.false
-
-    def _of_every(self, item: syntax.Every, scope: Scope) -> Value:
-        raise self.source.error(item.at, "a colon where a value is expected")
 
     # Arithmetic
 
@@ -73,7 +60,7 @@ class Values(NameEvaluation):
         """Strings joined by +."""
         texts = [self.value(part, scope) for sign, part in item.terms if sign > 0]
         if len(texts) < len(item.terms) or not all(isinstance(text, str) for text in texts):
-            raise self.source.error(item.at, "a string where a number is expected")
+            self.fail(item.at, "a string where a number is expected")
         return "".join(texts)
 
     def _of_product(self, item: syntax.Product, scope: Scope) -> Value:
@@ -106,13 +93,6 @@ class Values(NameEvaluation):
             return found if item.sign == "==" else opposite(found)
         return compared(item.sign, self.as_number(left, item.left.at), self.as_number(right, item.right.at))
 
-    def _of_logic(self, item: syntax.Logic, scope: Scope) -> Value:
-        parts = [self.condition(part, scope) for part in item.parts]
-        return joined(item.word == "and", parts)
-
-    def _of_negation(self, item: syntax.Negation, scope: Scope) -> Value:
-        return opposite(self.condition(item.part, scope))
-
     def _of_if(self, item: syntax.If, scope: Scope) -> Value:
         branches = []
         for test, part in item.branches:
@@ -132,7 +112,7 @@ class Values(NameEvaluation):
             return values[0]
         if isinstance(values[0], list):
             if not all(isinstance(value, list) and len(value) == len(values[0]) for value in values):
-                raise self.source.error(at, "the choices are arrays of different sizes")
+                self.fail(at, "the choices are arrays of different sizes")
             return [
                 self._chosen([(test, value[k], where) for test, value, where in branches], at)
                 for k in range(len(values[0]))
@@ -147,9 +127,6 @@ class Values(NameEvaluation):
 
     # Arrays
 
-    def _of_range(self, item: syntax.Range, scope: Scope) -> Value:
-        return [sympy.Integer(k) for k in self.range(item, scope)]
-
     def _of_array(self, item: syntax.Array, scope: Scope) -> Value:
         if not item.indices:
             return [self.value(part, scope) for part in item.items]
@@ -160,25 +137,27 @@ class Values(NameEvaluation):
     def _of_matrix(self, item: syntax.Matrix, scope: Scope) -> Value:
         rows = [[self.number(part, scope) for part in row] for row in item.rows]
         if len({len(row) for row in rows}) > 1:
-            raise self.source.error(item.at, "the rows of a matrix have different lengths")
+            self.fail(item.at, "the rows of a matrix have different lengths")
         return rows
 
 
 _KINDS: Final[dict[type, Callable[[Values, Any, Scope], Value]]] = {
     syntax.Number: Values._of_number,
-    syntax.Text: Values._of_text,
-    syntax.Truth: Values._of_truth,
-    syntax.Every: Values._of_every,
+    syntax.Text: lambda values, item, scope: item.value,
+    syntax.Truth: lambda values, item, scope: sympy.true if item.value else sympy.false,
+    syntax.Every: lambda values, item, scope: values.fail(item.at, "a colon where a value is expected"),
     syntax.Name: Values.of_name,
     syntax.Call: of_call,
     syntax.Sum: Values._of_sum,
     syntax.Product: Values._of_product,
     syntax.Power: Values._of_power,
     syntax.Comparison: Values._of_comparison,
-    syntax.Logic: Values._of_logic,
-    syntax.Negation: Values._of_negation,
+    syntax.Logic: lambda values, item, scope: joined(
+        item.word == "and", [values.condition(part, scope) for part in item.parts]
+    ),
+    syntax.Negation: lambda values, item, scope: opposite(values.condition(item.part, scope)),
     syntax.If: Values._of_if,
-    syntax.Range: Values._of_range,
+    syntax.Range: lambda values, item, scope: [sympy.Integer(k) for k in values.range(item, scope)],
     syntax.Array: Values._of_array,
     syntax.Matrix: Values._of_matrix,
 }

@@ -15,8 +15,6 @@ from dae_sdc.modelica.scope import Scope
 from dae_sdc.modelica.syntax import Connect, Equal, Equation, For, IfEquation
 from dae_sdc.modelica.values import Values
 
-__all__ = ["Vanishing", "starts", "vanishing"]
-
 
 class Vanishing(NamedTuple):
     """An expression that is zero.
@@ -75,9 +73,7 @@ def _turns(values: Values, equation: For, scope: Scope) -> list[Scope]:
     indices = []
     for name, where in equation.indices:
         if where is None:
-            raise values.source.error(
-                equation.at, f"the index {name} has no range; write for {name} in 1:n loop"
-            )
+            values.fail(equation.at, f"the index {name} has no range; write for {name} in 1:n loop")
         indices.append((name, where))
     return values.scopes(indices, scope, equation.at, f"a loop of more than {MOST_ELEMENTS} turns")
 
@@ -85,12 +81,10 @@ def _turns(values: Values, equation: For, scope: Scope) -> list[Scope]:
 def _differences(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[Any]:
     """Left minus right, element by element."""
     if isinstance(left, list) != isinstance(right, list):
-        raise values.source.error(
-            equation.at, "one side is an array, the other a number; both must have the same sizes"
-        )
+        values.fail(equation.at, "one side is an array, the other a number; both must have the same sizes")
     if isinstance(left, list):
         if len(left) != len(right):
-            raise values.source.error(
+            values.fail(
                 equation.at, f"the sides have {len(left)} and {len(right)} elements; give them equal sizes"
             )
         for a, b in zip(left, right, strict=True):
@@ -102,11 +96,7 @@ def _differences(values: Values, left: Value, right: Value, equation: Equal) -> 
 
 
 def _chosen(
-    values: Values,
-    equation: IfEquation,
-    scope: Scope,
-    where: str,
-    connect: Callable[[Connect, Scope], None],
+    values: Values, equation: IfEquation, scope: Scope, where: str, connect: Callable[[Connect, Scope], None]
 ) -> Iterator[Vanishing]:
     """The equations of an if-equation, of which each has the choice in it."""
     branches: list[tuple[Any, list[Equation]]] = []
@@ -123,18 +113,17 @@ def _chosen(
         for part in other or ():
             yield from vanishing(values, part, scope, connect)
         return
-    source = values.source
     if other is None:
-        raise source.error(equation.at, "an if-equation without else; give equations for all cases")
+        values.fail(equation.at, "an if-equation without else; give equations for all cases")
     bodies = [*(body for _, body in branches), other]
     for part in (one for body in bodies for one in body):
         if isinstance(part, Connect):
-            raise source.error(part.at, "connect depends on an unknown here; move it out of if")
+            values.fail(part.at, "connect depends on an unknown here; move it out of if")
     lists = [[one for part in body for one in vanishing(values, part, scope, connect)] for body in bodies]
     *alternatives, rest = lists
     if any(len(one) != len(rest) for one in alternatives):
         counts = ", ".join(str(len(one)) for one in lists)
-        raise source.error(equation.at, f"the branches of an if-equation have {counts} equations")
+        values.fail(equation.at, f"the branches of an if-equation have {counts} equations")
     for k, last in enumerate(rest):
         pairs = [(test, one[k].expression) for (test, _), one in zip(branches, alternatives, strict=True)]
         expression = values.check(choice(pairs, last.expression), equation.at)
@@ -167,7 +156,6 @@ def starts(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[i
 
 def _told(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[Equal, Scope]]:
     """The initial equations in loops and choices, with the values of their indices."""
-    source = values.source
     if isinstance(equation, Equal):
         yield equation, scope
     elif isinstance(equation, For):
@@ -179,7 +167,7 @@ def _told(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[Eq
         for test, chosen in equation.branches:
             condition = values.condition(test, scope)
             if condition not in TRUTHS:
-                raise source.error(
+                values.fail(
                     test.at, "an initial equation depends on more than Boolean parameters; write its value"
                 )
             if condition == sympy.true:
@@ -188,7 +176,7 @@ def _told(values: Values, equation: Equation, scope: Scope) -> Iterator[tuple[Eq
         for part in body:
             yield from _told(values, part, scope)
     else:
-        raise source.error(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
+        values.fail(equation.at, "an initial equation must be x = VALUE or der(x) = VALUE")
 
 
 def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iterator[tuple[int, Any, Any]]:
@@ -204,7 +192,7 @@ def _started(values: Values, left: Value, right: Value, equation: Equal) -> Iter
                 return
     moving = [leaf for side in (left, right) for part in elements(side) for leaf in _moving(part)]
     names = ", ".join(dict.fromkeys(str(leaf) for leaf in moving))
-    raise values.source.error(
+    values.fail(
         equation.at,
         f"the initial equation of {names or 'no unknown'} is not understood; "
         "write x = VALUE or der(x) = VALUE",

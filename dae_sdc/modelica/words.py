@@ -8,8 +8,6 @@ from typing import Final, NoReturn, TypeVar
 
 from dae_sdc.modelica.text import Source, Token, tokens
 
-__all__ = ["DEEPEST_NESTING", "REFUSED_CALLS", "Words", "shown"]
-
 _Part = TypeVar("_Part")
 
 DEEPEST_NESTING: Final = 100
@@ -152,7 +150,7 @@ class Words:
 
     def fail(self, message: str, at: int | None = None) -> NoReturn:
         """Raise InputError with the line of a place of the text, that of the next word if not given."""
-        raise self.source.error(self.now.at if at is None else at, message)
+        self.source.fail(self.now.at if at is None else at, message)
 
     def deeper(self) -> None:
         """Count that something is nested in what is being read; who calls it counts back at the end."""
