@@ -22,7 +22,7 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import ARITY, Op
+from dae_sdc.expressions.operations import Op
 from dae_sdc.model.model import Model
 from dae_sdc.plotting.signature import blocked_signature
 from dae_sdc.problems._models import MODELS
@@ -214,8 +214,8 @@ def test_singular_systems_are_no_daes() -> None:
 
 # --- series in a finite field ---------------------------------------------------------------------
 
-BINARY = [op for op in Op if ARITY[op] == 2 and op not in (Op.MIN, Op.MAX, Op.LT, Op.LE)]
-UNARY = [op for op in Op if ARITY[op] == 1 and op not in (Op.INTPOW, Op.SIGN, Op.FLOOR)]
+BINARY = [op for op in Op if op.arity == 2 and op not in (Op.MIN, Op.MAX, Op.LT, Op.LE)]
+UNARY = [op for op in Op if op.arity == 1 and op not in (Op.INTPOW, Op.SIGN, Op.FLOOR)]
 
 
 def leaf_graph() -> tuple[Graph, int, int]:
@@ -234,7 +234,7 @@ def test_series_agree_with_derivatives_of_the_graph(op: Op) -> None:
     elif op is Op.POW:
         node = graph.power(a, graph.constant(Fraction(1, 3)))
     else:
-        node = graph.call(op, a, b) if ARITY[op] == 2 else graph.call(op, a)
+        node = graph.call(op, a, b) if op.arity == 2 else graph.call(op, a)
     order = 3
     rates = [graph.total_derivative(node, k) for k in range(order + 1)]
     tape = Tape(graph, [node, *rates])

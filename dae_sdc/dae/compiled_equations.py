@@ -173,7 +173,7 @@ def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) ->
     return matrix
 
 
-def residual_of_kernel(problem: Any, address: int, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+def residual_of_kernel(problem: Any, address: int, u: npt.ArrayLike, du: npt.ArrayLike, t: float) -> Vector:
     """The residual F(t, u, u') that a C function writes.
 
     Parameters
@@ -182,7 +182,7 @@ def residual_of_kernel(problem: Any, address: int, u: MeshDAE, du: MeshDAE, t: f
         Gives the parameters of the kernel.
     address : int
         Address of the C function.
-    u, du : MeshDAE
+    u, du : array_like
         State and derivative, shape (n,).
     t : float
         Time.
@@ -198,7 +198,9 @@ def residual_of_kernel(problem: Any, address: int, u: MeshDAE, du: MeshDAE, t: f
     return out
 
 
-def matrix_of_kernel(problem: Any, address: int, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
+def matrix_of_kernel(
+    problem: Any, address: int, u: npt.ArrayLike, du: npt.ArrayLike, t: float, c: float
+) -> Any:
     """The matrix dF/du' + c dF/du that the C function of a Jacobian writes.
 
     Parameters
@@ -207,7 +209,7 @@ def matrix_of_kernel(problem: Any, address: int, u: MeshDAE, du: MeshDAE, t: flo
         Gives the parameters of the kernel and the pattern ``sparsity``.
     address : int
         Address of the C function.
-    u, du : MeshDAE
+    u, du : array_like
         State and derivative, shape (n,).
     t, c : float
         Time and coefficient.

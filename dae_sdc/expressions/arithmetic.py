@@ -13,8 +13,6 @@ from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Nodes, Roots
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.residues import PRIME, of_function, root
 
-__all__ = ["Expressions"]
-
 LONGEST_FRACTION: Final = 4096
 """Bits of numerator and denominator beyond which arithmetic with numbers is left to doubles."""
 
@@ -63,15 +61,9 @@ class Expressions(Nodes):
         if b in numbers:
             a, b = b, a
         if a in numbers:
-            if b in numbers:
-                folded = self._folded(a, b, Fraction.__add__)
-                if folded is not None:
-                    return folded
-            elif self.op[b] is Op.ADD and self.args[b][0] in numbers:
-                first, rest = self.args[b]
-                folded = self._folded(a, first, Fraction.__add__)
-                if folded is not None:
-                    return self._add(folded, rest)
+            folded = self._folded(Op.ADD, a, b)
+            if folded is not None:
+                return folded
         if a == b:
             return self._mul(self.constant(2), a)
         if self.op[a] is Op.NEG and self.op[b] is Op.NEG:
@@ -113,15 +105,9 @@ class Expressions(Nodes):
         if b in numbers and not isinstance(numbers.get(a), Fraction):  # rational numbers before pi
             a, b = b, a
         if a in numbers:
-            if b in numbers:
-                folded = self._folded(a, b, Fraction.__mul__)
-                if folded is not None:
-                    return folded
-            elif op[b] is Op.MUL and args[b][0] in numbers:
-                first, rest = args[b]
-                folded = self._folded(a, first, Fraction.__mul__)
-                if folded is not None:
-                    return self._mul(folded, rest)
+            folded = self._folded(Op.MUL, a, b)
+            if folded is not None:
+                return folded
             if a == self._minus_one:
                 return self.neg(b)
             if op[b] is Op.NEG:
@@ -175,12 +161,18 @@ class Expressions(Nodes):
             return base, exponent
         return node, 1
 
-    def _folded(self, a: int, b: int, operation: Callable[[Fraction, Fraction], Fraction]) -> int | None:
-        """Arithmetic with two numbers; None where it is left for later."""
-        first, second = self.numbers[a], self.numbers[b]
-        if isinstance(first, str) or isinstance(second, str):
+    def _folded(self, op: Op, a: int, b: int) -> int | None:
+        """The sum or product of a number and b, which may begin with a number; None if they stay apart."""
+        rest: int | None = None
+        if b not in self.numbers and self.op[b] is op:
+            b, rest = self.args[b]
+        first, second = self.numbers[a], self.numbers.get(b)
+        if not isinstance(first, Fraction) or not isinstance(second, Fraction):
             return None
-        return self._short(operation(first, second))
+        folded = self._short(first + second if op is Op.ADD else first * second)
+        if folded is None or rest is None:
+            return folded
+        return (self._add if op is Op.ADD else self._mul)(folded, rest)
 
     def _short(self, number: Fraction) -> int | None:
         if number.numerator.bit_length() + number.denominator.bit_length() > LONGEST_FRACTION:
@@ -323,9 +315,6 @@ class Expressions(Nodes):
 
     def _function(self, op: Op, args: tuple[int, ...]) -> int:
         value = of_function(op, tuple([self.value[arg] for arg in args]))
-        known = self._known.get(value)
-        if known is not None:
-            return known
         mark = IRRATIONAL
         for arg in args:
             mark |= self.mark[arg]

@@ -22,11 +22,9 @@ import numpy.typing as npt
 from dae_sdc.errors import InputError
 from dae_sdc.expressions import llvm, tape
 from dae_sdc.expressions.instructions import SUBTRACT, declarations, integer_power, literal, operation
-from dae_sdc.expressions.operations import ARITY, Op
+from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Program
 from dae_sdc.sharing import Lock
-
-__all__ = ["Compiled", "compile_program"]
 
 Form = Literal["residual", "jacobian"]
 How = Literal["auto", "llvm", "tape"]
@@ -46,7 +44,7 @@ FUNCTION_LENGTH: Final = 200
 MOST_IN_FRAME: Final = 480
 """Numbers passed on between functions that have their place in the stack's frame; a page holds them."""
 
-_ARITIES: Final = np.array([*(ARITY[op] for op in Op), 2])
+_ARITIES: Final = np.array([*(op.arity for op in Op), 2])
 
 
 class Compiled:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from fractions import Fraction
 from numbers import Rational
 from typing import Final, NamedTuple
@@ -12,18 +12,16 @@ from dae_sdc.errors import InputError
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.residues import of_fraction, random_residue
 
-__all__ = ["CONSTANTS", "Leaf", "Nodes"]
-
 CONSTANTS: Final[dict[str, float]] = {"pi": math.pi}
 """Numbers that are no fractions, by their names."""
 
-TIME, UNKNOWN, PARAMETER, VEIL, IRRATIONAL = 1, 2, 4, 8, 16
+TIME, UNKNOWN, PARAMETER, IRRATIONAL = 1, 2, 4, 8
 """Marks of a node: what it depends on as it is written, and whether more than arithmetic is in it."""
 
-MOVING = TIME | UNKNOWN | VEIL
+MOVING = TIME | UNKNOWN
 """Marks of what may change in time."""
 
-_KIND_MARKS: Final = {"t": TIME, "u": UNKNOWN, "p": PARAMETER, "v": VEIL, "c": PARAMETER, "d": PARAMETER}
+_KIND_MARKS: Final = {"t": TIME, "u": UNKNOWN, "p": PARAMETER, "c": PARAMETER, "d": PARAMETER}
 
 Roots = dict[tuple[int, int], int]
 """Roots in a product: for a node and the index of a root of it, the power of the root."""
@@ -35,10 +33,11 @@ class Leaf(NamedTuple):
     Parameters
     ----------
     kind : str
-        "t" for time, "u" for an unknown or one of its derivatives, "p" for a parameter, "v" for a veil; "c"
-        and "d" for the coefficient of a Jacobian and an entry of u' of a system of first order.
+        "t" for time, "u" for an unknown or one of its derivatives, "p" for a parameter; "c" and "d" for the
+        coefficient of a Jacobian and an entry of u' of a system of first order; "v" for a part of a written
+        expression that has a name of its own.
     index : int
-        Which unknown, parameter, veil or entry.
+        Which unknown, parameter, entry or part.
     order : int
         Which derivative of the unknown.
     """
@@ -69,8 +68,6 @@ class Nodes:
         The nodes that are numbers.
     leaves : dict of int to Leaf
         The nodes that are leaves.
-    veils : list of int
-        For every veil the node that it stands for.
     zero, one : int
         The nodes of 0 and 1.
     """
@@ -82,7 +79,6 @@ class Nodes:
         self.mark: list[int] = []
         self.numbers: dict[int, Fraction | str] = {}
         self.leaves: dict[int, Leaf] = {}
-        self.veils: list[int] = []
         self._leaf_nodes: dict[Leaf, int] = {}
         self._known: dict[int, int] = {}
         self._factors: dict[int, Roots] = {}
@@ -93,14 +89,17 @@ class Nodes:
         return len(self.op)
 
     def _new(self, op: Op, args: tuple[int, ...], value: int, mark: int, roots: Roots | None = None) -> int:
-        node = len(self.op)
+        """The node with this value at the random point, made if there is none."""
+        known = self._known.get(value)
+        if known is not None:
+            return known
+        node = self._known[value] = len(self.op)
         if roots:
             self._factors[node] = roots
         self.op.append(op)
         self.args.append(args)
         self.value.append(value)
         self.mark.append(mark)
-        self._known.setdefault(value, node)
         return node
 
     # Leaves
@@ -130,8 +129,6 @@ class Nodes:
         """The node of a leaf."""
         node = self._leaf_nodes.get(leaf)
         if node is None:
-            if leaf.kind == "v":
-                raise InputError(f"there is no veil {leaf.index}; make it with hide(node)")
             node = self._new(Op.INPUT, (), random_residue(*leaf), _KIND_MARKS[leaf.kind])
             self.leaves[node] = leaf
             self._leaf_nodes[leaf] = node
@@ -149,32 +146,13 @@ class Nodes:
         """The node of parameter i."""
         return self.leaf(Leaf("p", i))
 
-    def hide(self, node: int) -> int:
-        """A new leaf, a veil, that stands for an expression; see :attr:`veils`.
-
-        It has the value of what it stands for, so that zeros show behind it too; and where an expression of
-        the veil has been made, the same expression of what it stands for is that node.
-        """
-        leaf = Leaf("v", len(self.veils))
-        veil = self._new(Op.INPUT, (), self.value[node], VEIL | (self.mark[node] & IRRATIONAL))
-        self.veils.append(node)
-        self.leaves[veil] = leaf
-        self._leaf_nodes[leaf] = veil
-        return veil
-
-    def veil(self, i: int) -> int:
-        """The node of veil i."""
-        return self.leaf(Leaf("v", i))
-
     # Reading
 
-    def operands(self, node: int, veils: bool = False) -> tuple[int, ...]:
-        """The nodes that a node is made of; with ``veils`` a veil is made of what it stands for."""
-        if veils and node in self.leaves and self.leaves[node].kind == "v":
-            return (self.veils[self.leaves[node].index],)
+    def operands(self, node: int) -> tuple[int, ...]:
+        """The nodes that a node is made of."""
         return self.args[node][:1] if self.op[node] is Op.INTPOW else self.args[node]
 
-    def below(self, nodes: Iterable[int], mark: int = 0, veils: bool = False) -> list[int]:
+    def below(self, nodes: Iterable[int], mark: int = 0, known: Container[int] = ()) -> list[int]:
         """All nodes that some nodes are made of, themselves included, operands first.
 
         Parameters
@@ -183,19 +161,19 @@ class Nodes:
             Where to begin.
         mark : int
             If not 0, only nodes with one of these marks.
-        veils : bool
-            Whether to look behind veils.
+        known : container of int
+            Nodes that are left out, with all that they alone are made of.
         """
-        stack = [node for node in nodes if not mark or self.mark[node] & mark]
+        stack = [node for node in nodes if node not in known and (not mark or self.mark[node] & mark)]
         seen = set(stack)
         while stack:
             node = stack.pop()
-            for arg in self.operands(node, veils):
-                if arg not in seen and (not mark or self.mark[arg] & mark):
+            for arg in self.operands(node):
+                if arg not in seen and arg not in known and (not mark or self.mark[arg] & mark):
                     seen.add(arg)
                     stack.append(arg)
         return sorted(seen)
 
-    def leaves_of(self, *nodes: int, veils: bool = False) -> set[Leaf]:
+    def leaves_of(self, *nodes: int) -> set[Leaf]:
         """The leaves in some expressions as they are written."""
-        return {self.leaves[node] for node in self.below(nodes, veils=veils) if node in self.leaves}
+        return {self.leaves[node] for node in self.below(nodes) if node in self.leaves}

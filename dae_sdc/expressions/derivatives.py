@@ -10,14 +10,12 @@ from dae_sdc.expressions.dag import IRRATIONAL, MOVING, PARAMETER
 from dae_sdc.expressions.digits import Digits
 from dae_sdc.expressions.operations import Op
 
-__all__ = ["Derivatives"]
-
 _PIECEWISE_CONSTANT: Final = frozenset({Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 _CHOICES: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX})
 _ZERO_WITH_FIRST: Final = frozenset({Op.NEG, Op.DIV, Op.INTPOW, Op.SQRT, Op.ABS, Op.SINH, Op.ATAN, Op.ASINH})
 _NEVER_ZERO: Final = frozenset({Op.EXP, Op.COSH, Op.INPUT, Op.CONSTANT})
 
-_TIMES_SLOPE: Final[dict[Op, Callable[[Expressions, int, int, int], int]]] = {
+TIMES_SLOPE: Final[dict[Op, Callable[[Any, Any, Any, Any], Any]]] = {
     Op.SQRT: lambda g, a, f, outer: g.div(outer, g.mul(g.constant(2), f)),
     Op.EXP: lambda g, a, f, outer: g.mul(outer, f),
     Op.LOG: lambda g, a, f, outer: g.div(outer, a),
@@ -31,13 +29,13 @@ _TIMES_SLOPE: Final[dict[Op, Callable[[Expressions, int, int, int], int]]] = {
     Op.ATAN: lambda g, a, f, outer: g.div(outer, g.add(g.one, g.integer_power(a, 2))),
     Op.ATANH: lambda g, a, f, outer: g.div(outer, g.sub(g.one, g.integer_power(a, 2))),
     Op.ASIN: lambda g, a, f, outer: g.div(outer, g.call(Op.SQRT, g.sub(g.one, g.integer_power(a, 2)))),
-    Op.ACOS: lambda g, a, f, outer: g.neg(_TIMES_SLOPE[Op.ASIN](g, a, f, outer)),
+    Op.ACOS: lambda g, a, f, outer: g.neg(TIMES_SLOPE[Op.ASIN](g, a, f, outer)),
     Op.ASINH: lambda g, a, f, outer: g.div(outer, g.call(Op.SQRT, g.add(g.integer_power(a, 2), g.one))),
     Op.ACOSH: lambda g, a, f, outer: g.div(
         outer, g.call(Op.SQRT, g.add(g.integer_power(a, 2), g.constant(-1)))
     ),
 }
-"""``outer`` times the derivative of a function f(a) of one operand, in the graph g."""
+"""``outer`` times the derivative of a function f(a) of one operand, by the arithmetic of g."""
 
 
 class Derivatives(Expressions):
@@ -52,7 +50,7 @@ class Derivatives(Expressions):
     def __init__(self) -> None:
         super().__init__()
         self.remembered: dict[Any, Any] = {}
-        self._gradients: dict[tuple[int, bool, int], dict[int, int]] = {}
+        self._gradients: dict[tuple[int, int], dict[int, int]] = {}
         self._totals: dict[int, int] = {}
         self._digits: Digits | None = None
 
@@ -88,75 +86,70 @@ class Derivatives(Expressions):
         return False
 
     def depends(self, node: int) -> set[tuple[int, int]]:
-        """Unknowns and orders of derivatives on which an expression truly depends, through veils too."""
+        """Unknowns and orders of derivatives on which an expression truly depends."""
         found = self.gradient(node)
         return {self.leaves[leaf][1:] for leaf in found if self.leaves[leaf].kind == "u"}
 
     # Derivatives
 
-    def gradient(self, node: int, veils: bool = True, parameters: bool = False) -> dict[int, int]:
+    def gradient(self, node: int, parameters: bool = False) -> dict[int, int]:
         """All partial derivatives that are not 0, by the nodes of the leaves.
 
         Parameters
         ----------
         node : int
             What is differentiated.
-        veils : bool
-            Whether veils are functions, of what they stand for. If not, they are variables of their own.
         parameters : bool
             Whether derivatives with respect to parameters are among them.
         """
-        return self._gradient(node, veils, MOVING | PARAMETER if parameters else MOVING)
+        return self._gradient(node, MOVING | PARAMETER if parameters else MOVING)
 
-    def differentiate(self, node: int, leaf: int, veils: bool = True) -> int:
-        """The partial derivative with respect to a leaf; ``veils`` as in :meth:`gradient`."""
-        return self.gradient(node, veils, self.leaves[leaf].kind == "p").get(leaf, self.zero)
+    def differentiate(self, node: int, leaf: int) -> int:
+        """The partial derivative with respect to a leaf."""
+        return self.gradient(node, self.leaves[leaf].kind == "p").get(leaf, self.zero)
 
-    def _gradient(self, root: int, veils: bool, mark: int) -> dict[int, int]:
-        known = self._gradients.get((root, veils, mark))
+    def _gradient(self, root: int, mark: int) -> dict[int, int]:
+        known = self._gradients.get((root, mark))
         if known is None:
             # Choices in choices first, so that their depth is none of Python's stack.
-            for node in (*self._chosen_below(root, veils, mark), root):
-                known = self._gradients[node, veils, mark] = self._swept(node, veils, mark)
+            for node in (*self._chosen_below(root, mark), root):
+                known = self._gradients[node, mark] = self._swept(node, mark)
         assert known is not None
         return known
 
-    def _chosen_below(self, root: int, veils: bool, mark: int) -> list[int]:
+    def _chosen_below(self, root: int, mark: int) -> list[int]:
         """Branches of choices whose gradients are not known, each behind those that it needs."""
         stack, seen = [root], {root}
         branches: set[int] = set()
         while stack:
             node = stack.pop()
-            operands = self.operands(node, veils)
+            operands = self.operands(node)
             if self.op[node] in _CHOICES:
                 operands = self._branches(node)[1:]
-                branches.update(arg for arg in operands if (arg, veils, mark) not in self._gradients)
+                branches.update(arg for arg in operands if (arg, mark) not in self._gradients)
             for arg in operands:
-                if self.mark[arg] & mark and arg not in seen and (arg, veils, mark) not in self._gradients:
+                if self.mark[arg] & mark and arg not in seen and (arg, mark) not in self._gradients:
                     seen.add(arg)
                     stack.append(arg)
         return sorted(branches - {root})
 
-    def _swept(self, root: int, veils: bool, mark: int) -> dict[int, int]:
+    def _swept(self, root: int, mark: int) -> dict[int, int]:
         """The gradient by one pass from an expression down to its leaves."""
         leaves = self.leaves
         found: dict[int, int] = {}
         if not self.mark[root] & mark:
             return found
         adjoint: dict[int, int] = {root: self.one}
-        for node in reversed(self._region(root, veils, mark)):
+        for node in reversed(self._region(root, mark)):
             outer = adjoint.pop(node, self.zero)
             if outer == self.zero:
                 continue
             if node in leaves:
-                leaf = leaves[node]
-                if not (veils and leaf.kind == "v"):
-                    if not self.is_zero(outer):
-                        found[node] = outer
-                    continue
-                parts = [(self.veils[leaf.index], outer)]
-            elif self.op[node] in _CHOICES:
-                parts = self._chosen(node, outer, veils, mark)
+                if not self.is_zero(outer):
+                    found[node] = outer
+                continue
+            if self.op[node] in _CHOICES:
+                parts = self._chosen(node, outer, mark)
             else:
                 parts = self._partials(node, outer)
             for arg, part in parts:
@@ -164,7 +157,7 @@ class Derivatives(Expressions):
                 adjoint[arg] = part if before is None else self._add(before, part)
         return found
 
-    def _region(self, root: int, veils: bool, mark: int) -> list[int]:
+    def _region(self, root: int, mark: int) -> list[int]:
         """Nodes that a pass visits; the branches of choices are differentiated by themselves."""
         stack, seen = [root], {root}
         ends: set[int] = set()
@@ -172,9 +165,9 @@ class Derivatives(Expressions):
             node = stack.pop()
             if self.op[node] in _CHOICES:
                 for branch in self._branches(node)[1:]:
-                    ends.update(self._gradient(branch, veils, mark))
+                    ends.update(self._gradient(branch, mark))
                 continue
-            for arg in self.operands(node, veils):
+            for arg in self.operands(node):
                 if self.mark[arg] & mark and arg not in seen:
                     seen.add(arg)
                     stack.append(arg)
@@ -188,10 +181,10 @@ class Derivatives(Expressions):
         first, second = args if self.op[node] is Op.MIN else args[::-1]
         return self._function(Op.LE, (args[0], args[1])), first, second
 
-    def _chosen(self, node: int, outer: int, veils: bool, mark: int) -> list[tuple[int, int]]:
+    def _chosen(self, node: int, outer: int, mark: int) -> list[tuple[int, int]]:
         # A branch that is not taken may be undefined: its derivative is chosen away, and not multiplied by 0.
         condition, first, second = self._branches(node)
-        one, other = self._gradient(first, veils, mark), self._gradient(second, veils, mark)
+        one, other = self._gradient(first, mark), self._gradient(second, mark)
         slopes = [
             (leaf, self.call(Op.SELECT, condition, one.get(leaf, self.zero), other.get(leaf, self.zero)))
             for leaf in sorted({*one, *other})
@@ -230,10 +223,11 @@ class Derivatives(Expressions):
         if op is Op.POW:
             exponent = self.args[node][1]
             return self.mul(exponent, outer, self.power(a, self._add(exponent, self._minus_one)))
-        return _TIMES_SLOPE[op](self, a, node, outer)
+        found: int = TIMES_SLOPE[op](self, a, node, outer)
+        return found
 
     def total_derivative(self, node: int, order: int = 1) -> int:
-        """The derivative with respect to time, in which unknowns and veils are functions of time."""
+        """The derivative with respect to time, in which unknowns are functions of time."""
         for _ in range(order):
             node = self._total(node)
         return node
@@ -250,19 +244,17 @@ class Derivatives(Expressions):
                 totals[node] = self.zero
                 continue
             leaf = self.leaves.get(node)
-            if leaf is not None and leaf.kind != "v":
+            if leaf is not None:
                 totals[node] = self.one if leaf.kind == "t" else self.variable(leaf.index, leaf.order + 1)
                 continue
-            branches = self.operands(node, veils=True)
+            branches = self.operands(node)
             if self.op[node] in _CHOICES:
                 branches = self._branches(node)[1:]
             missing = [arg for arg in branches if arg not in totals]
             if missing:
                 stack.extend(missing)
                 continue
-            if leaf is not None:
-                totals[node] = totals[branches[0]]
-            elif self.op[node] in _CHOICES:
+            if self.op[node] in _CHOICES:
                 rates = [totals[branch] for branch in branches]
                 totals[node] = self.call(Op.SELECT, self._branches(node)[0], *rates)
             else:
@@ -272,21 +264,15 @@ class Derivatives(Expressions):
     def _rate(self, node: int) -> int:
         """The derivative of a node from those of its operands."""
         op, args, totals = self.op[node], self.args[node], self._totals
-        if op is Op.ADD:
-            return self._add(totals[args[0]], totals[args[1]])
-        if op is Op.NEG:
-            return self.neg(totals[args[0]])
         if op is Op.DIV:
             change = self.sub(totals[args[0]], self._mul(node, totals[args[1]]))
             return self.div(change, args[1])
-        if op in _PIECEWISE_CONSTANT:
-            return self.zero
         rates = {arg: totals[arg] for arg in self.operands(node)}
         if all(rate == self.zero for rate in rates.values()):
             return self.zero
         if op is Op.MUL:
             return self._add(self._mul(rates[args[0]], args[1]), self._mul(args[0], rates[args[1]]))
-        if len(rates) == 1 and len(self.operands(node)) == 1:
-            return self._times_slope(node, rates[args[0]])
+        if len(self.operands(node)) == 1:
+            return self.add(*(part for _, part in self._partials(node, rates[args[0]])))
         parts = self._partials(node, self.one)
         return self.add(*(self._mul(rates[arg], part) for arg, part in parts if rates[arg] != self.zero))

@@ -7,12 +7,10 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 from dae_sdc.expressions.dag import CONSTANTS, Leaf, Nodes
-from dae_sdc.expressions.operations import Op
+from dae_sdc.expressions.operations import FUNCTIONS, Op
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-__all__ = ["Digits"]
 
 ZERO_TEST_DIGITS: Final = 60
 """Decimal digits of the values."""
@@ -48,20 +46,12 @@ class Digits:
 
     def _at(self, root: int) -> tuple[Any, ...]:
         values, expressions = self._values, self._expressions
-        stack = [root]
-        while stack:
-            node = stack[-1]
-            if node in values:
-                stack.pop()
-                continue
-            operands, leaf = expressions.operands(node, veils=True), expressions.leaves.get(node)
-            missing = [arg for arg in operands if arg not in values]
-            if missing:
-                stack.extend(missing)
-            elif leaf is None:
+        for node in expressions.below([root], known=values):
+            leaf = expressions.leaves.get(node)
+            if leaf is None:
                 values[node] = tuple(self._apply(node, point) for point in range(_ZERO_TEST_POINTS))
             else:
-                values[node] = values[operands[0]] if operands else self._drawn(leaf)
+                values[node] = self._drawn(leaf)
         return values[root]
 
     def _drawn(self, leaf: Leaf) -> tuple[Any, ...]:
@@ -115,9 +105,8 @@ def _functions(context: Any) -> dict[Op, Callable[..., Any]]:
         # This analytic function has the derivatives of atan2, and takes complex operands too.
         return -1j * context.log((x + 1j * y) / context.sqrt(x * x + y * y))
 
-    names = "sqrt exp log sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh"
     return {
-        **{Op[name.upper()]: getattr(context, name) for name in names.split()},
+        **{op: getattr(context, op.name.lower()) for op in (Op.SQRT, *FUNCTIONS) if op is not Op.ATAN2},
         Op.MUL: lambda a, b: a * b,
         Op.NEG: lambda a: -a,
         Op.DIV: lambda a, b: a / b,

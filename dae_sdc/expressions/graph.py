@@ -13,10 +13,8 @@ import numpy.typing as npt
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import CONSTANTS, IRRATIONAL, Leaf
 from dae_sdc.expressions.derivatives import Derivatives
-from dae_sdc.expressions.operations import NUMPY, Cost, Op, cost
+from dae_sdc.expressions.operations import Cost, Op, cost
 from dae_sdc.expressions.program import Input, Program
-
-__all__ = ["Graph"]
 
 _IDLE_NUMBERS: Final[tuple[Fraction, ...]] = (Fraction(0), Fraction(1), Fraction(2), Fraction(3, 8))
 
@@ -95,29 +93,16 @@ class Graph(Derivatives):
             return found
         raise AssertionError("the last number has been tried")
 
-    def counts(self, nodes: Iterable[int], shared: bool = True) -> dict[str, int]:
+    def counts(self, nodes: Iterable[int]) -> dict[str, int]:
         """Numbers of functions, multiplications, additions and divisions in expressions.
 
-        Parameters
-        ----------
-        nodes : iterable of int
-            The expressions.
-        shared : bool
-            Whether a term that stands in several places is counted once, as it is computed, or each time, as
-            it would be written.
+        A term that stands in several places is counted once, as it is computed.
         """
-        roots = list(nodes)
-        own = {node: self._cost(node) for node in self.below(roots)}
-        if not shared:
-            for node, costs in own.items():
-                parts = [own[arg] for arg in self.operands(node)]
-                own[node] = Cost(*map(sum, zip(costs, *parts, strict=True)))
-        counted = own.values() if shared else [own[node] for node in roots]
-        totals = [sum(column) for column in zip(*counted, strict=True)] or [0] * len(Cost._fields)
-        return dict(zip(Cost._fields, totals, strict=True))
-
-    def _cost(self, node: int) -> Cost:
-        return cost(self.op[node], self.args[node][1] if self.op[node] is Op.INTPOW else 1)
+        costs = [
+            cost(self.op[node], self.args[node][1] if self.op[node] is Op.INTPOW else 1)
+            for node in self.below(nodes)
+        ]
+        return {kind: sum(getattr(one, kind) for one in costs) for kind in Cost._fields}
 
     def numeric(
         self, nodes: Sequence[int], values: Callable[[Leaf], npt.ArrayLike]
@@ -138,7 +123,7 @@ class Graph(Derivatives):
         """
         slots: dict[int, Any] = {}
         with np.errstate(all="ignore"):
-            for node in self.below(nodes, veils=True):
+            for node in self.below(nodes):
                 slots[node] = self._evaluated(node, slots, values)
         found = np.broadcast_arrays(*(slots[node] for node in nodes)) if nodes else []
         return np.array(found, dtype=np.float64)
@@ -148,13 +133,9 @@ class Graph(Derivatives):
             return self._double(node)
         leaf = self.leaves.get(node)
         if leaf is not None:
-            if leaf.kind == "v":
-                return slots[self.veils[leaf.index]]
             return np.asarray(values(leaf), dtype=np.float64)
-        op, args = self.op[node], self.args[node]
-        if op is Op.INTPOW:
-            return NUMPY[op](slots[args[0]], args[1])
-        return NUMPY[op](*[slots[arg] for arg in args])
+        op = self.op[node]
+        return op.numpy(*[slots[arg] for arg in self.operands(node)], *self.args[node][op.arity :])
 
     def _double(self, node: int) -> np.float64:
         number = self.numbers[node]
@@ -169,17 +150,17 @@ class Graph(Derivatives):
         Parameters
         ----------
         nodes : sequence of int
-            The expressions; veils are computed with them.
+            The expressions.
         inputs : callable
             What a leaf is to the program; None for one on which nothing depends, which is put to 0.
         """
-        order = self.below(nodes, veils=True)
+        order = self.below(nodes)
         given: dict[Input, int] = {}
         slots: dict[int, int] = {}
         idle: list[int] = []
         for node in order:
             leaf = self.leaves.get(node)
-            if leaf is not None and leaf.kind != "v":
+            if leaf is not None:
                 source = inputs(leaf)
                 if source is None:
                     idle.append(node)
@@ -195,14 +176,8 @@ class Graph(Derivatives):
         for node in order:
             if node in slots:
                 continue
-            if node in self.leaves:
-                slots[node] = slots[self.veils[self.leaves[node].index]]
-                continue
-            op, args = self.op[node], self.args[node]
-            if op is Op.INTPOW:
-                row = [slots[args[0]], args[1]]
-            else:
-                row = [slots[arg] for arg in args]
+            op = self.op[node]
+            row = [*[slots[arg] for arg in self.operands(node)], *self.args[node][op.arity :]]
             slots[node] = first + len(code)
             code.append([int(op), *row, *[0] * (3 - len(row))])
         outputs = [slots[node] for node in nodes]

@@ -8,8 +8,6 @@ from typing import Final
 from dae_sdc.expressions import operations
 from dae_sdc.expressions.operations import FUNCTIONS, Op
 
-__all__ = ["SUBTRACT", "declarations", "integer_power", "library_functions", "literal", "operation"]
-
 SUBTRACT: Final = len(Op)
 """The operation a - b, which compiled code has beside those of programs."""
 
@@ -23,7 +21,6 @@ _INTRINSICS: Final = {
 }
 _LIBRARY: Final = {op: op.name.lower() for op in (Op.POW, *FUNCTIONS) if op not in _INTRINSICS}
 _CALLED: Final[dict[Op, str]] = _LIBRARY | _INTRINSICS
-_BINARY: Final = (Op.POW, Op.ATAN2)
 
 _EXTREME: Final = """{{r}}x = fcmp {} double {{a}}, {{b}}
 {{r}}n = fcmp uno double {{a}}, 0.0
@@ -38,7 +35,7 @@ _TEXTS: Final[dict[int, str]] = {
     Op.NEG: "{r} = fneg double {a}",
     Op.DIV: "{r} = fdiv double {a}, {b}",
     **{
-        op: f"{{r}} = call double @{name}(double {{a}}{', double {b}' if op in _BINARY else ''})"
+        op: f"{{r}} = call double @{name}(double {{a}}{', double {b}' if op.arity == 2 else ''})"
         for op, name in _CALLED.items()
     },
     Op.SIGN: """{r}x = fcmp ogt double {a}, 0.0
@@ -61,8 +58,7 @@ _TEXTS: Final[dict[int, str]] = {
 
 def declarations() -> list[str]:
     """What a module must begin with in order to use any operation."""
-    numbers = {op: "double, double" if op in _BINARY else "double" for op in _CALLED}
-    return [f"declare double @{name}({numbers[op]})" for op, name in _CALLED.items()]
+    return [f"declare double @{name}({', '.join(['double'] * op.arity)})" for op, name in _CALLED.items()]
 
 
 def library_functions() -> list[str]:

@@ -15,8 +15,6 @@ from typing import Any, Final
 from dae_sdc.expressions.instructions import library_functions
 from dae_sdc.sharing import once, read_kept, write_kept
 
-__all__ = ["add_symbol", "assembled", "cache_directory", "linked", "pointer"]
-
 CACHE_BYTES: Final = 256 * 2**20
 """Bytes that the objects on disk may take; those unused for longest are removed."""
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 
-__all__ = ["name_and_order", "name_of"]
-
 _DERIVATIVE = re.compile(r"der\((?P<base>[^,()]+)(?:,\s*(?P<order>\d+))?\)")
 
 

@@ -6,62 +6,12 @@ logarithm or a power outside its domain. A condition is a number too, true unles
 
 from __future__ import annotations
 
-import functools
-import importlib
 import operator
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-
-__all__ = ["ARITY", "NUMPY", "SYMPY", "Cost", "Op", "cost", "integer_power", "sympy_operations"]
-
-
-class Op(IntEnum):
-    """What an expression does with its operands a, b, c."""
-
-    CONSTANT = 0
-    INPUT = 1
-    ADD = 2
-    MUL = 3
-    NEG = 4
-    DIV = 5
-    POW = 6  # a**b
-    INTPOW = 7  # a**b with an integer b that is no operand, but stands in its place
-    SQRT = 8
-    EXP = 9
-    LOG = 10
-    SIN = 11
-    COS = 12
-    TAN = 13
-    ASIN = 14
-    ACOS = 15
-    ATAN = 16
-    ATAN2 = 17
-    SINH = 18
-    COSH = 19
-    TANH = 20
-    ASINH = 21
-    ACOSH = 22
-    ATANH = 23
-    ABS = 24
-    SIGN = 25  # -1, 0 or 1
-    MIN = 26  # NaN if one operand is, and b if they are equal, as 0 and -0 are
-    MAX = 27
-    FLOOR = 28
-    LT = 29  # 1 if a < b, else 0
-    LE = 30
-    SELECT = 31  # b if a is true, else c
-
-
-ARITY: Final[dict[Op, int]] = {
-    **dict.fromkeys(Op, 1),
-    **dict.fromkeys((Op.CONSTANT, Op.INPUT), 0),
-    **dict.fromkeys((Op.ADD, Op.MUL, Op.DIV, Op.POW, Op.ATAN2, Op.MIN, Op.MAX, Op.LT, Op.LE), 2),
-    Op.SELECT: 3,
-}
-"""How many operands an operation has; the exponent of INTPOW is not counted."""
 
 
 def integer_power(base: Any, exponent: int, product: Callable[[Any, Any], Any] = operator.mul) -> Any:
@@ -109,68 +59,65 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
     return np.where(np.not_equal(condition, 0.0), a, b)[()]
 
 
-NUMPY: Final[dict[Op, Callable[..., Any]]] = {
-    Op.ADD: np.add,
-    Op.MUL: np.multiply,
-    Op.NEG: np.negative,
-    Op.DIV: np.divide,
-    Op.POW: np.power,
-    Op.INTPOW: integer_power,
-    Op.SQRT: np.sqrt,
-    Op.EXP: np.exp,
-    Op.LOG: np.log,
-    Op.SIN: np.sin,
-    Op.COS: np.cos,
-    Op.TAN: np.tan,
-    Op.ASIN: np.arcsin,
-    Op.ACOS: np.arccos,
-    Op.ATAN: np.arctan,
-    Op.ATAN2: np.arctan2,
-    Op.SINH: np.sinh,
-    Op.COSH: np.cosh,
-    Op.TANH: np.tanh,
-    Op.ASINH: np.arcsinh,
-    Op.ACOSH: np.arccosh,
-    Op.ATANH: np.arctanh,
-    Op.ABS: np.absolute,
-    Op.SIGN: np.sign,
-    Op.MIN: _minimum,
-    Op.MAX: _maximum,
-    Op.FLOOR: np.floor,
-    Op.LT: _less,
-    Op.LE: _less_equal,
-    Op.SELECT: _select,
-}
-"""The operations on NumPy's doubles and arrays of them."""
+class Op(IntEnum):
+    """What an expression does with its operands a, b, c.
 
-FUNCTIONS: Final[tuple[Op, ...]] = (
-    *(Op.EXP, Op.LOG, Op.SIN, Op.COS, Op.TAN, Op.ASIN, Op.ACOS, Op.ATAN, Op.ATAN2, Op.SINH, Op.COSH, Op.TANH),
-    *(Op.ASINH, Op.ACOSH, Op.ATANH),
-)
+    Attributes
+    ----------
+    arity : int
+        Number of operands; the exponent of INTPOW is not counted.
+    numpy : callable
+        The operation on NumPy's doubles and arrays of them; None for what has no operands.
+    sympy : str
+        Name of SymPy's class; empty where it has none of its own there.
+    """
+
+    arity: int
+    numpy: Callable[..., Any]
+    sympy: str
+
+    def __new__(cls, number: int, arity: int = 0, numpy: Any = None, sympy: str = "") -> Op:  # noqa: D102
+        made = int.__new__(cls, number)
+        made._value_ = number
+        made.arity, made.numpy, made.sympy = arity, numpy, sympy
+        return made
+
+    CONSTANT = 0
+    INPUT = 1
+    ADD = 2, 2, np.add, "Add"
+    MUL = 3, 2, np.multiply, "Mul"
+    NEG = 4, 1, np.negative
+    DIV = 5, 2, np.divide
+    POW = 6, 2, np.power, "Pow"  # a**b
+    INTPOW = 7, 1, integer_power  # a**b with an integer b that is no operand, but stands in its place
+    SQRT = 8, 1, np.sqrt
+    EXP = 9, 1, np.exp, "exp"
+    LOG = 10, 1, np.log, "log"
+    SIN = 11, 1, np.sin, "sin"
+    COS = 12, 1, np.cos, "cos"
+    TAN = 13, 1, np.tan, "tan"
+    ASIN = 14, 1, np.arcsin, "asin"
+    ACOS = 15, 1, np.arccos, "acos"
+    ATAN = 16, 1, np.arctan, "atan"
+    ATAN2 = 17, 2, np.arctan2, "atan2"
+    SINH = 18, 1, np.sinh, "sinh"
+    COSH = 19, 1, np.cosh, "cosh"
+    TANH = 20, 1, np.tanh, "tanh"
+    ASINH = 21, 1, np.arcsinh, "asinh"
+    ACOSH = 22, 1, np.arccosh, "acosh"
+    ATANH = 23, 1, np.arctanh, "atanh"
+    ABS = 24, 1, np.absolute, "Abs"
+    SIGN = 25, 1, np.sign, "sign"  # -1, 0 or 1
+    MIN = 26, 2, _minimum, "Min"  # NaN if one operand is, and b if they are equal, as 0 and -0 are
+    MAX = 27, 2, _maximum, "Max"
+    FLOOR = 28, 1, np.floor, "floor"
+    LT = 29, 2, _less, "StrictLessThan"  # 1 if a < b, else 0
+    LE = 30, 2, _less_equal, "LessThan"
+    SELECT = 31, 3, _select, "Piecewise"  # b if a is true, else c
+
+
+FUNCTIONS: Final = tuple(op for op in Op if Op.EXP <= op <= Op.ATANH)
 """Smooth functions whose names in lower case are those of :mod:`math` and mpmath."""
-
-SYMPY: Final[dict[Op, str]] = {
-    Op.ADD: "Add",
-    Op.MUL: "Mul",
-    Op.POW: "Pow",
-    **{op: op.name.lower() for op in FUNCTIONS},
-    Op.ABS: "Abs",
-    Op.SIGN: "sign",
-    Op.MIN: "Min",
-    Op.MAX: "Max",
-    Op.FLOOR: "floor",
-    Op.LT: "StrictLessThan",
-    Op.LE: "LessThan",
-    Op.SELECT: "Piecewise",
-}
-"""Names of SymPy's classes; NEG, DIV, INTPOW and SQRT have none of their own there."""
-
-
-@functools.cache
-def sympy_operations() -> dict[type, Op]:
-    """The operation of each of SymPy's classes; imports SymPy, which takes a while."""
-    sympy = importlib.import_module("sympy")
-    return {getattr(sympy, name): op for op, name in SYMPY.items()}
 
 
 class Cost(NamedTuple):
@@ -185,12 +132,8 @@ class Cost(NamedTuple):
 _ADDITION, _MULTIPLICATION, _DIVISION = Cost(0, 0, 1, 0), Cost(0, 1, 0, 0), Cost(0, 0, 0, 1)
 _FREE, _FUNCTION = Cost(0, 0, 0, 0), Cost(1, 0, 0, 0)
 _COSTS = {
-    Op.CONSTANT: _FREE,
-    Op.INPUT: _FREE,
-    Op.ADD: _ADDITION,
-    Op.MUL: _MULTIPLICATION,
-    Op.NEG: _FREE,
-    Op.DIV: _DIVISION,
+    **dict.fromkeys((Op.CONSTANT, Op.INPUT, Op.NEG), _FREE),
+    **{Op.ADD: _ADDITION, Op.MUL: _MULTIPLICATION, Op.DIV: _DIVISION},
 }
 
 

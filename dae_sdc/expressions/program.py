@@ -10,15 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.operations import ARITY, NUMPY, Cost, Op, cost
-
-__all__ = ["KINDS", "Input", "Program"]
+from dae_sdc.expressions.operations import Op
 
 KINDS: Final = ("t", "u", "du", "p", "c")
 """Kinds of inputs: time, unknowns, their derivatives, parameters, the coefficient of a Jacobian."""
 
 _FIRST = int(Op.ADD)  # constants and inputs have slots, and no instructions
-_ARITIES = np.array([ARITY[op] for op in Op])
+_ARITIES = np.array([op.arity for op in Op])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +117,7 @@ class Program:
         if given.ndim == 0 or len(given) != len(self.inputs):
             raise InputError(f"the program has {len(self.inputs)} inputs; got values of shape {given.shape}")
         slots: list[Any] = [*given, *self.constants]
-        operations = {int(op): function for op, function in NUMPY.items()}
+        operations = [op.numpy for op in Op]
         arities = _ARITIES.tolist()
         with np.errstate(all="ignore"):
             for op, a, b, c in self.code.tolist():
@@ -144,19 +142,6 @@ class Program:
         """Values of the inputs from t, u, du, p and c, for :meth:`evaluate`."""
         given = {kind: np.ravel(values) for kind, values in zip(KINDS, (t, u, du, p, c), strict=True)}
         return np.array([given[entry.kind][entry.index] for entry in self.inputs], dtype=np.float64)
-
-    def counts(self) -> dict[str, int]:
-        """Numbers of functions, multiplications, additions and divisions.
-
-        See :func:`~dae_sdc.expressions.operations.cost` for what counts.
-        """
-        ops = np.bincount(self.code[:, 0], minlength=len(Op))
-        powers = self.code[self.code[:, 0] == Op.INTPOW, 2]
-        exponents, repeats = np.unique(powers, return_counts=True)
-        parts = [(cost(Op.INTPOW, int(n)), int(k)) for n, k in zip(exponents, repeats, strict=True)]
-        parts += [(cost(op), int(ops[op])) for op in Op if op != Op.INTPOW]
-        totals = (sum(count * each[at] for each, count in parts) for at in range(len(Cost._fields)))
-        return dict(zip(Cost._fields, totals, strict=True))
 
     def used(self) -> Program:
         """The program without the instructions and constants on which no output depends."""

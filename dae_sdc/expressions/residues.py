@@ -20,8 +20,6 @@ from typing import Final
 
 from dae_sdc.expressions.operations import Op
 
-__all__ = ["PRIME", "of_fraction", "of_function", "random_residue"]
-
 PRIME: Final = 2**127 - 1
 
 _LARGEST_POSITIVE = PRIME // 2

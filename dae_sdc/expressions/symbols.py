@@ -8,8 +8,6 @@ import sympy
 
 from dae_sdc.expressions.names import name_of
 
-__all__ = ["TIME", "Unknown", "derivative"]
-
 TIME: Any = sympy.Symbol("t", real=True)
 """Time."""
 

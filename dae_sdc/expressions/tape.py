@@ -15,11 +15,9 @@ import numpy.typing as npt
 
 from dae_sdc.expressions import llvm
 from dae_sdc.expressions.instructions import SUBTRACT, declarations, operation
-from dae_sdc.expressions.operations import ARITY, Op
+from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import KINDS, Program
 from dae_sdc.sharing import once
-
-__all__ = ["interpreter", "tape"]
 
 _LOAD_INPUT: Final = SUBTRACT + 1  # one for each kind of input, in the order of KINDS
 _LOAD_CONSTANT: Final = _LOAD_INPUT + len(KINDS)
@@ -103,11 +101,7 @@ def _text() -> str:
         comes += [(f"end{one}", f"%row{one}n", f"%result{one}n") for one in ops if one != _END]
         rows = ", ".join(f"[{row}, %{block}]" for block, row, _ in comes)
         results = ", ".join(f"[{result}, %{block}]" for block, _, result in comes)
-        lines += [
-            f"op{op}:",
-            f"%row{op} = phi {word} {rows}",
-            f"%result{op} = phi {place} {results}",
-        ]
+        lines += [f"op{op}:", f"%row{op} = phi {word} {rows}", f"%result{op} = phi {place} {results}"]
         if op == _END:
             lines += [f"call void @free({byte} %memory)", "ret void"]
             continue
@@ -141,7 +135,7 @@ def _handlers(place: str) -> dict[int, Callable[[int], list[str]]]:
         return f"store double {value}, {place} %result{op}"
 
     def calculate(op: int) -> list[str]:
-        operands = range(1, 1 + (2 if op == SUBTRACT else ARITY[Op(op)]))
+        operands = range(1, 1 + (2 if op == SUBTRACT else Op(op).arity))
         lines = [line for at in operands for line in load(op, "%w", at)]
         lines.append(operation(op, f"%r{op}", *(f"%v{op}_{at}" for at in operands)))
         return [*lines, store(op, f"%r{op}")]

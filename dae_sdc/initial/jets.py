@@ -257,7 +257,7 @@ class Part:
         return {
             (i, place[graph.leaves[leaf][1:]]): slope
             for i, root in enumerate(self.roots)
-            for leaf, slope in graph.gradient(root, veils=True).items()
+            for leaf, slope in graph.gradient(root).items()
             if graph.leaves[leaf].kind == "u" and graph.leaves[leaf][1:] in place
         }
 
@@ -284,8 +284,8 @@ class Part:
 
     def _deciding(self, root: int) -> list[Leaf]:
         graph = self.system.model.graph
-        nodes = [node for node in graph.below([root], veils=True) if graph.op[node] in _SWITCHES]
-        return sorted(leaf for leaf in graph.leaves_of(*nodes, veils=True) if leaf.kind == "u")
+        nodes = [node for node in graph.below([root]) if graph.op[node] in _SWITCHES]
+        return sorted(leaf for leaf in graph.leaves_of(*nodes) if leaf.kind == "u")
 
     @cached_property
     def _equations(self) -> Program:
@@ -346,7 +346,7 @@ class Part:
         graph, jets, place = self.system.model.graph, self.system.jets, self.system.place
         leaves = {graph.variable(*jets[j]) for j in own}
         for (_, j), slope in self.slopes.items():
-            if j in own and leaves.intersection(graph.below([slope], veils=True)):
+            if j in own and leaves.intersection(graph.below([slope])):
                 # What is written may cancel.
                 inner = {place.get(jet) for jet in graph.depends(slope)}
                 if own & inner:

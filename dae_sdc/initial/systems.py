@@ -16,7 +16,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import NUMPY, Op
+from dae_sdc.expressions.operations import Op
 from dae_sdc.initial.jets import ModelJets
 from dae_sdc.initial.parts import leaf_values
 from dae_sdc.initial.quotients import (
@@ -197,14 +197,14 @@ class Reader:
     ) -> None:
         self.graph, self.roots, self.names = graph, list(roots), tuple(names)
         self._number = {leaf: j for j, leaf in enumerate(unknowns)}
-        order = graph.below(roots, veils=True)
+        order = graph.below(roots)
         self._depends: set[int] = set()
         for node in order:
             if self._number.get(graph.leaves.get(node, Leaf("t"))) is not None or any(
-                arg in self._depends for arg in graph.operands(node, veils=True)
+                arg in self._depends for arg in graph.operands(node)
             ):
                 self._depends.add(node)
-        inner = {arg for node in self._depends for arg in graph.operands(node, veils=True)}
+        inner = {arg for node in self._depends for arg in graph.operands(node)}
         edge = sorted((inner | set(roots)) - self._depends)
         self._known = dict(zip(edge, graph.numeric(edge, values).tolist(), strict=True))
         self._order = [node for node in order if node in self._depends]
@@ -239,7 +239,7 @@ class Reader:
                 found.add(self._number[leaf])
             if graph.op[node] in TRIGONOMETRIC:
                 continue
-            for arg in graph.operands(node, veils=True):
+            for arg in graph.operands(node):
                 if arg in self._depends and arg not in seen:
                     seen.add(arg)
                     stack.append(arg)
@@ -262,7 +262,7 @@ class Reader:
         return {j: _common_unit(found) for j, found in factors.items()}
 
     def _affine(self, node: int) -> tuple[dict[int, float], float]:
-        inner = [below for below in self.graph.below([node], veils=True) if below in self._depends]
+        inner = [below for below in self.graph.below([node]) if below in self._depends]
         if any(self.graph.op[below] in TRIGONOMETRIC for below in inner):
             raise NotPolynomialError("a sine or cosine of a sine or cosine")
         found = self._as_sum(self._at(node))
@@ -288,11 +288,11 @@ class Reader:
             self._number[graph.leaves[below]]
             for node in self._order
             if graph.op[node] in TRIGONOMETRIC
-            for below in graph.below([graph.args[node][0]], veils=True)
+            for below in graph.below([graph.args[node][0]])
             if below in graph.leaves and graph.leaves[below] in self._number
         }
         for i, root in enumerate(self.roots):
-            inner = [below for below in graph.below([root], veils=True) if below in self._depends]
+            inner = [below for below in graph.below([root]) if below in self._depends]
             if not angles or not inner or any(graph.op[below] not in _ARITHMETIC for below in inner):
                 continue
             self._reset()
@@ -470,7 +470,7 @@ class Reader:
             if args[0] in self._depends and args[0] not in self._read:
                 return (args[0],)
             return (self._selected(node),)
-        return self.graph.operands(node, veils=True)
+        return self.graph.operands(node)
 
     def _chosen(self, node: int, options: Sequence[int]) -> int:
         if node not in self._choices:
@@ -489,9 +489,7 @@ class Reader:
         op, args = graph.op[node], graph.args[node]
         leaf = graph.leaves.get(node)
         if leaf is not None:
-            if leaf in self._number:
-                return self._leaf(self._number[leaf])
-            return self._at(graph.veils[leaf.index])
+            return self._leaf(self._number[leaf])
         if op in TRIGONOMETRIC:
             return self._turned(node)
         if op in (Op.LT, Op.LE, Op.SIGN):
@@ -517,7 +515,7 @@ class Reader:
             if op is Op.ADD:
                 return self._ring.sum(first, second)
             return self._ring.product(first, second if op is Op.MUL else self._ring.inverse(second))
-        raise NotPolynomialError(f"the function {NUMPY[op].__name__.strip('_')}")
+        raise NotPolynomialError(f"the function {op.numpy.__name__.strip('_')}")
 
     def _raised(self, base: Quotient, exponent: float) -> Quotient:
         simple = Fraction(exponent).limit_denominator(LARGEST_MULTIPLE)

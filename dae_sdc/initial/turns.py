@@ -84,7 +84,7 @@ class Turn:
         self._jets = {
             i: {
                 system.place[leaf.index, leaf.order]
-                for leaf in graph.leaves_of(system.roots[i], veils=True)
+                for leaf in graph.leaves_of(system.roots[i])
                 if leaf.kind == "u" and (leaf.index, leaf.order) in system.place
             }
             for i in self._rows
@@ -140,8 +140,6 @@ class Turn:
             return {}
         leaf = graph.leaves.get(node)
         if leaf is not None:
-            if leaf.kind == "v":
-                return self._linear(graph.veils[leaf.index], moving, turned)
             return {place[leaf.index, leaf.order]: 1.0}
         op, args = graph.op[node], graph.operands(node)
         if op in TRIGONOMETRIC:
@@ -170,12 +168,12 @@ class Turn:
         place, graph = self.system.place, self.system.model.graph
         return any(
             leaf.kind == "u" and place.get((leaf.index, leaf.order)) in moving
-            for leaf in graph.leaves_of(node, veils=True)
+            for leaf in graph.leaves_of(node)
         )
 
     def _constant(self, node: int) -> float:
         graph = self.system.model.graph
-        if graph.mark[node] & MOVING and any(leaf.kind == "u" for leaf in graph.leaves_of(node, veils=True)):
+        if graph.mark[node] & MOVING and any(leaf.kind == "u" for leaf in graph.leaves_of(node)):
             raise TurnError("as it occurs outside of sine and cosine with a factor that is not constant")
         found = float(graph.numeric([node], self._value)[0])
         if not found or not math.isfinite(found):

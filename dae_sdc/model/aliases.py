@@ -17,8 +17,6 @@ from dae_sdc.model.simplified import Removed, Simplified
 from dae_sdc.model.starts import Relation, Starts
 from dae_sdc.registry import unknown as unknown_name
 
-__all__ = ["simplify"]
-
 _NOWHERE: Final = -1
 
 
@@ -411,16 +409,9 @@ class _TrivialElimination:
         }
         conditions = () if self.fold else self.constants.conditions()
         made.conditions = conditions
-        return Simplified(
-            model,
-            made,
-            removed,
-            dict(zip(model.names, nodes, strict=True)),
-            tuple(name for i, name in enumerate(model.equation_names) if i not in rows),
-            conditions,
-            self.level,
-            self.fold,
-        )
+        used_up = tuple(name for i, name in enumerate(model.equation_names) if i not in rows)
+        named = dict(zip(model.names, nodes, strict=True))
+        return Simplified(model, made, removed, used_up, conditions, self.level, self.fold, named)
 
     def _node(self, relation: Relation, told: Mapping[int, int]) -> int:
         """An unknown as an expression of those that are kept."""

@@ -12,8 +12,6 @@ import sympy
 from dae_sdc.errors import InputError
 from dae_sdc.model.model import Model
 
-__all__ = ["Condition", "Constants"]
-
 
 @dataclass(frozen=True)
 class Condition:

@@ -15,8 +15,6 @@ from dae_sdc.expressions.operations import Op
 from dae_sdc.model.constants import Constants
 from dae_sdc.model.starts import Start, agree
 
-__all__ = ["LinearElimination", "linear_form", "sum_of"]
-
 HIGHEST_REQUIRED_ORDER: Final = 3
 """Order of derivative up to which an unknown is differentiated so that another one can be eliminated."""
 
@@ -279,7 +277,7 @@ class LinearElimination:
         if free:
             slope = graph.gradient(node).get(graph.variable(*free[0]), graph.zero)
             at[free[0]] = 0.0
-            if not self.constants_only(slope) or not self.constants.divides(slope):
+            if graph.mark[slope] & MOVING or not self.constants.divides(slope):
                 return None
             nodes.append(slope)
         told = self._numeric(nodes, at)
@@ -288,10 +286,6 @@ class LinearElimination:
         if free:
             return {free[0]: Start((start.value - told[0]) / told[1], start.fixed, start.name)}
         return {} if agree(told[0], start.value) else None
-
-    def constants_only(self, node: int) -> bool:
-        """Whether an expression is a constant."""
-        return not self.graph.mark[node] & MOVING
 
     def _numeric(self, nodes: Sequence[int], at: Mapping[tuple[int, int], float]) -> list[float] | None:
         """Values at the start; None where a parameter has none."""
@@ -310,16 +304,10 @@ class LinearElimination:
 
     def _put(self, one: _Candidate) -> dict[int, int] | None:
         """The other equations with the expression in the place of the unknown; None where that cannot be."""
-        graph = self.graph
         put: dict[int, int] = {}
         for i in sorted(self._others(one)):
-            replaced = {
-                graph.leaf(leaf): graph.total_derivative(one.expression, leaf.order)
-                for leaf in self._leaves(self.roots[i])
-                if leaf.index == one.unknown
-            }
             try:
-                put[i] = graph.substitute([self.roots[i]], replaced)[0]
+                put[i] = self._with(self.roots[i], {one.unknown: one.expression})
             except InputError:  # it divides by 0
                 return None
             if any(leaf.order for leaf in self._leaves(one.expression)) and not self._plain(put[i]):
@@ -329,16 +317,19 @@ class LinearElimination:
                 return None
         return put
 
+    def _with(self, node: int, told: Mapping[int, int]) -> int:
+        """An expression with expressions in the places of unknowns."""
+        graph = self.graph
+        replaced = {
+            graph.leaf(leaf): graph.total_derivative(told[leaf.index], leaf.order)
+            for leaf in self._leaves(node)
+            if leaf.index in told
+        }
+        return graph.substitute([node], replaced)[0]
+
     def told(self) -> dict[int, int]:
         """What every removed unknown is, as an expression of those that are left."""
-        graph = self.graph
         found: dict[int, int] = {}
         for j in reversed(self._told):
-            node = self._told[j]
-            replaced = {
-                graph.leaf(leaf): graph.total_derivative(found[leaf.index], leaf.order)
-                for leaf in self._leaves(node)
-                if leaf.index in found
-            }
-            found[j] = graph.substitute([node], replaced)[0]
+            found[j] = self._with(self._told[j], found)
         return found

@@ -20,8 +20,6 @@ from dae_sdc.expressions.names import name_and_order
 from dae_sdc.expressions.symbols import TIME, Unknown
 from dae_sdc.model.sympy_input import to_sympy
 
-__all__ = ["Equations", "Parameter", "Variable"]
-
 MOST_RANDOM_POINTS = 8
 """Random points that are tried for one at which all entries of a Jacobian have values."""
 
@@ -126,31 +124,7 @@ class Parameter:
 
 
 class Equations:
-    """Equations that vanish, as nodes of a graph.
-
-    Parameters
-    ----------
-    name : str
-        Name in tables and messages.
-    interval : (float, float)
-        Start and end time.
-
-    Attributes
-    ----------
-    variables_by_name : dict of str to Variable
-        The unknowns.
-    parameters_by_name : dict of str to Parameter
-        The parameters.
-    graph : Graph
-        Unknown j is ``graph.variable(j)``, parameter i is ``graph.parameter(i)``.
-    roots : list of int
-        The node of every equation.
-    conditions : tuple of callable
-        Called with the values of all parameters by name, raise :class:`InputError` where they do not fit.
-    definitions : tuple of Definition
-        Unknowns that are no more than names of expressions of the others, in an order in which they can be
-        found.
-    """
+    """Base of :class:`~dae_sdc.model.model.Model`: equations that vanish, as nodes of a graph."""
 
     def __init__(self, name: str, interval: tuple[float, float]) -> None:
         self.name = name
@@ -339,7 +313,7 @@ class Equations:
 
     def _random(self, nodes: Sequence[int]) -> npt.NDArray[np.float64]:
         """Values at a random point where all expressions have one."""
-        leaves = sorted(self.graph.leaves_of(*nodes, veils=True))
+        leaves = sorted(self.graph.leaves_of(*nodes))
         best = np.full(len(nodes), np.nan)
         for attempt in range(MOST_RANDOM_POINTS):
             source = np.random.default_rng(attempt)

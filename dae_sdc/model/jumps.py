@@ -12,8 +12,6 @@ from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 
-__all__ = ["Jump", "jump_times", "jumps_of"]
-
 _COMPARISONS: Final = frozenset({Op.LT, Op.LE})
 BORDER_POINTS: Final = 64
 """Points of a border at which the two branches are compared."""

@@ -2,35 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dae_sdc.expressions.operations import NUMPY, Op, integer_power
+from dae_sdc.expressions.derivatives import TIMES_SLOPE
+from dae_sdc.expressions.operations import Op, integer_power
 from dae_sdc.expressions.program import Program
 
-__all__ = ["magnitudes"]
 
-_SLOPES: Final[dict[Op, Callable[[Any, Any], Any]]] = {
-    Op.SQRT: lambda a, v: 0.5 / v,
-    Op.EXP: lambda a, v: v,
-    Op.LOG: lambda a, v: 1.0 / a,
-    Op.SIN: lambda a, v: np.cos(a),
-    Op.COS: lambda a, v: np.sin(a),
-    Op.TAN: lambda a, v: 1.0 + v * v,
-    Op.ASIN: lambda a, v: 1.0 / np.sqrt(1.0 - a * a),
-    Op.ACOS: lambda a, v: 1.0 / np.sqrt(1.0 - a * a),
-    Op.ATAN: lambda a, v: 1.0 / (1.0 + a * a),
-    Op.SINH: lambda a, v: np.cosh(a),
-    Op.COSH: lambda a, v: np.sinh(a),
-    Op.TANH: lambda a, v: 1.0 - v * v,
-    Op.ASINH: lambda a, v: 1.0 / np.sqrt(1.0 + a * a),
-    Op.ACOSH: lambda a, v: 1.0 / np.sqrt(a * a - 1.0),
-    Op.ATANH: lambda a, v: 1.0 / (1.0 - a * a),
-}
-"""Derivatives of the functions of one operand a with the value v."""
+class _Doubles:
+    """The arithmetic of a graph on doubles, for the rules of derivatives."""
+
+    one, constant, integer_power = 1.0, float, staticmethod(integer_power)
+    add, sub, mul, div, neg = np.add, np.subtract, np.multiply, np.divide, np.negative
+
+    @staticmethod
+    def call(op: Op, *operands: Any) -> Any:
+        return op.numpy(*operands)
 
 
 def magnitudes(program: Program, values: npt.ArrayLike) -> npt.NDArray[np.float64]:
@@ -81,15 +71,15 @@ def _one(op: Op, slots: list[Any], sizes: list[Any], a: int, b: int, c: int) -> 
         return value, integer_power(first if b > 0 else x * x / first, b)
     if op is Op.NEG:
         return -x, first
-    if op in _SLOPES:
-        value = NUMPY[op](x)
-        return value, np.abs(value) + np.abs(_SLOPES[op](x, value)) * first
     if op in (Op.ABS, Op.SIGN, Op.FLOOR):
-        return NUMPY[op](x), first if op is Op.ABS else 0.0
+        return op.numpy(x), first if op is Op.ABS else 0.0
+    if op in TIMES_SLOPE:
+        value = op.numpy(x)
+        return value, np.abs(value) + np.abs(TIMES_SLOPE[op](_Doubles, x, value, 1.0)) * first
     y, second = slots[b], sizes[b]
     if op is Op.SELECT:
-        return NUMPY[op](x, y, slots[c]), np.where(np.not_equal(x, 0.0), second, sizes[c])[()]
-    value = NUMPY[op](x, y)
+        return op.numpy(x, y, slots[c]), np.where(np.not_equal(x, 0.0), second, sizes[c])[()]
+    value = op.numpy(x, y)
     if op is Op.ADD:
         return value, first + second
     if op is Op.MUL:

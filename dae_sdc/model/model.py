@@ -17,8 +17,6 @@ from dae_sdc.model.problem import Form, ModelProblem, first_order
 from dae_sdc.model.sympy_input import from_sympy, sympified
 from dae_sdc.sharing import one_at_a_time
 
-__all__ = ["Model", "Parameter", "Variable"]
-
 HIGHEST_DERIVATIVE = 100
 """Order of a derivative that equations may hold."""
 
@@ -54,6 +52,11 @@ class Model(Equations):
         ``graph.variable(j)``, parameter i is ``graph.parameter(i)``.
     roots : list of int
         The node of every equation in the graph.
+    conditions : tuple of callable
+        Called with the values of all parameters by name, raise :class:`InputError` where they do not fit.
+    definitions : tuple of Definition
+        Unknowns that are no more than names of expressions of the others, in an order in which they can be
+        found.
 
     Examples
     --------
@@ -154,13 +157,8 @@ class Model(Equations):
             What stands for them in equations.
         """
         chosen = _split(names)
-        columns = {
-            "start": self._for_each("start", start, chosen),
-            "fixed": self._for_each("fixed", fixed, chosen),
-            "unit": self._for_each("unit", unit, chosen),
-            "minimum": self._for_each("minimum", minimum, chosen),
-            "maximum": self._for_each("maximum", maximum, chosen),
-        }
+        given = {"start": start, "fixed": fixed, "unit": unit, "minimum": minimum, "maximum": maximum}
+        columns = {key: self._for_each(key, value, chosen) for key, value in given.items()}
         rows = [{key: column[at] for key, column in columns.items()} for at in range(len(chosen))]
         return tuple(self.variable(name, **row) for name, row in zip(chosen, rows, strict=True))
 
@@ -361,19 +359,17 @@ class Model(Equations):
     # What it looks like
 
     def __repr__(self) -> str:
-        return (
-            f"<Model {self.name}: {_count(len(self.variables_by_name), 'unknown')}, "
-            f"{_count(len(self.roots), 'equation')}, {_count(len(self.parameters_by_name), 'parameter')}>"
+        return f"<Model {self.name}: {self._counts()}>"
+
+    def _counts(self) -> str:
+        known = {"unknown": self.names, "equation": self.roots, "parameter": self.parameters_by_name}
+        return ", ".join(
+            f"{len(parts)} {what}{'' if len(parts) == 1 else 's'}" for what, parts in known.items()
         )
 
     def __str__(self) -> str:
-        counts = (
-            _count(len(self.names), "unknown"),
-            _count(len(self.roots), "equation"),
-            _count(len(self.parameters_by_name), "parameter"),
-        )
         title = f" ({self.title})" if self.title else ""
-        lines = [f"{self.name}{title}: {', '.join(counts)}"]
+        lines = [f"{self.name}{title}: {self._counts()}"]
         unknowns = [
             (v.name, _listed(v), f"[{v.unit}]" if v.unit else "") for v in self.variables_by_name.values()
         ]
@@ -408,10 +404,6 @@ class Model(Equations):
 
 def _split(names: str | Iterable[str]) -> list[str]:
     return names.replace(",", " ").split() if isinstance(names, str) else list(names)
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _listed(variable: Variable) -> str:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 import sympy
 
-from dae_sdc.dae.compiled_equations import follows_from_residual
+from dae_sdc.dae.compiled_equations import follows_from_residual, matrix_of_kernel, residual_of_kernel
 from dae_sdc.dae.guard import unguarded
 from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.problem import ProblemDAE
@@ -25,16 +25,6 @@ from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.model.jumps import Jump, jumps_of
-
-__all__ = [
-    "Form",
-    "FormEquations",
-    "ModelProblem",
-    "SwitchingModelProblem",
-    "first_order",
-    "in_given_order",
-    "indices_of_unknowns",
-]
 
 DENSE: Final = 30
 """Number of unknowns up to which the Jacobian is an array and not a sparse matrix."""
@@ -360,10 +350,7 @@ class FormEquations:
     @unguarded
     def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
         """The residual F(t, u, u'), shape (n,)."""
-        out = np.empty(self.n)
-        address = self.form.compiled[0].address
-        machine().residual_at(address, float(t), self._taken(u), self._taken(du), self.packed_parameters, out)
-        return out
+        return residual_of_kernel(self, self.form.compiled[0].address, self._taken(u), self._taken(du), t)
 
     @unguarded
     def residual_nodes(self, u: Vector, du: Vector, t: Vector) -> Vector:
@@ -377,16 +364,7 @@ class FormEquations:
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
         """The matrix dF/du' + c dF/du, shape (n, n), dense or CSC of the pattern ``sparsity``."""
-        pattern = self.sparsity
-        out = np.empty((self.n, self.n) if pattern is None else pattern.nnz)
-        address = self.form.compiled[1].address
-        place, slope = self._taken(u), self._taken(du)
-        machine().jacobian_at(address, float(t), place, slope, float(c), self.packed_parameters, out)
-        if pattern is None:
-            return out
-        matrix = type(pattern)((out, pattern.indices, pattern.indptr), shape=pattern.shape)
-        matrix.has_sorted_indices = True
-        return matrix
+        return matrix_of_kernel(self, self.form.compiled[1].address, self._taken(u), self._taken(du), t, c)
 
     def _taken(self, values: Any) -> Vector:
         array: Vector = np.ascontiguousarray(values, dtype=np.float64)

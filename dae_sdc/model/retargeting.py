@@ -18,8 +18,6 @@ import scipy.sparse as sparse
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, array_of, has_symbols
 
-__all__ = ["Retargeting", "given_by_library", "parameter_names"]
-
 FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})
 """Top-level modules whose functions are called as they are."""
 

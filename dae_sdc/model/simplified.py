@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import numpy as np
@@ -16,8 +16,6 @@ from dae_sdc.expressions.symbols import Unknown, derivative
 from dae_sdc.model.constants import Condition
 from dae_sdc.model.levels import Level
 from dae_sdc.model.model import Model
-
-__all__ = ["KINDS", "Removed", "Simplified"]
 
 KINDS: Final = ("v = 0", "u = const", "u = v", "u = -v", "w = der(z)", "u = a v + b", "u = expression")
 """What a removed unknown can be, see :attr:`Removed.kind`."""
@@ -45,6 +43,7 @@ class Removed:
         return f"{self.name} = {self.expression}"
 
 
+@dataclass(eq=False, repr=False)
 class Simplified:
     """A model without trivial equations, and what became of the unknowns that went with them.
 
@@ -70,26 +69,19 @@ class Simplified:
         Values that the parameters had.
     """
 
-    def __init__(
-        self,
-        original: Model,
-        model: Model,
-        removed: Mapping[str, Removed],
-        nodes: Mapping[str, int],
-        removed_equations: tuple[str, ...],
-        conditions: tuple[Condition, ...],
-        level: Level,
-        folded: bool,
-    ) -> None:
-        self.original = original
-        self.model = model
-        self.map = dict(removed)
-        self.removed_equations = removed_equations
-        self.conditions = conditions
-        self.level: Level = level
-        self.folded = folded
-        self.numbers = {name: parameter.value for name, parameter in original.parameters_by_name.items()}
-        self._nodes = dict(nodes)
+    original: Model
+    model: Model
+    map: dict[str, Removed]
+    removed_equations: tuple[str, ...]
+    conditions: tuple[Condition, ...]
+    level: Level
+    folded: bool
+    _nodes: dict[str, int]
+    numbers: dict[str, float | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        known = self.original.parameters_by_name
+        self.numbers = {name: parameter.value for name, parameter in known.items()}
 
     def expression(self, unknown: Any) -> Any:
         """An unknown of the original model, or a derivative of it, in terms of the unknowns that are kept.

@@ -10,8 +10,6 @@ from dae_sdc.expressions.names import name_of
 from dae_sdc.model.constants import Constants
 from dae_sdc.model.model import Model
 
-__all__ = ["Relation", "Start", "Starts", "agree"]
-
 START_TOLERANCE: Final = 1e-9
 """Difference of two start values, relative to the larger one or 1, below which they are equal."""
 

@@ -13,17 +13,6 @@ from dae_sdc.expressions.dag import MOVING
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.operations import Op
 
-__all__ = [
-    "NumberNeeded",
-    "Scalar",
-    "SymbolArray",
-    "Untraceable",
-    "array_of",
-    "entries_of",
-    "has_symbols",
-    "node_of",
-]
-
 LARGEST_SOLVE: Final = 12
 """Number of rows up to which linear systems of expressions are solved by elimination."""
 

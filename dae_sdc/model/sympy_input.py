@@ -8,19 +8,18 @@ from typing import Any, Final
 
 import sympy
 from sympy.core.function import AppliedUndef
-from sympy.core.numbers import ImaginaryUnit, Infinity, NaN, NegativeInfinity, NumberSymbol
+from sympy.core.numbers import NumberSymbol
 from sympy.logic.boolalg import BooleanFalse, BooleanTrue
 
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.expressions.graph import Graph
-from dae_sdc.expressions.operations import SYMPY, Op, sympy_operations
+from dae_sdc.expressions.operations import Op
 
-__all__ = ["from_sympy", "sympified", "to_sympy"]
+OPERATIONS: Final[dict[type, Op]] = {getattr(sympy, op.sympy): op for op in Op if op.sympy}
+"""The operation of each of SymPy's classes."""
 
 _COMPARED: Final = (sympy.StrictLessThan, sympy.LessThan, sympy.StrictGreaterThan, sympy.GreaterThan)
-_NO_NUMBERS: Final = (Infinity, NegativeInfinity, NaN, ImaginaryUnit, type(sympy.zoo))
-
 _TRUTHS: Final = (sympy.core.relational.Relational, BooleanTrue, BooleanFalse)
 
 HIGHEST_POWER: Final = 1_000_000
@@ -123,7 +122,7 @@ def _built(graph: Graph, item: Any, parts: list[int]) -> int:
             parts = parts[::-1]
         strict = isinstance(item, sympy.StrictLessThan | sympy.StrictGreaterThan)
         return graph.call(Op.LT if strict else Op.LE, *parts)
-    op = sympy_operations().get(type(item))
+    op = OPERATIONS.get(type(item))
     if op is not None and op is not Op.SELECT:
         if op in (Op.MIN, Op.MAX):
             node = parts[0]
@@ -260,7 +259,7 @@ def _written(op: Op, parts: list[Any], args: tuple[int, ...]) -> Any:
         return a ** args[1]
     if op is Op.SQRT:
         return sympy.sqrt(a)
-    return getattr(sympy, SYMPY[op])(a, *others)
+    return getattr(sympy, op.sympy)(a, *others)
 
 
 def _condition(value: Any) -> Any:

@@ -31,8 +31,6 @@ from dae_sdc.model.symbolic_values import (
     node_of,
 )
 
-__all__ = ["TraceCheck", "Traced", "trace_problem"]
-
 
 @dataclass(frozen=True)
 class TraceCheck:

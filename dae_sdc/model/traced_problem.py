@@ -11,8 +11,6 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.problem import Form, FormEquations
 from dae_sdc.model.trace import Traced
 
-__all__ = ["use_trace"]
-
 
 class TracedEquations(FormEquations):
     """What takes the place of ``eval_f`` in a problem whose residual was read.

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import UNKNOWN, VEIL
+from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.expressions.names import name_of
 from dae_sdc.structure.blocks import Block, Stages, Task, coarse_blocks, fine_blocks
 from dae_sdc.structure.consistent import Start
@@ -409,7 +409,7 @@ def _nonlinear_rows(
         block_of_row[block.rows] = block_of_col[block.cols] = number
     nonlinear = np.zeros(c.size, dtype=bool)
     for i, root in enumerate(model.roots):
-        slopes = graph.gradient(root, veils=True)
+        slopes = graph.gradient(root)
         top = {
             leaf
             for leaf in slopes
@@ -418,8 +418,7 @@ def _nonlinear_rows(
             and block_of_col[graph.leaves[leaf].index] == block_of_row[i]
         }
         nonlinear[i] = any(
-            graph.mark[slopes[leaf]] & (UNKNOWN | VEIL)
-            and any(inner in top for inner in graph.below([slopes[leaf]], veils=True))
+            graph.mark[slopes[leaf]] & UNKNOWN and any(inner in top for inner in graph.below([slopes[leaf]]))
             for leaf in top
         )
     return nonlinear

@@ -56,11 +56,8 @@ class Tape:
         self._steps: list[tuple[int, Op, tuple[int, ...], int]] = []
         self.leaves: list[Leaf] = []
         self._leaf_places: list[int] = []
-        for node in graph.below(roots, veils=True):
+        for node in graph.below(roots):
             number, leaf = graph.numbers.get(node), graph.leaves.get(node)
-            if leaf is not None and leaf.kind == "v":
-                place[node] = place[graph.veils[leaf.index]]
-                continue
             at = place[node] = len(self._numbers) + len(self._steps) + len(self.leaves)
             if number is not None:
                 self._numbers.append((at, number, graph.value[node]))

@@ -183,7 +183,7 @@ class Determinants:
             rows, cols = (tuple(part.tolist()) for part in (found.fine[at].rows, found.fine[at].cols))
             nodes = tuple(node for _, _, node in own)
             varies = any(graph.mark[node] & MOVING for node in nodes)
-            known = all(self._given(leaf) is not None for leaf in graph.leaves_of(*nodes, veils=True))
+            known = all(self._given(leaf) is not None for leaf in graph.leaves_of(*nodes))
             if varies and known and len(rows) <= DETERMINANTS.most_equations:
                 places = tuple((rows.index(i), cols.index(j)) for i, j, _ in own)
                 blocks.append(_Block(rows, cols, places, nodes))
@@ -276,7 +276,7 @@ class Determinants:
         """Unknowns in the entries of some rows, with their values."""
         nodes = [node for node, (i, _) in zip(block.nodes, block.places, strict=True) if i in rows]
         found = []
-        for leaf in sorted(self._graph.leaves_of(*nodes, veils=True)):
+        for leaf in sorted(self._graph.leaves_of(*nodes)):
             source = self._given(leaf) if leaf.kind == "u" else None
             if source is not None:
                 values = [other[1] if source.kind == "u" else other[2] for other in (place, *others)]

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sparse
 
-from dae_sdc.expressions.dag import UNKNOWN, VEIL
+from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.expressions.residues import PRIME
 from dae_sdc.structure.consistent import Start, find_points, prolonged
 from dae_sdc.structure.curves import evaluate
@@ -126,7 +126,7 @@ def _highest(signature: Signature) -> list[int]:
 def varies(graph: Graph, roots: Sequence[int]) -> bool:
     """Whether any partial derivative of the equations contains unknowns, so that ranks depend on them."""
     return any(
-        graph.mark[slope] & (UNKNOWN | VEIL)
+        graph.mark[slope] & UNKNOWN
         for root in roots
         for leaf, slope in graph.gradient(root).items()
         if graph.leaves[leaf].kind == "u"

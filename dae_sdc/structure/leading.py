@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sparse
 from scipy.sparse.linalg import splu
 
-from dae_sdc.expressions.dag import UNKNOWN, VEIL
+from dae_sdc.expressions.dag import UNKNOWN
 from dae_sdc.structure.blocks import Block
 from dae_sdc.structure.consistent import Start, find_points
 from dae_sdc.structure.prolongation import POINT_SEARCH, Floats, Jet, Point, Prolongation
@@ -31,10 +31,10 @@ def _depends_on_the_point(
     Not if its entries contain no unknowns, or only such that no constraint binds.
     """
     graph = model.graph
-    moving = [node for node in leading.values() if graph.mark[node] & (UNKNOWN | VEIL)]
+    moving = [node for node in leading.values() if graph.mark[node] & UNKNOWN]
     if not moving:
         return False
-    used = {(leaf.index, leaf.order) for leaf in graph.leaves_of(*moving, veils=True) if leaf.kind == "u"}
+    used = {(leaf.index, leaf.order) for leaf in graph.leaves_of(*moving) if leaf.kind == "u"}
     if any(k >= d[j] for j, k in used):
         return True
     bound = {

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.expressions.dag import CONSTANTS
-from dae_sdc.expressions.operations import FUNCTIONS, NUMPY, Op
+from dae_sdc.expressions.operations import FUNCTIONS, Op
 from dae_sdc.structure.series import Arithmetic, NoValueError, Series
 
 Floats = npt.NDArray[np.float64]
@@ -144,7 +144,7 @@ class ArrayArithmetic(RealArithmetic):
 
     def function(self, op: Op, *values: Any) -> Any:
         """The values of a function."""
-        found = NUMPY[op](*values)
+        found = op.numpy(*values)
         return np.where(np.isfinite(found) & np.isfinite(sum(values)), found, np.nan)
 
     def reciprocal(self, a: Any) -> Any:

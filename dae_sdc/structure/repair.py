@@ -14,7 +14,7 @@ from scipy.linalg import qr
 from scipy.sparse.csgraph import connected_components
 
 from dae_sdc.errors import InputError
-from dae_sdc.expressions.dag import UNKNOWN, VEIL, Leaf
+from dae_sdc.expressions.dag import UNKNOWN, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.residues import PRIME
 from dae_sdc.expressions.symbols import Unknown
@@ -431,7 +431,7 @@ def _augment(
     used += [graph.total_derivative(system.roots[i], rate) for i, rate in rates.items()]
     leading = [
         (j, int(level[j]))
-        for j in sorted({leaf.index for leaf in graph.leaves_of(*used, veils=True) if leaf.kind == "u"})
+        for j in sorted({leaf.index for leaf in graph.leaves_of(*used) if leaf.kind == "u"})
         if level[j] >= 0
     ]
     first = len(system.names)
@@ -517,9 +517,9 @@ def _is_nonlinear(graph: Graph, nodes: Sequence[int], level: Integers) -> bool:
     return any(
         top(inner)
         for node in nodes
-        for leaf, slope in graph.gradient(node, veils=True).items()
-        if top(graph.leaves[leaf]) and graph.mark[slope] & (UNKNOWN | VEIL)
-        for inner in graph.leaves_of(slope, veils=True)
+        for leaf, slope in graph.gradient(node).items()
+        if top(graph.leaves[leaf]) and graph.mark[slope] & UNKNOWN
+        for inner in graph.leaves_of(slope)
     )
 
 
