@@ -178,18 +178,18 @@ def _operation(op: Op) -> Callable[..., int]:
     return lambda graph, *nodes: graph.call(op, *nodes)
 
 
+def _named(arity: int) -> dict[str, Callable[..., int]]:
+    """The operations that are functions of NumPy, by the names that they have there."""
+    own = [op for op in Op if op.arity == arity and isinstance(op.numpy, np.ufunc)]
+    return {op.numpy.__name__: _operation(op) for op in own}
+
+
 _UNARY: Final[dict[str, Callable[[Graph, int], int]]] = {
-    **{
-        name: _operation(Op[name.upper()])
-        for name in ("sqrt", "exp", "log", "sin", "cos", "tan", "sinh", "cosh", "tanh", "sign", "floor")
-    },
-    **{f"arc{name}": _operation(Op[f"A{name.upper()}"]) for name in ("sin", "cos", "tan")},
-    **{f"arc{name}": _operation(Op[f"A{name.upper()}"]) for name in ("sinh", "cosh", "tanh")},
-    **dict.fromkeys(("absolute", "fabs"), _operation(Op.ABS)),
+    **_named(1),
+    "fabs": _operation(Op.ABS),
     **dict.fromkeys(("positive", "conjugate"), lambda graph, x: x),
     **dict.fromkeys(("deg2rad", "radians"), _scaled(math.pi / 180.0)),
     **dict.fromkeys(("rad2deg", "degrees"), _scaled(180.0 / math.pi)),
-    "negative": lambda graph, x: graph.neg(x),
     "square": lambda graph, x: graph.integer_power(x, 2),
     "reciprocal": lambda graph, x: graph.div(graph.one, x),
     "ceil": lambda graph, x: graph.neg(graph.call(Op.FLOOR, graph.neg(x))),
@@ -238,13 +238,9 @@ def _heaviside(graph: Graph, x: int, middle: int) -> int:
 
 
 _OTHERS: Final[dict[str, Callable[..., int]]] = {
-    "add": lambda graph, a, b: graph.add(a, b),
+    **_named(2),
     "subtract": lambda graph, a, b: graph.sub(a, b),
-    "multiply": lambda graph, a, b: graph.mul(a, b),
-    "divide": lambda graph, a, b: graph.div(a, b),
-    "power": lambda graph, a, b: graph.power(a, b),
-    "float_power": lambda graph, a, b: graph.power(a, b),
-    "arctan2": _operation(Op.ATAN2),
+    "float_power": _operation(Op.POW),
     **dict.fromkeys(("maximum", "fmax"), _operation(Op.MAX)),
     **dict.fromkeys(("minimum", "fmin"), _operation(Op.MIN)),
     "less": _operation(Op.LT),
@@ -253,11 +249,10 @@ _OTHERS: Final[dict[str, Callable[..., int]]] = {
     "greater_equal": lambda graph, a, b: graph.call(Op.LE, b, a),
     "equal": _equal,
     "not_equal": lambda graph, a, b: _not(graph, _equal(graph, a, b)),
-    "logical_and": _both,
-    "logical_or": lambda graph, a, b: _not(graph, _both(graph, _not(graph, a), _not(graph, b))),
-    **dict.fromkeys(("bitwise_and",), _both),
+    **dict.fromkeys(("logical_and", "bitwise_and"), _both),
     **dict.fromkeys(
-        ("bitwise_or",), lambda graph, a, b: _not(graph, _both(graph, _not(graph, a), _not(graph, b)))
+        ("logical_or", "bitwise_or"),
+        lambda graph, a, b: _not(graph, _both(graph, _not(graph, a), _not(graph, b))),
     ),
     "hypot": _hypot,
     "floor_divide": _floor_divide,
