@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sparse
 import sympy
+from helpers.pairs import covering_pairs
 
 import dae_sdc as ds
 from dae_sdc.control import adaptivity
@@ -196,9 +197,10 @@ def rectified() -> float:
     return float(found.y[0, -1])
 
 
-@pytest.mark.parametrize("make", [Rectifier, rectifier], ids=["function", "model"])
-@pytest.mark.parametrize("method", RADAU)
-@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-8])
+@pytest.mark.parametrize(
+    ("rtol", "method", "make"),
+    covering_pairs(itertools.product((1e-4, 1e-6, 1e-8), RADAU, (Rectifier, rectifier))),
+)
 def test_a_guess_far_up_an_exponential_is_no_solution(
     rtol: float, method: str, make: Any, rectified: float
 ) -> None:

@@ -244,15 +244,14 @@ def test_levels_are_named() -> None:
         simplify(model_of("x", "der(x) + x"), level="liner")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("level", ["trivial", "linear", "explicit"])
 @pytest.mark.parametrize("name", [name for name in ds.MODELS if not hasattr(ds.MODELS[name], "path")])
-def test_degrees_of_freedom_stay_and_the_index_does_not_rise(name: str, level: Any) -> None:
+def test_degrees_of_freedom_stay_and_the_index_does_not_rise(name: str) -> None:
     model = ds.MODELS[name]()
-    before, after = (
-        ds.structure(m, differentiation=False) for m in (model, simplify(model, level=level).model)
-    )
-    if before.regular:
-        assert after.regular and after.dof == before.dof and after.index <= before.index
+    before = ds.structure(model, differentiation=False)
+    for level in ("trivial", "linear", "explicit"):
+        after = ds.structure(simplify(model, level=level).model, differentiation=False)  # type: ignore[arg-type]
+        if before.regular:
+            assert after.regular and after.dof == before.dof and after.index <= before.index, level
 
 
 @settings(max_examples=60, deadline=None)

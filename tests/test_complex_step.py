@@ -507,22 +507,32 @@ def test_plain_functions_and_other_things_are_refused() -> None:
 
 
 PROGRAM = """
-import sys, time
+import importlib, linecache, os, pathlib, sys
 import dae_sdc
 assert "numba" not in sys.modules, "importing the package imports no numba"
-from dae_sdc.dae.kernels import COMPLEX_STEP, inlined, machine
+here = pathlib.Path(__file__).parent
+for number, (k, body) in enumerate(zip(sys.argv[2::2], sys.argv[3::2])):
+    file = here / "law_of_inlined.py"
+    file.write_text((here / "template").read_text().format(k=k, body=body))
+    # Python may take a file of the same second and size for the one that it compiled.
+    os.utime(file, (int(sys.argv[1]) + 60 * number,) * 2)
+    linecache.clearcache()
+    for name in ("law_of_inlined", "helped_kernel"):
+        sys.modules.pop(name, None)
+    P = importlib.import_module("helped_kernel").Helped(1, 0)
+    u, du = P.state([2.0]), P.state([0.0])
+    value, slope = P.eval_f(u, du, 0.0), P.jacobian(u, du, 0.0, 1.0)
+    print(value[0], slope[0, 0], *(owner.cache_hits for owner in P.kernels.owners))
+"""
+KERNEL = """
+from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.problem import ProblemDAE
-from helpers import law
+from law_of_inlined import law
 def helped(t, u, du, p, out):
     out[0] = du[0] + law(u[0])
 class Helped(ProblemDAE):
     residual_kernel = helped
     jacobian_kernel = COMPLEX_STEP
-P = Helped(1, 0)
-u, du = P.state([2.0]), P.state([0.0])
-value, slope = P.eval_f(u, du, 0.0), P.jacobian(u, du, 0.0, 1.0)
-hits = [owner.cache_hits for owner in P.kernels.owners]
-print(value[0], slope[0, 0], *hits)
 """
 HELPERS = """
 from dae_sdc.dae.kernels import inlined
@@ -537,27 +547,22 @@ def law(x):
 
 
 def test_a_kernel_of_inlined_functions_is_kept_on_disk_until_they_change(tmp_path: Path) -> None:
-    (tmp_path / "program.py").write_text(PROGRAM)
+    for name, text in (("program.py", PROGRAM), ("helped_kernel.py", KERNEL), ("template", HELPERS)):
+        (tmp_path / name).write_text(text)
     surroundings = {name: value for name, value in os.environ.items() if name != "NUMBA_CACHE_DIR"}
 
-    def run(k: str, body: str) -> list[float]:
-        helpers = tmp_path / "helpers.py"
-        helpers.write_text(HELPERS.format(k=k, body=body))
-        # Python may take a file of the same second and size for the one that it compiled.
-        os.utime(helpers, (run.count, run.count))  # type: ignore[attr-defined]
-        run.count += 60  # type: ignore[attr-defined]
-        command = [sys.executable, str(tmp_path / "program.py")]
+    def run(began: int, *laws: str) -> list[list[float]]:
+        command = [sys.executable, str(tmp_path / "program.py"), str(began), *laws]
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=surroundings)
-        return [float(word) for word in done.stdout.split()]
+        return [[float(word) for word in line.split()] for line in done.stdout.splitlines()]
 
-    run.count = 1_700_000_000  # type: ignore[attr-defined]
-    first = run("3.0", "x * x")
+    first, body, number = run(1_700_000_000, "3.0", "x * x", "3.0", "x + x", "5.0", "x + x")
     assert first[:2] == [12.0, 13.0] and first[2] == first[4] == 0.0, "value, slope, and both compiled"
-    assert run("3.0", "x * x") == [12.0, 13.0, 1.0, 1.0, 1.0], "all from the disk"
-    assert run("3.0", "x + x")[:2] == [12.0, 7.0], "another body, in another file than the kernel"
-    assert run("5.0", "x + x")[:2] == [20.0, 11.0], "another number that an inlined function refers to"
-    assert run("5.0", "x + 2.0")[:2] == [20.0, 6.0], "another constant"
-    assert run("3.0", "x * x") == [12.0, 13.0, 1.0, 1.0, 1.0], "the first are still there"
+    assert body[:2] == [12.0, 7.0], "another body, in another file than the kernel"
+    assert number[:2] == [20.0, 11.0], "another number that an inlined function refers to"
+    constant, kept = run(1_700_001_000, "5.0", "x + 2.0", "3.0", "x * x")
+    assert constant[:2] == [20.0, 6.0], "another constant, in another process"
+    assert kept == [12.0, 13.0, 1.0, 1.0, 1.0], "the first are still there, and come from the disk"
 
 
 # --- breaks and indices ---------------------------------------------------------------------------

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any
 
 import dill
 import numpy as np
 import pytest
+from helpers.pairs import covering_pairs
 from helpers.sweepers_for import sweepers_for
 from numpy.typing import NDArray
 from pySDC.core.check_convergence import CheckConvergence
@@ -123,11 +124,10 @@ class Pair(ProblemDAE):
 
 # Index 2 is linear here: what steps receive before their predecessors have converged violates the hidden
 # constraint, and a nonlinear equation need not have a solution for it.
-@pytest.mark.parametrize("problem", ["hessenberg-1", "simple"])
-@pytest.mark.parametrize("quad", QUADRATURES)
-@pytest.mark.parametrize("mssdc_jac", [True, False])
-@pytest.mark.parametrize("num_procs", [2, 4])
-@pytest.mark.parametrize("sweeper", SDC)
+@pytest.mark.parametrize(
+    ("sweeper", "num_procs", "mssdc_jac", "quad", "problem"),
+    covering_pairs(product(SDC, (2, 4), (True, False), QUADRATURES, ("hessenberg-1", "simple"))),
+)
 def test_steps_that_iterate_together_reach_the_serial_solution(
     sweeper: str, num_procs: int, mssdc_jac: bool, quad: str, problem: str
 ) -> None:

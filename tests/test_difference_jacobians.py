@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sparse
+from helpers.pairs import covering_pairs
 
 import dae_sdc as ds
 from dae_sdc.dae.jacobian import improve_differences, linearize
@@ -50,17 +52,19 @@ def scrambled(seed: int, nonlinear_in_slope: bool = False, unit: float = 1.0) ->
     return Scrambled
 
 
-@pytest.mark.parametrize("nonlinear", [False, True], ids=["linear in u'", "nonlinear in u'"])
-@pytest.mark.parametrize("seed", SEEDS)
-def test_scrambled_fully_implicit_equations_run_without_a_jacobian(seed: int, nonlinear: bool) -> None:
+@pytest.mark.parametrize(
+    ("seed", "nonlinear", "sweeper", "rtol"),
+    covering_pairs(product(SEEDS, (False, True), ("radau-iia-5", "fully-implicit"), (1e-4, 1e-8))),
+)
+def test_scrambled_fully_implicit_equations_run_without_a_jacobian(
+    seed: int, nonlinear: bool, sweeper: str, rtol: float
+) -> None:
     problem = scrambled(seed, nonlinear)
-    for sweeper in ("radau-iia-5", "fully-implicit"):
-        for rtol in (1e-4, 1e-8):
-            solution = ds.solve(problem, rtol=rtol, sweeper=sweeper, time_limit=60.0)
-            assert solution.success, (sweeper, rtol, solution.message)
-            exact = problem().u_exact(2.0)
-            error = np.abs(solution.u[-1] - exact) / (1.0 + np.abs(exact))
-            assert error.max() <= 100.0 * rtol, (sweeper, rtol)
+    solution = ds.solve(problem, rtol=rtol, sweeper=sweeper, time_limit=60.0)
+    assert solution.success, solution.message
+    exact = problem().u_exact(2.0)
+    error = np.abs(solution.u[-1] - exact) / (1.0 + np.abs(exact))
+    assert error.max() <= 100.0 * rtol
 
 
 def test_dF_du_prime_has_all_its_digits_where_f_is_linear_in_u_prime() -> None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import json
 import pkgutil
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ import numpy as np
 import pySDC.implementations.sweeper_classes as ordinary
 import pySDC.projects.DAE.sweepers as theirs
 import pytest
-from launcher import Launcher
+from helpers.pairs import covering_pairs
 from pySDC.core.hooks import Hooks
 from pySDC.core.sweeper import Sweeper
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
@@ -48,9 +50,9 @@ def end_of(steps: int, given: Any, jacobi: bool = True, t_end: float = 1.0, hook
 # --- several steps at once ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("jacobi", [True, False])
-@pytest.mark.parametrize("maxiter", [1, 3])
-@pytest.mark.parametrize("sweeper", DIRECT)
+@pytest.mark.parametrize(
+    ("sweeper", "maxiter", "jacobi"), covering_pairs(product(DIRECT, (1, 3), (True, False)))
+)
 def test_methods_without_sweeps_end_in_several_steps_at_once_where_single_steps_do(
     sweeper: str, maxiter: int, jacobi: bool
 ) -> None:
@@ -83,51 +85,17 @@ def test_a_residual_tolerance_does_not_end_multistep_methods_before_they_have_st
     np.testing.assert_array_equal(end_of(1, given), end_of(1, description("bdf2")))
 
 
-STEPS_ON_RANKS = """
-import sys
-import numpy as np
-from mpi4py import MPI
-from pySDC.implementations.controller_classes.controller_MPI import controller_MPI
-import dae_sdc as ds
-from dae_sdc.sweepers.sdc import SWEEPERS
-
-comm = MPI.COMM_WORLD
-for sweeper in ("radau-iia-5", "bdf2"):
-    for jacobi, maxiter in ((True, 1), (True, 2), (False, 1)):
-        params = {"logger_level": 40, "dump_setup": False, "mssdc_jac": jacobi}
-        controller = controller_MPI(params, {
-            "problem_class": ds.SimpleDAE, "problem_params": {}, "sweeper_class": SWEEPERS[sweeper],
-            "sweeper_params": {}, "level_params": {"dt": 0.05, "restol": -1.0},
-            "step_params": {"maxiter": maxiter},
-        }, comm)
-        P = controller.S.levels[0].prob
-        try:
-            u, _ = controller.run(u0=P.state(P.u_exact(0.0)), t0=0.0, Tend=1.0 - 1e-9)
-            said = " ".join(f"{value:.9e}" for value in u)
-        except ds.InputError as error:
-            said = f"refused {error}"
-        if comm.rank == 0:
-            print(sweeper, jacobi, maxiter, said, sep="|", flush=True)
-"""
-
-
-@pytest.mark.parametrize("ranks", [2, 4])
-def test_direct_methods_with_steps_on_ranks_are_right_or_refused_by_all_ranks(
-    ranks: int, mpirun: Launcher, tmp_path: Path
-) -> None:
-    script = tmp_path / "steps.py"
-    script.write_text(STEPS_ON_RANKS, encoding="utf-8")
-    done = mpirun(ranks, script, timeout=120)
-    assert done.returncode == 0, done.stderr
-    lines = [line.split("|") for line in done.stdout.splitlines()]
-    assert len(lines) == 6
-    for sweeper, jacobi, maxiter, said in lines:
-        if ranks == 4 and (jacobi, maxiter) == ("True", "1"):
+def test_direct_methods_with_steps_on_ranks_are_right_or_refused_by_all_ranks(three_ranks: Path) -> None:
+    records = json.loads((three_ranks / "direct.json").read_text(encoding="utf-8"))
+    assert len(records) == 12
+    for record in records:
+        assert record["same"], record
+        if (record["ranks"], record["jacobi"], record["maxiter"]) == (3, True, 1):
             # Every iteration makes two more steps final.
-            assert said.startswith("refused 4 steps at once") and "mssdc_jac" in said
+            assert record["refused"].startswith("3 steps at once") and "mssdc_jac" in record["refused"]
             continue
-        alone = end_of(1, description(sweeper))
-        np.testing.assert_allclose([float(value) for value in said.split()], alone, rtol=1e-7)
+        alone = end_of(1, description(record["sweeper"]), t_end=0.9)
+        np.testing.assert_allclose(record["u"], alone, rtol=1e-7)
 
 
 # --- values that others assign --------------------------------------------------------------------------

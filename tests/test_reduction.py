@@ -231,7 +231,7 @@ def test_derivatives_that_are_not_linear() -> None:
 def test_large_and_explosive_systems_take_the_stages() -> None:
     assert ds.reduce("pendula", params={"count": 2}).method == "separation"
     assert ds.reduce("pendula", params={"count": 5}).method == "stages"
-    large = ds.reduce("pendulum-chain", params={"count": 100})
+    large = ds.reduce("pendulum-chain", params={"count": 70})
     assert large.method == "stages"
     problem = large.problem()
     assert sparse.issparse(problem.sparsity)

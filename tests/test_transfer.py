@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from helpers.pairs import covering_pairs
 from numpy.typing import NDArray
 from pySDC.core.collocation import CollBase
 from pySDC.core.errors import ControllerError, UnlockError
@@ -25,7 +27,7 @@ from dae_sdc.dae.polynomial import interpolation_matrix
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.run.description import describe
-from dae_sdc.sweepers.collocation import qdelta_matrix
+from dae_sdc.sweepers.collocation import QUADRATURES, qdelta_matrix
 from dae_sdc.sweepers.runge_kutta import RungeKuttaDAE
 from dae_sdc.sweepers.sdc import SWEEPERS, FullyImplicitDAE, SemiImplicitDAE, SpectralDeferredCorrectionDAE
 
@@ -86,9 +88,10 @@ def solved_step(problem: Any, sweeper: str, nodes: tuple[int, ...] = (5, 3), **s
 # --- the full approximation scheme --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quad", ["RADAU-RIGHT", "LOBATTO", "GAUSS"])
-@pytest.mark.parametrize("problem", ["hessenberg-1", "hessenberg-2", "simple"])
-@pytest.mark.parametrize("sweeper", SDC)
+@pytest.mark.parametrize(
+    ("sweeper", "problem", "quad"),
+    covering_pairs(product(SDC, ("hessenberg-1", "hessenberg-2", "simple"), QUADRATURES)),
+)
 def test_the_restricted_solution_is_a_fixed_point_of_the_coarse_sweep(
     sweeper: str, problem: str, quad: str
 ) -> None:

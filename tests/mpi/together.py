@@ -10,6 +10,7 @@ from pathlib import Path
 
 import adaptive
 import dense
+import direct
 import events
 import messages
 import paths
@@ -21,7 +22,7 @@ def main(directory: str) -> None:
     """Run all programs; those for two ranks on the first two."""
     world = MPI.COMM_WORLD
     two = world.Split(0 if world.rank < 2 else MPI.UNDEFINED, world.rank)
-    for program in (messages, adaptive, paths, starts):
+    for program in (messages, adaptive, direct, paths, starts):
         program.main(directory)
         world.Barrier()
     for program in (dense, events):
