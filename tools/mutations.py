@@ -206,7 +206,7 @@ MUTATIONS = [
         "sweepers/parallel.py",
         "self.comm.Bcast(message, root=self.size - 1)",
         "self.comm.Bcast(message, root=0)",
-        "test_adaptive_sdc.py::test_nodes_on_ranks_take_the_steps_of_one_process",
+        "test_node_messages.py::test_what_the_last_node_knows_comes_from_the_rank_that_owns_it",
     ),
     Mutation(
         "mpi-offset",
@@ -214,7 +214,7 @@ MUTATIONS = [
         "sweepers/parallel.py",
         "else ([n, 2], [k, 2 * n])",
         "else ([n, 2], [0, 2 * n])",
-        "test_parallel.py::test_node_parallel_sweeps_agree_with_serial_ones",
+        "test_node_messages.py::test_a_message_carries_what_every_node_has_solved_for",
     ),
     Mutation(
         "mpi-printing",
@@ -286,7 +286,7 @@ MUTATIONS = [
         "control/adaptivity.py",
         "factor = safety * error ** (-1.0 / outcome.order)",
         "factor = safety * error ** (-1.0 / (2 * outcome.order))",
-        "test_adaptive.py",
+        "test_adaptive.py::test_the_first_step_is_followed_by_one_of_the_tolerance",
     ),
     Mutation(
         "fitted-slope",
