@@ -197,9 +197,17 @@ def rectified() -> float:
     return float(found.y[0, -1])
 
 
+# With a method of order 3, eight digits take thousands of steps that are all alike.
+FAR_UP = [
+    case
+    for case in itertools.product((1e-4, 1e-6, 1e-8), RADAU, (Rectifier, rectifier))
+    if case[:2] != (1e-8, "radau-iia-3")
+]
+
+
 @pytest.mark.parametrize(
     ("rtol", "method", "make"),
-    covering_pairs(itertools.product((1e-4, 1e-6, 1e-8), RADAU, (Rectifier, rectifier))),
+    covering_pairs(FAR_UP),
 )
 def test_a_guess_far_up_an_exponential_is_no_solution(
     rtol: float, method: str, make: Any, rectified: float

@@ -299,7 +299,7 @@ def test_a_linear_system_of_high_index_is_reduced_without_being_asked(length: in
         np.testing.assert_allclose(run.values(f"x{k + 1}"), np.sin(run.t + k * math.pi / 2.0), atol=1e-7)
 
 
-@pytest.mark.parametrize("count", [2, 4])
+@pytest.mark.parametrize("count", [2, 3])
 def test_pendula_that_drive_each_other_are_reduced_without_being_asked(count: int) -> None:
     run = ds.solve("pendula", params={"count": count}, rtol=1e-6, t_end=0.5)
     assert run.success
