@@ -657,7 +657,7 @@ def test_the_command_refuses_a_model_that_does_not_exist(capsys: pytest.CaptureF
     [
         ("pendulum", {}, ("png", "svg", "pdf")),
         ("shuttle-initial", {}, ("svg",)),
-        ("pendulum-chain", {"count": 30}, ("pdf",)),
+        ("pendulum-chain", {"count": 14}, ("pdf",)),  # of dots in place of numbers
     ],
 )
 def test_pictures(model: str, params: dict[str, int], forms: tuple[str, ...], tmp_path: Path) -> None:
