@@ -328,7 +328,7 @@ MISTAKES: list[tuple[Callable[[Model, Any, Any], Any], str]] = [
     (lambda m, x, y: m.variable("a b"), "a word without brackets"),
     (lambda m, x, y: m.variables("a b", start=[1.0]), "start in model m has 1 entries for 2 names"),
     (lambda m, x, y: m.variable("a", start="one"), "start of a in model m must be a number"),
-    (lambda m, x, y: m.variable("a", start=np.nan), "must be finite"),
+    (lambda m, x, y: m.variable("a", start=np.nan), "must be a number; got nan"),
     (lambda m, x, y: m.variable("a", fixed=True), "a of model m is fixed, but has no start value"),
     (lambda m, x, y: m.der(x, 0), "the order of a derivative"),
     (lambda m, x, y: m.start("der(xx)", 1.0), "model m has no unknown xx; did you mean x"),
