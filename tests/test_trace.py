@@ -187,9 +187,33 @@ def reads(self, u, du, t):
 
 
 TABLE = np.linspace(0.0, 1.0, 5)
+CALLS = []
+COUNT = 0
+
+
+def counted(self, u, du, t):
+    global COUNT
+    COUNT += 1
+    return du + u
+
+
+def recorded(self, u, du, t):
+    CALLS.append(t)
+    return du + u
+
+
+def tallied(self, u, du, t):
+    self.tally[0] += 1.0
+    return du + u
+
+
 REFUSED = {
     "a branch": (branch, r"test_trace.py:\d+ \('if u\[0\] > 0.0:'\) branches on a value"),
     "state": (counts, r"\('self.calls = 1'\) sets calls: state that changes between calls"),
+    "a counter": (counted, "changes what is outside of it"),
+    "a list": (recorded, "changes what is outside of it"),
+    "an array": (tallied, "changes what is outside of it"),
+    "a text": (lambda self, u, du, t: print(t) or du + u, "prints, which equations do not"),
     "a file": (reads, "reads a file"),
     "noise": (noisy, "reads random numbers"),
     "other noise": (lambda self, u, du, t: du + random.random() * u, "reads random numbers"),
@@ -204,7 +228,7 @@ REFUSED = {
 def test_what_is_no_equation_is_refused_with_its_line(name):
     residual, reason = REFUSED[name]
     with pytest.raises(InputError, match=reason) as refused:
-        ds.trace(problem(residual, buffer=np.zeros(4)))
+        ds.trace(problem(residual, buffer=np.zeros(4), tally=np.zeros(1)))
     assert "\n" not in str(refused.value)
 
 
@@ -351,3 +375,36 @@ def test_tracing_is_switched_off():
     solution = ds.solve(problem(decays, 1, 1), trace=False, **run)
     assert len(calls) - few > few
     assert solution.parameters["equations"].startswith("function: trace is switched off")
+
+
+class Damped(Pendulum):
+    def eval_f(self, u, du, t):
+        f = super().eval_f(u, du, t)
+        f[2] = f[2] + 0.1 * u[2]
+        return f
+
+
+class DampedByName(Pendulum):
+    def eval_f(self, u, du, t):
+        f = np.array(Pendulum.eval_f(self, u, du, t))
+        f[2] += 0.1 * u[2] if isinstance(self, Pendulum) else np.nan
+        return f
+
+
+@pytest.mark.parametrize("inherited", [Damped, DampedByName])
+def test_what_a_class_inherits_is_read(inherited):
+    model, source = ds.trace(inherited), np.random.default_rng(0)
+    u, du, made = source.normal(size=5), source.normal(size=5), inherited()
+    traced = read(inherited()).problem
+    assert np.allclose(
+        traced.evaluate(made.state(u), made.state(du), 0.5), made.eval_f(u, du, 0.5), rtol=1e-14
+    )
+    assert len(model.roots) == 5
+
+
+def test_what_a_function_has_changed_is_put_back():
+    before = len(CALLS)
+    one = problem(recorded)
+    with pytest.raises(InputError, match="changes what is outside"):
+        ds.trace(one)
+    assert len(CALLS) == before

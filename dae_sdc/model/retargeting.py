@@ -8,9 +8,10 @@ import inspect
 import math
 import random
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import numpy as np
 import scipy.sparse as sparse
@@ -83,6 +84,8 @@ class Retargeting:
     def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar]) -> None:
         self.codes: set[CodeType] = set()
         self._copies: dict[int, tuple[Any, Any]] = {}  # with the originals, so that ids stay theirs
+        self._seen: dict[int, tuple[Any, Any]] = {}
+        self._spaces: list[tuple[dict[str, Any], dict[str, Any]]] = []
         self._numpy = _Module(self, np)
         self._math = _Module(self, math)
         self._by_id = {id(np): self._numpy, id(math): self._math, id(random): _Refused("random numbers")}
@@ -115,8 +118,10 @@ class Retargeting:
             return self.of(builtins.__import__(*args, **kwargs))
 
         return {
+            "super": functools.partial(_super, self),
             "max": _extreme(max, np.maximum),
             "min": _extreme(min, np.minimum),
+            "print": _printing,
             "float": _Float,
             "open": _Refused("a file"),
             "__import__": imported,
@@ -127,12 +132,15 @@ class Retargeting:
         known = self._by_id.get(id(value)) or self._substitutes.get(id(value)) or self._copies.get(id(value))
         if known is not None:
             return known[1] if isinstance(known, tuple) else known
+        self._watched(value)
         if isinstance(value, ModuleType):
             root = value.__name__.partition(".")[0]
             return value if root in FOREIGN and root != "numpy" else _Module(self, value)
         compiled = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
         if isinstance(value, FunctionType):
-            return self.function(value)
+            return self.function(_unguarded(value))
+        if _is_own_class(value):
+            return self._kept(value, _Class(self, value))
         if isinstance(compiled, FunctionType) and not _is_foreign(
             compiled
         ):  # numba's and functools' own kinds of functions
@@ -156,6 +164,25 @@ class Retargeting:
         if _is_plain_object(value):
             return self._kept(value, _Object(self, value, {}))
         return value
+
+    def undo_changes(self) -> bool:
+        """Whether the functions have changed lists, mappings, arrays or names outside; puts contents back."""
+        changed = any(now[name] is not before[name] for now, before in self._spaces for name in before)
+        for value, before in self._seen.values():
+            if isinstance(value, np.ndarray):
+                if not np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"):
+                    changed, value[...] = True, before
+            elif len(value) != len(before) or any(a is not b for a, b in zip(value, before, strict=True)):
+                changed = True
+                value.clear()
+                value.extend(before) if hasattr(value, "extend") else value.update(before)
+        return changed
+
+    def _watched(self, value: Any) -> None:
+        """Remember what a value holds that a function can change."""
+        if id(value) not in self._seen and isinstance(value, list | dict | set | deque | np.ndarray):
+            if not (isinstance(value, np.ndarray) and not value.flags.writeable):
+                self._seen[id(value)] = value, value.copy()
 
     def _kept(self, original: Any, copy: Any) -> Any:
         self._copies[id(original)] = original, copy
@@ -183,6 +210,7 @@ class Retargeting:
                 cell.cell_contents = self.of(original.cell_contents)
             except ValueError:  # nothing is in it yet
                 continue
+        self._spaces.append((space, dict(space)))
         return copied
 
 
@@ -197,6 +225,12 @@ def _nested(code: CodeType) -> Iterator[CodeType]:
             yield from _nested(constant)
 
 
+def _is_own_class(value: Any) -> bool:
+    """Whether a value is a class of the user whose methods may be called with expressions."""
+    foreign = (getattr(value, "__module__", "") or "").partition(".")[0] in FOREIGN | {"builtins", "dae_sdc"}
+    return type(value) is not _FloatType and isinstance(value, type) and not foreign
+
+
 def _is_plain_object(value: Any) -> bool:
     """Whether a value is an object of a class of the user whose methods may be called with expressions."""
     cls = type(value)
@@ -204,7 +238,9 @@ def _is_plain_object(value: Any) -> bool:
         return False
     if (getattr(cls, "__module__", "") or "").partition(".")[0] in FOREIGN | {"builtins", "dae_sdc"}:
         return False
-    if isinstance(value, np.ndarray | np.ufunc | Scalar | _Object | _Module | _Sparse | _Refused):
+    if isinstance(
+        value, np.ndarray | np.ufunc | Scalar | _Object | _Class | _Super | _Module | _Sparse | _Refused
+    ):
         return False
     own = {name for one in cls.__mro__[:-1] for name in vars(one)}
     return not own & {"__getitem__", "__len__", "__iter__", "__add__", "__mul__", "__getattr__"}
@@ -261,14 +297,11 @@ class _Object:
         if name in getattr(target, "__dict__", {}):
             return work.of(target.__dict__[name])
         static = inspect.getattr_static(target, name)
-        if isinstance(static, property) and static.fget is not None and not _of_library(static.fget):
-            return work.function(static.fget)(self)
-        if isinstance(static, FunctionType):
-            function = _unguarded(static)
-            if not _of_library(function):
-                return MethodType(work.function(function), self)
-            if name in ("u_init", "f_init"):
-                return function(self)
+        found = _copied(work, static, self)
+        if found is not None:
+            return found
+        if isinstance(static, FunctionType) and name in ("u_init", "f_init"):
+            return _unguarded(static)(self)
         if isinstance(static, property) and name in ("u_init", "f_init"):
             return static.__get__(self, type(target))
         return work.of(getattr(target, name))
@@ -278,6 +311,61 @@ class _Object:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.__getattr__("__call__")(*args, **kwargs)
+
+
+def _copied(work: Retargeting, static: Any, owner: Any) -> Any:
+    """The copy of a method of the user, bound, or the value of a copied property; None for all else."""
+    if isinstance(static, property) and static.fget is not None and not _of_library(static.fget):
+        return work.function(cast(FunctionType, static.fget))(owner)
+    if isinstance(static, FunctionType) and not _of_library(_unguarded(static)):
+        return MethodType(work.function(_unguarded(static)), owner)
+    return None
+
+
+class _Class:
+    """A class of the user, whose methods are copies."""
+
+    def __init__(self, work: Retargeting, target: type[Any]) -> None:
+        self.__dict__["_of"] = work, target
+
+    def __getattr__(self, name: str) -> Any:
+        work, target = self.__dict__["_of"]
+        return work.of(getattr(target, name))
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise Untraceable(f"sets {name} of a class: state that changes between calls")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        work, target = self.__dict__["_of"]
+        return work.of(target(*args, **kwargs))
+
+    def __instancecheck__(self, instance: Any) -> bool:
+        return isinstance(instance, self.__dict__["_of"][1])
+
+
+class _Super:
+    """What ``super()`` gives in a copied method."""
+
+    def __init__(self, work: Retargeting, cls: type[Any], owner: Any) -> None:
+        self.__dict__["_of"] = work, cls, owner
+
+    def __getattr__(self, name: str) -> Any:
+        work, cls, owner = self.__dict__["_of"]
+        bases = owner.__class__.__mro__
+        for base in bases[bases.index(cls) + 1 :]:
+            if name in vars(base):
+                found = _copied(work, vars(base)[name], owner)
+                return work.of(getattr(super(cls, owner), name)) if found is None else found
+        raise AttributeError(f"'super' object has no attribute '{name}'")
+
+
+def _super(work: Retargeting, cls: Any = None, owner: Any = None) -> Any:
+    """``super``, which finds its arguments in the calling method where none are given."""
+    if cls is None:
+        method = sys._getframe(1)
+        cls, owner = method.f_locals["__class__"], method.f_locals[method.f_code.co_varnames[0]]
+    cls = cls.__dict__["_of"][1] if type(cls) is _Class else cls
+    return _Super(work, cls, owner) if type(owner) is _Object else super(cls, owner)
 
 
 def _of_library(function: Any) -> bool:
@@ -375,6 +463,10 @@ def _chosen(of_numbers: Callable[..., Any], of_symbols: Callable[..., Any]) -> C
         return (of_symbols if any(isinstance(arg, Scalar) for arg in args) else of_numbers)(*args)
 
     return call
+
+
+def _printing(*args: Any, **kwargs: Any) -> None:
+    raise Untraceable("prints, which equations do not")
 
 
 def _logarithm(x: Any, base: Any = None) -> Any:

@@ -195,13 +195,18 @@ def _called(problem: ProblemDAE, model: Model, symbols: _Symbols) -> Any:
         )
     try:
         if kernel is None:
-            return work.problem.eval_f(u, du, t)
+            found = work.problem.eval_f(u, du, t)
+            if work.undo_changes():
+                raise Untraceable("it changes what is outside of it: state that changes between calls")
+            return found
         out = np.zeros(n, dtype=object).view(SymbolArray)
         work.of(kernel)(t, u, du, _kernel_parameters(problem, work), out)
         return out
     except NumberNeeded:
+        work.undo_changes()
         raise
     except Untraceable as error:
+        work.undo_changes()
         raise _refused(problem, str(error), error.__traceback__, work) from None
     except InputError as error:
         raise _refused(problem, f"stops: {error}", error.__traceback__, work) from None
