@@ -76,6 +76,10 @@ if TYPE_CHECKING:  # for type checkers and editors, which do not run __getattr__
         SolveError as SolveError,
     )
     from dae_sdc.initial.consistent import Initial as Initial
+    from dae_sdc.model.functions import (
+        FunctionProblem as FunctionProblem,
+        MassMatrixProblem as MassMatrixProblem,
+    )
     from dae_sdc.model.model import Model as Model
     from dae_sdc.model.problem import ModelProblem as ModelProblem
     from dae_sdc.model.simplified import Simplified as Simplified

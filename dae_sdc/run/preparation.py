@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import FunctionType, MethodType
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -112,11 +114,15 @@ def prepare(
     for name, value in (("simplify", simplify), ("reduce", reduce)):
         if value not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
+    if isinstance(problem, FunctionType | MethodType | functools.partial):
+        problem = _of_plain_function(problem, u0)
     ready = _simplified(problem)
     if not (_is_model(problem, bool(simplify or reduce)) or ready is not None):
+        if isinstance(u0, Mapping) and not (simplify or reduce):
+            u0 = _by_place(problem, u0, settings)
         if not (simplify or reduce or isinstance(u0, Mapping)):
             return _of_function(problem, u0, t0, settings, trace, reduce)
-        asked = "simplify" if simplify else "reduce" if reduce else "u0 by names"
+        asked = "simplify" if simplify else "reduce" if reduce else "u0 by the names of some unknowns"
         if trace is not False and _is_function(problem):
             return _of_equations(problem, None, simplify, reduce, u0, t0, settings)
         if _is_problem(problem, bool(simplify or reduce)):
@@ -125,6 +131,29 @@ def prepare(
             )
             raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
     return _of_equations(problem, ready, simplify, reduce, u0, t0, settings)
+
+
+def _by_place(problem: Any, u0: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
+    """The start of a problem in the order of its unknowns, where all of them are named."""
+    found: Any = named(problem)
+    if isinstance(found, str):
+        found = PROBLEMS[found] if found in PROBLEMS else None
+    if not is_problem(found):
+        return u0
+    names = make_problem(found, settings.get("params")).names
+    complete = set(u0) == set(names)
+    return [require_number(name, u0[name]) for name in names] if complete else u0
+
+
+def _of_plain_function(function: Any, u0: Any) -> ProblemDAE:
+    """The problem F(t, u, u') = 0 of a function; the start says how many unknowns there are."""
+    from dae_sdc.model.functions import FunctionProblem
+
+    if u0 is None or isinstance(u0, str):
+        raise InputError("a function F(t, u, du) needs u0, the values of all unknowns at the start")
+    if isinstance(u0, Mapping):
+        return FunctionProblem(function, len(u0), names=tuple(u0))
+    return FunctionProblem(function, int(np.size(u0)))
 
 
 def _is_function(problem: Any) -> bool:

@@ -56,7 +56,8 @@ def is_function(problem: ProblemDAE | type[ProblemDAE]) -> bool:
     cls = problem if isinstance(problem, type) else type(problem)
     given = (getattr(problem, name, None) for name in ("residual_kernel", "jacobian", "residual_nodes"))
     own = next(one for one in cls.__mro__ if "eval_f" in vars(one))
-    return all(one is None for one in given) and not own.__module__.startswith("dae_sdc.")
+    of_library = own.__module__.startswith("dae_sdc.") and own.__module__ != "dae_sdc.model.functions"
+    return all(one is None for one in given) and not of_library
 
 
 def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Reading:

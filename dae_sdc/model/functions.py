@@ -1,0 +1,138 @@
+"""DAEs that are given by a function, or by a mass matrix and a right-hand side, and not by a class."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sparse
+
+from dae_sdc.arguments import shown
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import MeshDAE
+from dae_sdc.errors import InputError
+
+
+class FunctionProblem(ProblemDAE):
+    r"""The equations :math:`F(t, u, u') = 0` of a plain function, with unknowns in any order.
+
+    ``ds.solve(F, u0=...)`` makes one of these of F.
+
+    Parameters
+    ----------
+    function : callable
+        F(t, u, du), with arrays of n numbers, returns n numbers, one an equation.
+    n : int
+        Number of unknowns.
+    names : sequence of str, optional
+        Names of the unknowns.
+    **settings
+        ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of :class:`ProblemDAE`.
+    """
+
+    def __init__(
+        self, function: Callable[..., Any], n: int, names: Sequence[str] | None = None, **settings: Any
+    ) -> None:
+        _check_function(function, "F(t, u, du)", 3)
+        super().__init__(n, 0, **settings)
+        self.function = function
+        if names is not None:
+            self.names = tuple(names)
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
+        """F at a state and derivative."""
+        return self.function(t, u, du)
+
+
+class MassMatrixProblem(ProblemDAE):
+    r"""The equations :math:`M u' = f(t, u)` with a matrix M that may be singular.
+
+    Parameters
+    ----------
+    function : callable
+        f(t, u), with an array of n numbers, returns n numbers.
+    mass : array_like, sparse matrix or callable
+        M, shape (n, n), a NumPy array or a SciPy sparse matrix, or a function M(t, u) that returns one.
+    n : int, optional
+        Number of unknowns, where M is a function.
+    names : sequence of str, optional
+        Names of the unknowns.
+    **settings
+        ``newton_tol``, ``newton_maxiter`` and ``linear_solver`` of :class:`ProblemDAE`.
+
+    Raises
+    ------
+    InputError
+        If M is no square matrix of finite numbers, or n is missing.
+
+    Examples
+    --------
+    >>> robertson = MassMatrixProblem(
+    ...     lambda t, u: [
+    ...         -0.04 * u[0] + 1e4 * u[1] * u[2],
+    ...         0.04 * u[0] - 1e4 * u[1] * u[2] - 3e7 * u[1] ** 2,
+    ...         u[0] + u[1] + u[2] - 1.0,
+    ...     ],
+    ...     np.diag([1.0, 1.0, 0.0]),
+    ... )
+    >>> robertson.n
+    3
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        mass: Any,
+        n: int | None = None,
+        names: Sequence[str] | None = None,
+        **settings: Any,
+    ) -> None:
+        _check_function(function, "f(t, u)", 2)
+        if not callable(mass):
+            mass = _checked(mass)
+            if n not in (None, mass.shape[0]):
+                raise InputError(f"the mass matrix has {mass.shape[0]} rows for {n} unknowns")
+            n = mass.shape[0]
+        else:
+            _check_function(mass, "M(t, u)", 2)
+        if n is None:
+            raise InputError("a mass matrix that is a function does not tell the number of unknowns; give n")
+        super().__init__(n, 0, **settings)
+        self.function, self.mass = function, mass
+        if names is not None:
+            self.names = tuple(names)
+
+    def eval_f(self, u: MeshDAE, du: MeshDAE, t: float) -> Any:
+        """M u' - f(t, u)."""
+        mass = self.mass(t, u) if callable(self.mass) else self.mass
+        return mass @ du - np.asarray(self.function(t, u))
+
+
+def _check_function(function: Any, wanted: str, count: int) -> None:
+    """Raise InputError for what cannot be called with so many arguments."""
+    if not callable(function):
+        raise InputError(f"{wanted} must be a function; got {shown(function)}")
+    try:
+        inspect.signature(function).bind(*range(count))
+    except TypeError as error:
+        name = getattr(function, "__name__", "the function")
+        raise InputError(f"{name} must take the arguments of {wanted}: {error}") from None
+    except ValueError:  # nothing is known of its arguments
+        return
+
+
+def _checked(mass: Any) -> Any:
+    """A mass matrix as an array or a CSR matrix of doubles."""
+    try:
+        if sparse.issparse(mass):
+            found: Any = sparse.csr_matrix(mass, dtype=np.float64)
+            entries = found.data
+        else:
+            found = entries = np.array(mass, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("a mass matrix is a square array or sparse matrix of real numbers") from None
+    if found.ndim != 2 or found.shape[0] != found.shape[1] or not np.isfinite(entries).all():
+        raise InputError(f"a mass matrix is a square matrix of finite numbers; got shape {found.shape}")
+    return found

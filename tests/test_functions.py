@@ -1,0 +1,103 @@
+"""DAEs that are given by a plain function, or by a mass matrix and a right-hand side."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sparse
+
+import dae_sdc as ds
+
+
+def pendulum(t: float, u: Any, du: Any) -> Any:
+    x, y, v, w, multiplier = u
+    return [du[0] - v, du[1] - w, du[2] + x * multiplier, du[3] + y * multiplier + 9.81, x * x + y * y - 1.0]
+
+
+def robertson(t: float, u: Any) -> Any:
+    a, b, c = u
+    return [-0.04 * a + 1e4 * b * c, 0.04 * a - 1e4 * b * c - 3e7 * b * b, a + b + c - 1.0]
+
+
+MASSES: dict[str, Any] = {
+    "array": np.diag([1.0, 1.0, 0.0]),
+    "sparse": sparse.diags([1.0, 1.0, 0.0]),
+    "function": lambda t, u: np.diag([1.0, 1.0, 0.0]),
+}
+
+ROBERTSON_AT_40 = (0.7158270687, 0.9185534764e-5, 0.2841637457)
+"""Hairer and Wanner, Solving Ordinary Differential Equations II, test set (t = 40)."""
+
+
+@pytest.mark.parametrize("trace", [None, False])
+@pytest.mark.parametrize("kind", MASSES)
+def test_a_singular_mass_matrix_in_any_form(kind: str, trace: bool | None) -> None:
+    problem = ds.MassMatrixProblem(robertson, MASSES[kind], n=3)
+    found = ds.solve(problem, u0=[1.0, 0.0, 0.0], t_end=40.0, rtol=1e-8, trace=trace)
+    assert found.success and np.allclose(found.u[-1], ROBERTSON_AT_40, rtol=1e-6, atol=0.0)
+
+
+def test_a_mass_matrix_of_the_state() -> None:
+    """u' (1 + u^2) = -u and 0 = z - u, whose first integral is ln u + u^2 / 2 = c - t."""
+    problem = ds.MassMatrixProblem(
+        lambda t, u: [u[0] - u[1], -u[1]], lambda t, u: np.array([[0.0, 0.0], [0.0, 1.0 + u[1] ** 2]]), n=2
+    )
+    found = ds.solve(problem, u0=[1.0, 1.0], t_end=1.0, rtol=1e-9)
+    z, u = found.u[-1]
+    assert found.success and z == pytest.approx(u, rel=1e-8)
+    assert np.log(u) + 0.5 * u * u == pytest.approx(0.5 - 1.0, abs=1e-8)
+
+
+@pytest.mark.parametrize("trace", [None, False])
+def test_a_plain_function_is_solved_at_its_index(trace: bool | None) -> None:
+    found = ds.solve(pendulum, u0=[1.0, 0.0, 0.0, 0.0, 0.0], t_end=1.0, rtol=1e-8, trace=trace)
+    x, y, v, w, _ = found.u[-1]
+    assert found.success and abs(x * x + y * y - 1.0) < 1e-8
+    assert abs(v * v + w * w + 2.0 * 9.81 * y) < 1e-6  # energy
+
+
+def test_the_start_of_a_function_may_name_its_unknowns() -> None:
+    start = {"x": 1.0, "y": 0.0, "v": 0.0, "w": 0.0, "force": 0.0}
+    found = ds.solve(pendulum, u0=start, t_end=0.5, rtol=1e-6)
+    plain = ds.solve(pendulum, u0=list(start.values()), t_end=0.5, rtol=1e-6)
+    assert found.names == tuple(start) and np.array_equal(found.u, plain.u)
+
+
+def test_the_start_of_a_problem_may_name_its_unknowns_in_any_order() -> None:
+    problem = ds.MassMatrixProblem(robertson, MASSES["array"], names=("a", "b", "c"))
+    named = ds.solve(problem, u0={"c": 0.0, "b": 0.0, "a": 1.0}, t_end=1.0, rtol=1e-6, trace=False)
+    plain = ds.solve(problem, u0=[1.0, 0.0, 0.0], t_end=1.0, rtol=1e-6, trace=False)
+    assert np.array_equal(named.u, plain.u)
+
+
+MISTAKES: dict[str, tuple[Any, str]] = {
+    "no start": (lambda: ds.solve(pendulum, rtol=1e-6), "a function .* needs u0"),
+    "two arguments": (
+        lambda: ds.solve(robertson, u0=[1.0, 0.0, 0.0]),
+        "robertson must take the arguments of F",
+    ),
+    "no function": (lambda: ds.MassMatrixProblem(1.0, np.eye(2)), r"f\(t, u\) must be a function; got 1.0"),
+    "no square": (lambda: ds.MassMatrixProblem(robertson, [[1.0, 2.0]]), r"got shape \(1, 2\)"),
+    "no numbers": (lambda: ds.MassMatrixProblem(robertson, [["a"]]), "of real numbers"),
+    "not finite": (lambda: ds.MassMatrixProblem(robertson, [[np.nan]]), "finite numbers"),
+    "no number of unknowns": (lambda: ds.MassMatrixProblem(robertson, robertson), "give n"),
+    "another number": (lambda: ds.MassMatrixProblem(robertson, np.eye(3), n=2), "3 rows for 2 unknowns"),
+    "too few values": (
+        lambda: ds.solve(lambda t, u, du: du[:1], u0=[1.0, 2.0], rtol=1e-3),
+        "must return 2 values",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_end_in_one_line(name: str) -> None:
+    call, message = MISTAKES[name]
+    with pytest.raises(ds.InputError, match=message) as caught:
+        call()
+    assert "\n" not in str(caught.value)
+
+
+def test_structure_takes_a_function_problem() -> None:
+    assert ds.structure(ds.FunctionProblem(pendulum, 5)).index == 3
