@@ -428,7 +428,7 @@ def test_the_absolute_tolerance_is_that_of_the_nominal_sizes() -> None:
     ("settings", "words"),
     [
         *(({"rtol": rtol}, "rtol must be at least 1e-13 and below 1") for rtol in (0.0, -1.0, 1.0, 1e-14)),
-        ({"rtol": math.nan}, "rtol must be at least 1e-13 and below 1; got nan"),
+        ({"rtol": math.nan}, "rtol must be a number; got nan"),
         ({"rtol": "1e-4x"}, "rtol must be a number"),
         ({"rtol": 1e-4, "atol": [1e-4, 1e-4]}, r"shape \(3,\); got shape \(2,\)"),
         ({"rtol": 1e-4, "atol": -1e-4}, "atol must be a number from 0 to"),

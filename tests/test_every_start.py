@@ -484,8 +484,9 @@ def test_a_rate_that_fixed_values_leave_open_is_free() -> None:
 
 
 def test_only_models_have_every_start() -> None:
-    with pytest.raises(ds.InputError, match="of a model only"):
-        ds.initial("simple", all_solutions=True)
+    with pytest.raises(ds.InputError, match="cannot be read as equations"):
+        ds.initial("nand-gate", all_solutions=True)
+    assert ds.initial("simple", all_solutions=True, fixed={"u1": 1.0}).violated == ()
     with pytest.raises(ds.InputError, match="workers must be"):
         ds.initial("pendulum", all_solutions=True, workers=0)
 
@@ -596,8 +597,8 @@ def test_what_is_no_polynomial_has_no_solution_set() -> None:
         (lambda: ds.solution_sets("pendulum", fixed={"z": 1.0}), "no unknown z"),
         (lambda: ds.solution_sets("pendulum", fixed={"der(x, 5)": 1.0}), "follows from lower derivatives"),
         (lambda: ds.solution_sets("pendulum", seed=-1), "seed must be"),
-        (lambda: ds.solution_sets("simple"), "of a model; a problem has no equations"),
-        (lambda: ds.solution_sets("pendulum", t0=math.nan), "t0 must be finite"),
+        (lambda: ds.solution_sets("nand-gate"), "cannot be read as equations"),
+        (lambda: ds.solution_sets("pendulum", t0=math.nan), "t0 must be a number"),
         (lambda: ds.initial("pendulum", all_solutions=True, t0=math.inf), "t0 must be finite"),
     ],
 )

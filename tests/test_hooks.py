@@ -14,6 +14,7 @@ from pySDC.helpers.stats_helper import get_sorted
 from pySDC.implementations.controller_classes.controller_nonMPI import controller_nonMPI
 from scipy.interpolate import BarycentricInterpolator
 
+import dae_sdc as ds
 from dae_sdc.control.hooks import (
     CheckInitialValue,
     LogGlobalErrorPostIterationAlgebraicVariable,
@@ -116,7 +117,7 @@ def test_a_problem_without_a_part_has_no_error_there() -> None:
         jacobian = residual_nodes = None
 
         def __init__(self, **settings: Any) -> None:
-            super(PROBLEMS["hessenberg-1"], self).__init__(1, 0, **settings)
+            ds.ProblemDAE.__init__(self, 1, 0, **settings)
 
         def eval_f(self, u: Any, du: Any, t: float) -> Any:
             return [du[0] + u[0]]

@@ -11,6 +11,7 @@ import scipy.linalg as linalg
 import dae_sdc as ds
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.initial.index import FoundIndex, index_of
+from dae_sdc.run.tracing import read, with_index
 
 MORE_CAREFUL = ("charge-pump", "problematic-f", "water-tube")
 """Problems of which some unknowns are found to have a higher index than is declared."""
@@ -161,3 +162,32 @@ def test_what_is_declared_stays() -> None:
 
     found = ds.solve(Declared, u0=UNDECLARED["pendulum"][1], rtol=1e-6, t_end=0.1, trace=False)
     assert "Jacobians" not in found.parameters["equations"]
+
+
+class Guarded(ProblemDAE):
+    """An equation that has no meaning for negative values, and starts at 0."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(2, 0, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        if float(u[0]) < 0.0:
+            raise RuntimeError("a negative amount")
+        return [du[0] - 1.0, u[1] - 2.0 * u[0]]
+
+
+class Protected(Guarded):
+    """Equations of Guarded, whose condition lets symbols pass."""
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        if isinstance(u[0], float) and u[0] < 0.0:
+            raise RuntimeError("a negative amount")
+        return [du[0] - 1.0, u[1] - 2.0 * u[0]]
+
+
+def test_a_function_that_raises_beside_the_start_says_so_and_no_more() -> None:
+    with pytest.raises(ds.InputError, match=r"stops at a random point near the start \(RuntimeError"):
+        ds.trace(Protected)
+    found = with_index(read(Guarded(), [0.0, 0.0], False), [0.0, 0.0], None)
+    assert found.problem.index is None
+    assert "its index is not found (RuntimeError beside the start: 'a negative amount')" in found.equations

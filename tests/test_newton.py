@@ -21,7 +21,7 @@ from dae_sdc.dae.linear import DenseLU, SparseLU, factorize
 from dae_sdc.dae.newton import NEWTON, ModifiedNewton, NodeSystem
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, attach
-from dae_sdc.errors import DAEError, EvaluationError, NewtonError, SingularMatrixError
+from dae_sdc.errors import DAEError, EvaluationError, InputError, NewtonError, SingularMatrixError
 from dae_sdc.problems.hessenberg import HessenbergIndex1, HessenbergIndex2, HessenbergIndex3
 from dae_sdc.run.solve import solve
 
@@ -605,3 +605,23 @@ def test_an_old_matrix_does_not_lead_to_another_solution(sweeper: str, dt: float
     assert solution.success
     assert solution.u[-1, 0] == pytest.approx(exact[0], abs=dt * 0.01)
     assert solution.u[-1, 1] == pytest.approx(exact[1], rel=0.01)
+
+
+def test_a_jacobian_may_call_that_of_the_class_above() -> None:
+    class Doubled(HessenbergIndex3):
+        def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
+            return 2.0 * super().jacobian(u, du, t, c)
+
+    class Other(HessenbergIndex3):
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return du - u
+
+        def jacobian(self, u: Any, du: Any, t: float, c: float) -> Any:
+            return super().jacobian(u, du, t, c)
+
+    one, own, other = HessenbergIndex3(), Doubled(), Other()
+    u, du = one.u_exact(0.1), one.du_exact(0.1)
+    matrix: Any = one.jacobian
+    assert np.array_equal(2.0 * matrix(u, du, 0.1, 2.0), own.jacobian(u, du, 0.1, 2.0))
+    with pytest.raises(InputError, match="other equations than the class whose Jacobian it calls"):
+        other.jacobian(u, du, 0.1, 2.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import math
 from collections.abc import Callable, Mapping
 from fractions import Fraction
@@ -28,7 +27,7 @@ from dae_sdc.problems._models import MODELS
 from dae_sdc.run.models import make_model
 from dae_sdc.structure.analysis import leading_values
 from dae_sdc.structure.curves import Tape, evaluate
-from dae_sdc.structure.repair import METHODS, System
+from dae_sdc.structure.repair import METHODS, System, repair
 from dae_sdc.structure.series import PRIME, Arithmetic, NoValueError
 from dae_sdc.structure.signature import StructureError
 
@@ -408,7 +407,7 @@ def test_a_regular_model_is_returned_as_it_is() -> None:
 def test_systems_that_are_no_models_are_repaired_too() -> None:
     model = MODELS["transistor-amplifier"]()
     system = System(model.graph, model.roots, model.names, model.equation_names)
-    mended = inspect.unwrap(ds.repair).__globals__["mend"](system)
+    mended = repair(system)
     assert isinstance(mended.model, System)
     assert mended.structure.dof == 5
     with pytest.raises(NotImplementedError):
@@ -594,7 +593,7 @@ def test_models_by_name_function_and_file(tmp_path: Path) -> None:
     assert make_model(f"{path}:other").name == "mine"
     for wrong, message in (
         (f"{path}:third", "defines no 'third'"),
-        (f"{path}:number", "a model is a name"),
+        (f"{path}:number", "equations are a name"),
         (str(tmp_path / "no.py"), "there is no file"),
         ("pendulm", "did you mean 'pendulum'"),
     ):

@@ -59,12 +59,14 @@ class CompiledEquations:
 
     def kernel_workspace(self) -> Any:
         """What the header of the parameters leads to, see :mod:`dae_sdc.dae.complex_step`, or None."""
-        if self.jacobian_kernel is not COMPLEX_STEP:
+        cls = type(self)
+        # A class that gives a Jacobian of its own may still call that of the class above.
+        if cls.residual_kernel is None or not any(
+            vars(one).get("jacobian_kernel") is COMPLEX_STEP for one in cls.__mro__
+        ):
             return None
         known = self.__dict__.get("_stepped")
         if known is None or not known.serves(self.sparsity):
-            cls = type(self)
-            assert cls.residual_kernel is not None
             address = compile_kernel(cls.residual_kernel, "complex").address
             known = complex_step().Workspace(address, self.n, self.sparsity, cls.__name__)
             self.__dict__["_stepped"] = known
@@ -161,6 +163,11 @@ def _compiled_jacobian(kernel: Callable[..., None]) -> Callable[..., Any]:
 def _stepped_jacobian(self: Any, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:
     """The matrix dF/du' + c dF/du by complex steps, shape (n, n), dense or CSC of ``sparsity``."""
     workspace = self.kernel_workspace()
+    if workspace is None:
+        raise InputError(
+            f"{type(self).__name__} has other equations than the class whose Jacobian it calls; "
+            f"give their own"
+        )
     matrix = matrix_of_kernel(self, complex_step().jacobian_function().address, u, du, t, c)
     place, slope = _contiguous(self, u), _contiguous(self, du)
     outside = workspace.outside(float(t), place, slope, float(c), self.packed_parameters)

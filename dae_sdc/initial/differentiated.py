@@ -15,7 +15,7 @@ from dae_sdc.dae.declaration import names_given
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import DAEError, EvaluationError, InputError
+from dae_sdc.errors import DAEError, EvaluationError, InputError, require_number
 from dae_sdc.expressions.names import name_of
 from dae_sdc.initial.jets import Integers, Stage, offsets_stages, row_name
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy
@@ -112,7 +112,7 @@ def patterns_near(problem: ProblemDAE, t: float, u: Vector) -> tuple[Any, Any, t
     found: list[Any] = []
     for number in range(POINTS_OF_PATTERN):
         place, slope = u + beside(problem, u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
-        near = t + 0.1 * number * float(problem.dt)
+        near = t + 0.1 * number * require_number("dt", problem.dt)
         try:
             halves = linearize(problem, attach(place, first), attach(slope, first), near, accurate=True)
         except DAEError:

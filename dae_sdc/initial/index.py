@@ -10,7 +10,7 @@ import numpy.typing as npt
 from dae_sdc.dae.jacobian import linearize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import DAEError
+from dae_sdc.errors import DAEError, require_number
 from dae_sdc.initial.differentiated import DIFFERENCES, beside, offsets_of, patterns_near
 from dae_sdc.initial.jets import Integers
 
@@ -125,7 +125,7 @@ def _pencil(problem: ProblemDAE, t: float, u: Vector, number: int) -> tuple[Vect
     """dF/du' and dF/du at a point near a state, in units of the largest entry of each equation."""
     n, first = problem.n, problem.n_diff
     place, slope = u + beside(problem, u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
-    near = t + 0.1 * number * float(problem.dt)
+    near = t + 0.1 * number * require_number("dt", problem.dt)
     try:
         halves = linearize(problem, attach(place, first), attach(slope, first), near, accurate=True)
     except DAEError:

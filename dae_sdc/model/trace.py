@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from dae_sdc.arguments import shown
 from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
-from dae_sdc.errors import DAEError, InputError
+from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.model.model import Model
 from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names
@@ -130,12 +131,13 @@ def trace_problem(
     numbers: list[str] = []
     known = parameter_names(problem)
     start = _start_of(problem, u0)
+    t0, t_end = (require_number("the interval", end) for end in problem.interval)
     while True:
         model = Model(
             name or type(problem).__name__,
             title=problem.title,
-            interval=(float(problem.interval[0]), float(problem.interval[1])),
-            dt=float(problem.dt),
+            interval=(t0, t_end),
+            dt=require_number("dt", problem.dt),
             reference=problem.reference,
         )
         symbols = _Symbols(model, problem, [one for one in known if one not in numbers])
@@ -154,9 +156,9 @@ def trace_problem(
 
 def _start_of(problem: ProblemDAE, u0: Vector | None) -> tuple[Vector | None, Vector | None]:
     """State and derivative at the start, as far as they are known."""
-    t = float(problem.interval[0])
     u, du = u0, None
     with suppress(DAEError, ArithmeticError, ValueError, TypeError, AttributeError):
+        t = float(problem.interval[0])
         u = np.array(problem.state(problem.u_exact(t) if u0 is None else u0))
         du = np.array(problem.state(problem.du_exact(t)))
     return u, du
@@ -283,8 +285,14 @@ def _compare(
         return t if leaf.kind == "t" else parameters[leaf.index]
 
     found = np.broadcast_to(model.graph.numeric([*model.roots, model.graph.time()], value)[:-1], (n, count))
-    with uncounted(problem), np.errstate(all="ignore"):
-        called = [_values(problem, u[:, k], du[:, k], float(t[k])) for k in (*range(count), 0)]
+    try:
+        with uncounted(problem), np.errstate(all="ignore"):
+            called = [_values(problem, u[:, k], du[:, k], float(t[k])) for k in (*range(count), 0)]
+    except Exception as error:  # of a function that is not made for values beside the start
+        raise InputError(
+            f"{type(problem).__name__}.eval_f cannot be read as equations: it stops at a random point near "
+            f"the start ({type(error).__name__}: {shown(str(error))})"
+        ) from error
     if not np.array_equal(called[0], called[-1], equal_nan=True):
         raise InputError(
             f"{type(problem).__name__}.eval_f cannot be read as equations: it returns other values when it "

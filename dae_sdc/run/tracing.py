@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.arguments import shown
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.sharing import one_at_a_time
@@ -121,7 +122,11 @@ def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
         start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
     except DAEError:  # told when the run begins
         return reading
-    found = index_of(problem, time, start) if np.isfinite(start).all() else None
+    try:
+        found = index_of(problem, time, start) if np.isfinite(start).all() else None
+    except Exception as error:  # of a function that is not made for values beside the start
+        why = f"its index is not found ({type(error).__name__} beside the start: {shown(str(error))})"
+        return replace(reading, equations=f"{reading.equations}; {why}".lstrip("; "))
     if found is None:
         return replace(reading, equations=f"{reading.equations}; its index is not found".lstrip("; "))
     problem.index = found.index

@@ -274,6 +274,7 @@ CASES: tuple[Case, ...] = (
     Case("shuttle-initial", (STAGED,)),
     Case("shuttle-final", (UNREDUCED, STAGED)),
     Case("transistor-amplifier", (test_set("transistor-amplifier", _NODES, 1e-6),)),
+    Case("two-transistor", (test_set("transistor-amplifier", _NODES, 1e-6),)),
     Case(
         "ring-modulator",
         (Check("end value without C_s", _modulator_end, 1e-5),),
