@@ -180,7 +180,7 @@ class Protected(Guarded):
     """Equations of Guarded, whose condition lets symbols pass."""
 
     def eval_f(self, u: Any, du: Any, t: float) -> Any:
-        if isinstance(u[0], float) and u[0] < 0.0:
+        if not hasattr(u[0], "graph") and u[0] < 0.0:
             raise RuntimeError("a negative amount")
         return [du[0] - 1.0, u[1] - 2.0 * u[0]]
 
