@@ -10,7 +10,7 @@ import random
 import sys
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from types import CodeType, FunctionType, MethodType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final, cast
 
 import numpy as np
@@ -86,6 +86,7 @@ class Retargeting:
         self._copies: dict[int, tuple[Any, Any]] = {}  # with the originals, so that ids stay theirs
         self._seen: dict[int, tuple[Any, Any]] = {}
         self._spaces: list[tuple[dict[str, Any], dict[str, Any]]] = []
+        self._cells: list[tuple[CellType, Any]] = []
         self._numpy = _Module(self, np)
         self._math = _Module(self, math)
         self._by_id = {id(np): self._numpy, id(math): self._math, id(random): _Refused("random numbers")}
@@ -168,6 +169,7 @@ class Retargeting:
     def undo_changes(self) -> bool:
         """Whether the functions have changed lists, mappings, arrays or names outside; puts contents back."""
         changed = any(now[name] is not before[name] for now, before in self._spaces for name in before)
+        changed = changed or any(cell.cell_contents is not before for cell, before in self._cells)
         for value, before in self._seen.values():
             if isinstance(value, np.ndarray):
                 if not np.array_equal(value, before, equal_nan=value.dtype.kind in "fc"):
@@ -210,6 +212,7 @@ class Retargeting:
                 cell.cell_contents = self.of(original.cell_contents)
             except ValueError:  # nothing is in it yet
                 continue
+            self._cells.append((cell, cell.cell_contents))
         self._spaces.append((space, dict(space)))
         return copied
 
