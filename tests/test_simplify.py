@@ -352,7 +352,8 @@ def test_by_sundials() -> None:
     [
         ({"problem": "simple", "simplify": True}, ("simplify belongs to models", "simple is none")),
         ({"problem": ds.SimpleDAE, "reduce": True}, ("reduce belongs to models", "SimpleDAE is none")),
-        ({"problem": "simple", "u0": {"x": 1.0}}, ("u0 by names belongs to models",)),
+        ({"problem": "simple", "u0": {"x": 1.0}}, ("unknown name in u0 'x'", "u1, u2, z")),
+        ({"problem": "simple", "u0": {"z": 1.0}}, ("u0 by the names of some unknowns belongs to models",)),
         ({"problem": "slider-crank-4", "simplify": "yes"}, ("simplify must be True or False; got 'yes'",)),
         ({"problem": "nowhere.mo"}, ("nowhere.mo",)),
         ({"problem": "nowhere.py", "simplify": True}, ("there is no file nowhere.py",)),

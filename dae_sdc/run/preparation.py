@@ -141,6 +141,9 @@ def _by_place(problem: Any, u0: Mapping[str, Any], settings: Mapping[str, Any]) 
     if not is_problem(found):
         return u0
     names = make_problem(found, settings.get("params")).names
+    for name in u0:
+        if name not in names and not str(name).startswith("der("):
+            raise InputError(unknown("name in u0", str(name), names))
     complete = set(u0) == set(names)
     return [require_number(name, u0[name]) for name in names] if complete else u0
 
