@@ -492,6 +492,19 @@ class Times(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Values(Group):
+    """What the values of a solution satisfy."""
+
+    hidden_constraints: bool | None = option(
+        None,
+        "make velocities and multipliers satisfy the hidden constraints (with rtol, where these are known)",
+        "They are solved for at the ends of steps and between them, and are as accurate as the positions and "
+        "velocities that they follow from. Hidden constraints are known of models, and of problems whose "
+        "``eval_f`` is read as equations; steps and their errors do not depend on it.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Output(Group):
     """Where results go."""
 

@@ -194,21 +194,24 @@ class ModelJets:
             return Input("u", self.place.get((leaf.index, leaf.order), len(self.jets)))
         return Input(leaf.kind, leaf.index)
 
-    def _of(self, stage: int | None) -> Part:
+    def part(self, stage: int | None) -> Part:
+        """The equations of a stage, of all stages if None."""
         if stage not in self._stages:
             rows = range(len(self.roots)) if stage is None else self.stages[stage].rows.tolist()
             self._stages[stage] = Part(self, rows)
         return self._stages[stage]
 
-    def inputs(self, program: Program, x: Vector) -> Vector:
-        """Values of the inputs of a program at values x of shape (jets,) or (jets, points)."""
+    def inputs(self, program: Program, x: Vector, t: Vector | None = None) -> Vector:
+        """Values of the inputs of a program at values x, see :meth:`run`."""
         known = {**self._known, "u": np.concatenate([x, np.zeros((1, *x.shape[1:]))])}
+        if t is not None:
+            known["t"] = t[None]
         given = [np.broadcast_to(known[entry.kind][entry.index], x.shape[1:]) for entry in program.inputs]
         return np.array(given).reshape(len(given), *x.shape[1:])
 
-    def run(self, program: Program, x: Vector) -> Vector:
-        """Outputs of a program at values x of shape (jets,) or (jets, points)."""
-        found: Vector = program.evaluate(self.inputs(program, x))
+    def run(self, program: Program, x: Vector, t: Vector | None = None) -> Vector:
+        """Outputs of a program at values x of shape (jets,) or (jets, points), at the points' times t."""
+        found: Vector = program.evaluate(self.inputs(program, x, t))
         return found
 
     def sizes(self, program: Program, x: Vector) -> Vector:
@@ -217,15 +220,15 @@ class ModelJets:
 
     def values(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
-        return self._of(stage).values(x)
+        return self.part(stage).values(x)
 
     def terms(self, x: Vector, stage: int | None = None) -> Vector:
         """See :class:`JetSystem`."""
-        return self._of(stage).terms(x)
+        return self.part(stage).terms(x)
 
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         """See :class:`JetSystem`."""
-        return self._of(stage).jacobian(x)
+        return self.part(stage).jacobian(x)
 
 
 class Part:
@@ -299,9 +302,9 @@ class Part:
         found: Program = self.system.model.graph.program(nodes, self.system.input_of)
         return found
 
-    def values(self, x: Vector) -> Vector:
-        """The equations at all values x."""
-        return self.system.run(self._equations, x)
+    def values(self, x: Vector, t: Vector | None = None) -> Vector:
+        """The equations at all values x, of shape (jets,) or (jets, points), and at times t of the points."""
+        return self.system.run(self._equations, x, t)
 
     def terms(self, x: Vector) -> Vector:
         """Sizes of the terms of the equations at all values x."""
@@ -313,7 +316,7 @@ class Part:
         places = np.array(self.pattern, dtype=np.int64).reshape(-1, 2).T
         return sparse.csc_matrix((entries, places), shape=(len(self.rows), len(self.system.jets)))
 
-    def dense(self, x: Vector, columns: Sequence[int]) -> Vector:
+    def dense(self, x: Vector, columns: Sequence[int], t: Vector | None = None) -> Vector:
         """Derivatives of the equations with respect to some values, shape (points, rows, columns).
 
         Parameters
@@ -322,6 +325,8 @@ class Part:
             All values, at one or several points; for one, the result has shape (rows, columns).
         columns : sequence of int
             Numbers of some of them.
+        t : ndarray, shape (points,), optional
+            Time of each point; that of the system if not given.
         """
         key = tuple(columns)
         if key not in self._chosen:
@@ -330,7 +335,7 @@ class Part:
             self._chosen[key] = np.array(own, dtype=np.int64).reshape(-1, 3).T
         entries, at, of = self._chosen[key]
         found = np.zeros((*x.shape[1:], len(self.rows), len(key)))
-        found[..., at, of] = self.system.run(self._derivatives, x)[entries].T
+        found[..., at, of] = self.system.run(self._derivatives, x, t)[entries].T
         return found
 
     def is_linear(self, columns: Iterable[int]) -> bool:

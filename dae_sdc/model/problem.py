@@ -56,6 +56,8 @@ class Form:
         that are given, which follow.
     border_names : tuple of str
         What is compared, for messages.
+    systems : dict
+        What was made of the equations with values of their parameters, which are the keys.
     """
 
     states: tuple[tuple[int, int], ...]
@@ -69,6 +71,7 @@ class Form:
     borders: Program | None = None
     sides: Vector = field(default_factory=lambda: np.zeros((0, 2)))
     border_names: tuple[str, ...] = ()
+    systems: dict[tuple[float, ...], Any] = field(default_factory=dict, repr=False)
 
     def __deepcopy__(self, memo: Any) -> Form:
         return self  # nothing in it changes

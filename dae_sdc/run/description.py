@@ -32,6 +32,7 @@ from dae_sdc.options import (
     Steps,
     Sweeps,
     Times,
+    Values,
     about,
     takes,
 )
@@ -260,6 +261,7 @@ class RunOptions(  # in the order of the signature, from the last to the first
     Sweeps,
     Parameters,
     Output,
+    Values,
     Times,
     Preparation,
     Start,

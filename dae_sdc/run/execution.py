@@ -34,7 +34,7 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import SolveError
+from dae_sdc.errors import InputError, SolveError
 from dae_sdc.run.description import Setup, SolveOptions
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, meet
 from dae_sdc.run.results import put_down
@@ -132,6 +132,8 @@ class Execution:
 
     def carry_out(self, bar: Any) -> Solution:
         """Run the controller; the solution so far if the run fails numerically."""
+        if self.given.hidden_constraints:  # refused before the run where they are not known
+            self.hidden_constraints(np.ones(self.setup.problem.n))
         with _ROOT.kept():
             controller = self._controller(self._recorder(bar))
             record: StepRecord = _hook(controller, StepRecord)
@@ -312,6 +314,9 @@ class Execution:
         else:
             t, u, du, per_step, data = self.at_steps(record)
             taken, work = len(t) - 1, {name: int(per_step[name].sum()) for name in COUNTS}
+            hidden = self.hidden_constraints(np.abs(u).max(axis=0))
+            if hidden is not None:
+                hidden.correct(t[1:], u[1:], du[1:], np.zeros(taken))
             if self.keeps or self.t_eval is not None:
                 between = DenseOutput(t0, u[0], t[1:], u[1:], data, du[0], du[1:], record.n_slopes)
         sizes = None if between is None else between.largest()
@@ -401,7 +406,24 @@ class Execution:
         problem = self.setup.problem
         if getattr(self.setup.sweeper_class, "on_manifold", False):
             return ManifoldValues(problem)
-        return PointwiseEquations(problem, sizes)
+        return self.hidden_constraints(sizes) or PointwiseEquations(problem, sizes)
+
+    def hidden_constraints(self, sizes: Vector) -> Pointwise | None:
+        """What makes values satisfy hidden constraints, where that is wanted."""
+        wanted, problem = self.given.hidden_constraints, self.setup.problem
+        if wanted is False or (wanted is None and (self.count is not None or problem.index in (None, 0, 1))):
+            return None
+        found = None
+        if hasattr(problem, "form"):
+            from dae_sdc.initial.hidden import hidden_constraints
+
+            found = hidden_constraints(problem, self.t0, sizes, any_size=wanted is True)
+        if found is None and wanted:
+            raise InputError(
+                "the hidden constraints of this problem are not known, or it jumps; give a model, or let its "
+                "eval_f be read with trace=True, or leave hidden_constraints out"
+            )
+        return found
 
 
 class _RootLogger:

@@ -1,0 +1,224 @@
+"""Velocities and multipliers at single times, from the hidden constraints of known equations."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dae_sdc.dae.pointwise import PointwiseEquations
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
+from dae_sdc.errors import DAEError
+from dae_sdc.initial.jets import ModelJets
+
+
+@dataclass(frozen=True)
+class HiddenOptions:
+    """How values are made to satisfy hidden constraints.
+
+    Parameters
+    ----------
+    max_iterations : int
+        Newton iterations of a stage.
+    round_off : float
+        Change of a value, relative to its largest size, at which the iteration of its time ends.
+    accepted_change : float
+        Largest relative change in the last iteration; a larger one counts as a failure.
+    largest_shift : float
+        Change of a value that is not fully determined by its stage, relative to the size of the unknown, at
+        which the solution of the constraints is taken to be another one.
+    weight_of_derivatives : float
+        How much further derivatives may move than unknowns, which the method computed.
+    most_values : int
+        Number of values, unknowns and derivatives, up to which they are solved for by default.
+    most_numbers : int
+        Numbers that the matrices of the times solved at once may have.
+    """
+
+    max_iterations: int = 10
+    round_off: float = 1e-13
+    accepted_change: float = 1e-9
+    largest_shift: float = 0.05
+    weight_of_derivatives: float = 1e3
+    most_values: int = 300
+    most_numbers: int = 2_000_000
+
+
+HIDDEN = HiddenOptions()
+
+
+class HiddenConstraints:
+    r"""The equations of a model, differentiated as its offsets say, as a correction of computed values.
+
+    Stage by stage, as consistent start values are found, the unknowns and derivatives of a stage change as
+    little as its equations allow; what the stage determines, multipliers for instance, has the accuracy of
+    what it is determined from:
+
+    .. math::
+        \min \| W^{-1} \delta \|^2 \quad\text{subject to}\quad f_i^{(c_i + k)}(t, x + \delta) = 0,
+        \qquad k = -\max c, \ldots, 0
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem whose values are corrected.
+    system : ModelJets
+        Its equations and their derivatives.
+    sizes : ndarray, shape (n,)
+        Size of each unknown in the run.
+
+    References
+    ----------
+    J. D. Pryce, A simple structural analysis method for DAEs, BIT 41 (2001).
+    """
+
+    at_ends = True
+
+    def __init__(self, problem: Any, system: ModelJets, sizes: Vector) -> None:
+        self.system, self.states = system, problem.form.states
+        self.between = PointwiseEquations(problem, sizes)
+        place, count = system.place, len(system.jets)
+        # Numbers of values by unknowns of the problem: those that are in the state, and their derivatives.
+        self.columns = np.array([place[state] for state in self.states])
+        rates = [(i, place[j, k + 1]) for i, (j, k) in enumerate(self.states) if (j, k + 1) in place]
+        self.rated, self.rates = np.array(rates, dtype=np.intp).reshape(-1, 2).T
+        self.weights = np.zeros(count)
+        self.weights[self.rates] = HIDDEN.weight_of_derivatives * self.between.sizes[self.rated]
+        self.weights[self.columns] = self.between.sizes
+        self.is_state = np.isin(np.arange(count), self.columns)
+        largest = float(self.weights.max(initial=1.0))
+        self.weights[self.weights == 0.0] = HIDDEN.weight_of_derivatives * largest
+
+    def correct(self, t: Vector, u: Vector, du: Vector, h: Vector) -> NDArray[np.bool_]:
+        """Make values at several times satisfy the constraints, see :meth:`Pointwise.correct`."""
+        numbers = max(len(stage.rows) * len(stage.jets) for stage in self.system.stages)
+        most = max(1, HIDDEN.most_numbers // max(1, numbers))
+        done = np.zeros(len(t), dtype=bool)
+        for first in range(0, len(t), most):
+            own = slice(first, first + most)
+            done[own] = self._correct(t[own], u[own], du[own])
+        rest = np.flatnonzero(~done & (h > 0.0))
+        if rest.size:
+            values, slopes = u[rest], du[rest]
+            done[rest] = self.between.correct(t[rest], values, slopes, h[rest])
+            u[rest], du[rest] = values, slopes
+        return done
+
+    def _correct(self, t: Vector, u: Vector, du: Vector) -> NDArray[np.bool_]:
+        x = np.zeros((len(self.weights), len(t)))
+        x[self.rates] = np.nan_to_num(du.T[self.rated])
+        x[self.columns] = u.T
+        done = np.ones(len(t), dtype=bool)
+        with np.errstate(all="ignore"):
+            for number in range(len(self.system.stages)):
+                done &= self._solve(number, t, x)
+            done &= np.isfinite(x).all(axis=0)
+        rows = np.flatnonzero(done)
+        u[rows] = x[self.columns][:, rows].T
+        du[np.ix_(rows, self.rated)] = x[self.rates][:, rows].T
+        return done
+
+    def _solve(self, number: int, t: Vector, x: Vector) -> NDArray[np.bool_]:
+        """Solve the equations of a stage at all times, in place; returns where they hold near the start."""
+        stage = self.system.stages[number]
+        part, columns, square = self.system.part(number), stage.jets, len(stage.rows) == len(stage.jets)
+        if not len(stage.rows):
+            return np.ones(len(t), dtype=bool)
+        weights, before = self.weights[columns][:, None], x[columns]
+        sizes = np.abs(before).max(axis=1, keepdims=True)
+        change, open_times = np.full(len(t), np.inf), np.arange(len(t))
+        for _ in range(HIDDEN.max_iterations):
+            here, times = x[:, open_times], t[open_times]
+            matrices = part.dense(here, columns.tolist(), times) * weights.T
+            step = weights * _least_change(matrices, -part.values(here, times))
+            x[np.ix_(columns, open_times)] += step
+            here = np.abs(x[np.ix_(columns, open_times)])
+            change[open_times] = (np.abs(step) / (np.maximum(sizes, here) + np.finfo(float).tiny)).max(axis=0)
+            open_times = open_times[change[open_times] > HIDDEN.round_off]
+            if not open_times.size:
+                break
+        done = change <= HIDDEN.accepted_change
+        if not square:
+            own = self.is_state[columns]
+            shift = np.abs(x[columns] - before)[own] / weights[own]
+            done &= shift.max(axis=0, initial=0.0) <= HIDDEN.largest_shift
+        return done
+
+
+def _least_change(matrices: Vector, values: Vector) -> Vector:
+    """Solutions of least norm of K underdetermined systems, shape (columns, K); NaN where there is none.
+
+    Parameters
+    ----------
+    matrices : ndarray, shape (K, rows, columns)
+        Matrices of full rank.
+    values : ndarray, shape (rows, K)
+        Right sides.
+    """
+    norms = np.linalg.norm(matrices, axis=2, keepdims=True)
+    scaled, right = matrices / norms, values.T[..., None] / norms
+    square = matrices.shape[1] == matrices.shape[2]
+    systems = scaled if square else scaled @ scaled.transpose(0, 2, 1)
+    try:
+        found = np.linalg.solve(systems, right)
+    except np.linalg.LinAlgError:  # at one of the times
+        found = np.full(right.shape, np.nan)
+        for one in np.flatnonzero(np.isfinite(systems).all(axis=(1, 2))):
+            if np.linalg.matrix_rank(systems[one]) == len(systems[one]):
+                found[one] = np.linalg.solve(systems[one], right[one])
+    changes: Vector = (found if square else scaled.transpose(0, 2, 1) @ found)[..., 0].T
+    return changes
+
+
+def hidden_constraints(
+    problem: ProblemDAE, t: float, sizes: Vector, any_size: bool
+) -> HiddenConstraints | None:
+    """What makes values of a problem satisfy its hidden constraints; None where these are not known.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        A problem, of a model or of equations that were read from its function.
+    t : float
+        Time at which the structure of the equations is analysed.
+    sizes : ndarray, shape (n,)
+        Size of each unknown in the run.
+    any_size : bool
+        Whether systems are solved that are larger than pays.
+    """
+    form, model = getattr(problem, "form", None), _model(problem)
+    # On which side of a jump a time lies that a step ended at, values do not tell.
+    if form is None or model is None or form.borders is not None:
+        return None
+    parameters = tuple(problem.packed_parameters.tolist())
+    if parameters not in form.systems:
+        form.systems.clear()
+        form.systems[parameters] = _system(model, t, parameters)
+    system = form.systems[parameters]
+    if system is None or (not any_size and len(system.jets) > HIDDEN.most_values):
+        return None
+    return HiddenConstraints(problem, system, sizes)
+
+
+def _model(problem: Any) -> Any:
+    """The model that the state of a problem belongs to."""
+    traced, origin = getattr(problem, "traced", None), getattr(problem, "origin", None)
+    return getattr(traced or origin, "model", None)
+
+
+def _system(model: Any, t: float, parameters: tuple[float, ...]) -> ModelJets | None:
+    """The equations with values of the parameters; None where their structure is not that of the user's."""
+    own = copy.copy(model)
+    own.parameters_by_name = {
+        name: replace(entry, value=value)
+        for (name, entry), value in zip(model.parameters_by_name.items(), parameters, strict=False)
+    }
+    try:
+        found = ModelJets(own, t)
+    except DAEError:
+        return None
+    return None if found.repairs else found

@@ -1,0 +1,113 @@
+"""Velocities and multipliers are as accurate as what they follow from, at steps and between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from dae_sdc.errors import InputError
+
+
+def pendulum(t: float, u: Any, du: Any) -> list[Any]:
+    """A mass of 1 on a rod of length 1 under gravity 9.81; index 3."""
+    x, y, vx, vy, force = u
+    return [du[0] - vx, du[1] - vy, du[2] + force * x, du[3] + force * y + 9.81, x * x + y * y - 1.0]
+
+
+def filtered(t: float, u: Any, du: Any) -> list[Any]:
+    """y' = z, z' = w + sin t, y = cos t, in scrambled order; index 3 with w = -cos t - sin t."""
+    w, y, z = u
+    return [du[2] - w - np.sin(t), y - np.cos(t), du[1] - z]
+
+
+def circuit(t: float, u: Any, du: Any) -> list[Any]:
+    """x' = -x + i, x y = 1 + t, y' = y i with the current i of index 2."""
+    i, x, y = u
+    return [du[1] + x - i, x * y - 1.0 - t, du[2] - y * i + y]
+
+
+START = {
+    "pendulum": [0.6, -0.8, 0.0, 0.0, 9.81 * 0.8],
+    "filtered": [-1.0, 1.0, 0.0],
+    "circuit": [1.5, 1.0, 1.0],
+}
+FUNCTIONS = {"pendulum": pendulum, "filtered": filtered, "circuit": circuit}
+
+
+def hidden(name: str, t: np.ndarray, u: np.ndarray) -> np.ndarray:
+    """Constraints and what they imply by differentiation, written down by hand, at several times."""
+    if name == "pendulum":
+        x, y, vx, vy, force = u.T
+        return np.array([x * x + y * y - 1, x * vx + y * vy, vx**2 + vy**2 - force - 9.81 * y])
+    if name == "filtered":
+        w, y, z = u.T
+        return np.array([y - np.cos(t), z + np.sin(t), w + np.sin(t) + np.cos(t)])
+    i, x, y = u.T  # x' y + x y' = 1 with x' = i - x, y' = y (i - 1)
+    return np.array([x * y - 1 - t, (i - x) * y + x * y * (i - 1) - 1])
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("rtol", [1e-4, 1e-8])
+def test_hidden_constraints_hold_to_round_off(name: str, rtol: float) -> None:
+    function, settings = FUNCTIONS[name], {"u0": START[name], "t_end": 0.8, "rtol": rtol}
+    found = ds.solve(function, **settings)
+    times = np.linspace(0.01, 0.79, 37)
+    size = np.abs(found.u).max()
+    assert found.success
+    assert np.abs(hidden(name, found.t[1:], found.u[1:])).max() <= 1e-12 * size
+    assert np.abs(hidden(name, times, found(times))).max() <= 1e-12 * size
+    sampled = ds.solve(function, **settings, t_eval=times, dense=False)
+    assert np.abs(hidden(name, times, sampled.u)).max() <= 1e-12 * size
+    raw = ds.solve(function, **settings, hidden_constraints=False)
+    assert raw.stats["steps"] == found.stats["steps"]
+    assert np.abs(hidden(name, raw.t[1:], raw.u[1:])).max() > 1e-12 * size
+
+
+@pytest.mark.parametrize(
+    "name", ["pendulum", "hessenberg-3", "hessenberg-2", "pendulum-cash", "car-axis", "simple"]
+)
+@pytest.mark.parametrize("rtol", [1e-4, 1e-6])
+def test_all_unknowns_are_accurate_to_ten_tolerances(name: str, rtol: float) -> None:
+    problem = ds.PROBLEMS[name]
+    found = ds.solve(problem, rtol=rtol, trace=True)
+    exact = ds.solve(problem, rtol=1e-12, sweeper="radau-iia-9", trace=True)
+    times = np.concatenate([found.t[:-1] + part * np.diff(found.t) for part in (0.25, 0.5, 1.0)])
+    error = np.abs(found(times) - exact(times)).max(axis=0) / np.abs(exact.u).max(axis=0)
+    velocities = np.array([index == 2 for index in problem().variable_index]) & (name == "car-axis")
+    assert error[~velocities].max() <= 12.5 * rtol
+
+
+def test_models_of_index_3_without_reduction() -> None:
+    m = ds.Model("weight")
+    x, y, force = m.variables("x y force")
+    gravity = m.parameter("g", 9.81)
+    m.equations(m.der(x, 2) + force * x, m.der(y, 2) + force * y + gravity, x**2 + y**2 - 1)
+    start = {"x": 0.6, "y": -0.8, "der(x)": 0.0, "der(y)": 0.0, "force": 4.0}
+    found = ds.solve(m, u0=start, t_end=0.8, rtol=1e-6, params={"g": 5.0})
+    y, vx, vy, force = (found.values(name)[1:] for name in ("y", "der(x)", "der(y)", "force"))
+    assert np.abs(vx**2 + vy**2 - force - 5.0 * y).max() <= 1e-12
+
+
+def test_the_same_values_whatever_times_are_asked_together() -> None:
+    found = ds.solve(pendulum, u0=START["pendulum"], t_end=0.8, rtol=1e-6)
+    times = np.linspace(0.0, 0.8, 23)
+    assert np.allclose([found(t) for t in times.tolist()], found(times), rtol=1e-13, atol=1e-14)
+    assert (found(found.t) == found.u).all()
+
+
+def test_where_hidden_constraints_are_not_known() -> None:
+    with pytest.raises(InputError, match="hidden constraints of this problem are not known"):
+        ds.solve("pendulum", rtol=1e-6, hidden_constraints=True)
+    with pytest.raises(InputError, match="hidden constraints of this problem are not known"):
+        ds.solve(pendulum, u0=START["pendulum"], t_end=0.1, rtol=1e-6, hidden_constraints=True, trace=False)
+
+
+def test_fixed_steps_keep_what_the_method_computes_unless_asked() -> None:
+    settings: dict[str, Any] = {"u0": START["pendulum"], "t_end": 0.5, "dt": 0.05, "nodes": 3}
+    raw = ds.solve(pendulum, **settings)
+    asked = ds.solve(pendulum, **settings, hidden_constraints=True)
+    assert np.abs(hidden("pendulum", raw.t, raw.u)[2]).max() > 1e-8
+    assert np.abs(hidden("pendulum", asked.t, asked.u)[2]).max() < 1e-11
