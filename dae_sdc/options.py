@@ -276,12 +276,12 @@ class Method(Group):
 
     sweeper: str | type[Any] | None = option(
         None,
-        "name of the method (fully-implicit; with rtol Radau IIA); 'dae-sdc list sweepers' shows all, ida "
+        "name of the method (Radau IIA; with dt fully-implicit); 'dae-sdc list sweepers' shows all, ida "
         "and cvode are those of SUNDIALS",
         "A class is taken too. With ``rtol`` a Radau IIA method has as many nodes as pay at the tolerance, "
         "see :func:`dae_sdc.run.adaptive.default_sweeper`. Quasilinear equations that are not stiff get an "
-        "explicit method that keeps their constraints, see :func:`dae_sdc.run.adaptive.explicit_method`, "
-        "with ``rtol`` 1e-6 if neither ``rtol`` nor ``dt`` is given; ``parameters['chosen_for']`` says why. "
+        "explicit method that keeps their constraints, see :func:`dae_sdc.run.adaptive.explicit_method`; "
+        "``parameters['chosen_for']`` says why. "
         "With 'ida' or 'cvode' SUNDIALS does the run, see :func:`dae_sdc.run.sundials.sundials`.",
         like="str or type",
     )
@@ -420,8 +420,8 @@ class Steps(End):
     )
     rtol: float | None = option(
         None,
-        "relative tolerance: step sizes are chosen by error estimates",
-        "Without it steps are of a fixed size. Sweepers of spectral deferred corrections end their sweeps by "
+        "relative tolerance: step sizes are chosen by error estimates (1e-6 with neither dt nor a method)",
+        "Where a method, ``dt`` or ``hooks`` are given, steps are of a fixed size without it. Sweepers of spectral deferred corrections end their sweeps by "
         "it, and take as many nodes as pay unless told.",
     )
     atol: Any = option(

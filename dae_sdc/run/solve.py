@@ -24,7 +24,16 @@ from dae_sdc.control.singular_determinants import require_way
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.options import Method, Multistep, Sweeps, add_options, given_options, names_of_options, takes
+from dae_sdc.options import (
+    Method,
+    Multistep,
+    Parallel,
+    Sweeps,
+    add_options,
+    given_options,
+    names_of_options,
+    takes,
+)
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import (
     DEFAULT_RTOL,
@@ -155,10 +164,11 @@ def _with_method(given: SolveOptions) -> tuple[SolveOptions, str]:
     """The options with a sweeper and a number of nodes, and what the sweeper was chosen for."""
     chosen = ""
     if given.sweeper is None:
+        of_steps = given.chosen().keys() & {"rtol", "dt", "hooks", "convergence_controllers"}
+        if not of_steps and not given.chosen(Method, Sweeps, Multistep, Parallel):
+            given = replace(given, rtol=DEFAULT_RTOL)
         sweeper, chosen = _by_type(given)
-        if sweeper is not None:
-            rtol = DEFAULT_RTOL if given.rtol is None and given.dt is None else given.rtol
-            given = replace(given, sweeper=sweeper, rtol=rtol)
+        given = given if sweeper is None else replace(given, sweeper=sweeper)
     if given.rtol is None:
         bounds = [name for name in ("atol", "leave_out", "dt_max", "time_limit") if name in given.chosen()]
         if bounds:
