@@ -421,8 +421,8 @@ class Steps(End):
     rtol: float | None = option(
         None,
         "relative tolerance: step sizes are chosen by error estimates (1e-6 with neither dt nor a method)",
-        "Where a method, ``dt`` or ``hooks`` are given, steps are of a fixed size without it. Sweepers of spectral deferred corrections end their sweeps by "
-        "it, and take as many nodes as pay unless told.",
+        "Where a method, ``dt`` or ``hooks`` are given, steps are of a fixed size without it. Sweepers of "
+        "spectral deferred corrections end their sweeps by it, and take as many nodes as pay unless told.",
     )
     atol: Any = option(
         None,
