@@ -34,7 +34,15 @@ from dae_sdc.dae.counters import COUNTERS
 from dae_sdc.dae.interpolant import DenseOutput, StepData
 from dae_sdc.dae.pointwise import ManifoldValues, Pointwise, PointwiseEquations
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InputError, SolveError
+from dae_sdc.errors import (
+    ConvergenceError,
+    InputError,
+    NewtonError,
+    SingularMatrixError,
+    SolveError,
+    StepSizeError,
+)
+from dae_sdc.initial.consistent import listed
 from dae_sdc.run.description import Setup, SolveOptions
 from dae_sdc.run.processes import GRACE, RUN_ENDED, Ranks, meet
 from dae_sdc.run.results import put_down
@@ -230,15 +238,31 @@ class Execution:
             # A hook may raise such an error on one rank alone.
             if not self.check_in(GRACE):
                 raise
-            if watch is None or isinstance(error, SingularPointError):
+            if isinstance(error, SingularPointError):
                 return str(error)
-            return f"{error}{watch.diagnosis()}"
+            diagnosis = "" if watch is None else watch.diagnosis()
+            unsolved = isinstance(error, ConvergenceError | NewtonError | SingularMatrixError | StepSizeError)
+            return f"{error}{diagnosis}{self.known_index() if unsolved else ''}"
         except BaseException as error:
             # Whatever ends the run, an interrupt or an exception of the problem, its steps are kept.
             if self.out is not None and len(record.rows):
                 put_down(self.solution(record, f"ended by {type(error).__name__}"), self.out, False)
             raise
         return ""
+
+    def known_index(self) -> str:
+        """What is known of the index, for the message of a run whose steps fail; empty below index 2."""
+        problem, equations = self.setup.problem, self.equations
+        if problem.index is None:
+            return "; the index of the equations is not known"
+        if problem.index < 2:
+            return ""
+        how = "found" if equations or hasattr(problem, "form") else "declared"
+        names: dict[int, list[str]] = {}
+        for name, index in zip(problem.names, problem.variable_index, strict=True):
+            names.setdefault(index, []).append(name)
+        parts = [f"{listed(names[k])} of index {k}" for k in sorted(names, reverse=True) if k > 1]
+        return f"; index {problem.index} is {how}, with {', '.join(parts)}"
 
     def _work(self, controller: Any) -> dict[str, int]:
         """The work of the run on all ranks."""
