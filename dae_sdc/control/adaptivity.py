@@ -15,7 +15,7 @@ from dae_sdc.dae.noise import Noise, measured_noise
 from dae_sdc.dae.scales import Scales
 from dae_sdc.dae.starting_scales import begin_scales
 from dae_sdc.errors import StepSizeError, TimeLimitError
-from dae_sdc.sweepers.tolerance import Outcome
+from dae_sdc.sweepers.tolerance import EPS, Outcome
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class AdaptivityDAE(RepeatingControl):
         return bool((passed if nodes is None else nodes.from_last(passed)) > self.params.time_limit)
 
     def _check_progress(self, L: Any, outcome: Outcome, accepted: bool) -> None:
-        rounding = 16.0 * np.finfo(float).eps * max(abs(L.time), abs(L.time + L.dt))
+        rounding = 16.0 * EPS * max(abs(L.time), abs(L.time + L.dt))
         least = max(rounding, self._shortest)
         # An accepted step of this size would leave the time where it is.
         if (

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-import numpy as np
 from pySDC.core.problem import WorkCounter
 
 from dae_sdc.dae.memory import fields
@@ -23,12 +22,11 @@ class Counts(ctypes.Structure):
 
     def add_to(self, problem: Any) -> None:
         """Add them to the counters of a problem, and begin at 0 again."""
-        if bytes(self) != bytes(Counts()):
-            memory: Any = self
-            counts = np.frombuffer(memory, dtype=np.int64)
-            for name, count in zip(COUNTERS, counts.tolist(), strict=True):
+        for name in COUNTERS:
+            count = getattr(self, name)
+            if count:
                 problem.work_counters[name].niter += count
-            counts.fill(0)
+                setattr(self, name, 0)
 
 
 def new_counters() -> dict[str, WorkCounter]:

@@ -302,8 +302,10 @@ class Execution:
 
     def save_now_and_then(self, record: StepRecord) -> None:
         """Save what is finished, so that a killed run leaves it; it may take a twentieth of the time."""
+        if self.given.out is None or self.out is None:
+            return
         began = perf_counter()
-        if self.out is None or began - self.saved < self.pause:
+        if began - self.saved < self.pause:
             return
         put_down(self.solution(record, "the run had not ended when this was written"), self.out, False)
         self.saved = perf_counter()
