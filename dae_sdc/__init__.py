@@ -178,7 +178,7 @@ _HOME = {
     )
     for name in re.findall(r"(\w+) as \1\b", names)
 }
-"""The module of every public name, as the imports above say, which the interpreter passes by."""
+"""The module of every public name, read from the imports above, which only type checkers run."""
 
 __all__ = ["__version__", *_HOME]
 

@@ -28,7 +28,7 @@ MOST: Mapping[str, int] = {
 """Largest counts that public functions take, by the name of the argument; others have bounds of their own."""
 
 LEAST: Mapping[str, int] = {"seed": 0}
-"""Least ones."""
+"""Smallest counts that public functions take, by the name of the argument."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -51,7 +51,7 @@ class Kind:
     Parameters
     ----------
     wanted, several : str
-        In words: "a number", "numbers".
+        What is wanted in words, one and several: "a number", "numbers".
     takes : callable
         Whether a value is of this kind.
     """
@@ -82,7 +82,7 @@ PLAIN: Mapping[str, Kind] = {
     "type": Kind("a class", "classes", lambda value: isinstance(value, type)),
     "Callable": Kind("a function", "functions", callable),
 }
-"""Annotations by name."""
+"""Kinds of the annotations that are a single name."""
 
 
 def _is_sequence(value: Any) -> bool:
@@ -103,7 +103,7 @@ OF_SEVERAL: Mapping[str, Callable[[Any], bool]] = {
     "tuple": lambda value: isinstance(value, tuple),
     "Iterable": lambda value: _is_row(value) if _is_of_numpy(value, "ndarray") else _is_iterable(value),
 }
-"""Annotations of collections by name, and whether a value is one; what is in them is looked at besides."""
+"""Whether a value is a collection, by the name of the annotation; its entries are checked separately."""
 
 
 def shown(value: object) -> str:
@@ -121,7 +121,7 @@ def kind_of(annotation: str, module: str) -> Kind | None:
     annotation : str
         As it is written: "float | None", "str | Sequence[str]".
     module : str
-        Where it is written, for names of Literals.
+        Module in which it is written, where its names are looked up.
     """
     return _kind(ast.parse(annotation, mode="eval").body, module)
 
@@ -186,7 +186,7 @@ def _mapping(kinds: Sequence[Kind | None]) -> Kind:
 
 
 def _named(name: str, module: str) -> Kind | None:
-    """What a module knows by a name: a class, the values of a Literal, or several of them."""
+    """The kind a name stands for in a module: of a class, of a Literal, or of a union of these."""
     return _of_object(getattr(sys.modules.get(module), name, None))
 
 

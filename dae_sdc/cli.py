@@ -185,7 +185,7 @@ class OutputError(Exception):
 
 
 class _Stream:
-    """A standard stream that tells its own failures from those of other files."""
+    """A standard stream that reports its failures to a function, apart from those of files."""
 
     def __init__(self, stream: Any, failed: Callable[[OSError], None]) -> None:
         self._stream, self._failed = stream, failed
@@ -209,7 +209,7 @@ class _Stream:
 
 @contextmanager
 def _streams() -> Iterator[None]:
-    """Standard streams that take every letter, whose failures are told, and that are there.
+    """Standard streams that exist, take every character, and report failures to write.
 
     Where the caller has closed one, the next file that is opened would get its number, and what is printed.
     """
@@ -223,7 +223,7 @@ def _streams() -> Iterator[None]:
         ) from error
 
     def unheard(error: OSError) -> None:
-        """Nobody can be told."""
+        """Standard error is gone: there is nowhere to report to."""
 
     with ExitStack() as stack:
         given = []

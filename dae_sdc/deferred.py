@@ -28,7 +28,7 @@ class Later:
     Parameters
     ----------
     module, name : str
-        What ``from module import name`` would give.
+        The import it stands for, ``from module import name``.
     """
 
     def __init__(self, module: str, name: str) -> None:
@@ -51,7 +51,7 @@ class Later:
 
 
 class _Loader(Loader):
-    """Another loader, but for what its module imports from mpi4py."""
+    """A loader that defers what its module imports from mpi4py."""
 
     def __init__(self, loader: Any) -> None:
         self._loader = loader

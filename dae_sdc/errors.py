@@ -60,7 +60,7 @@ def require_number(name: str, value: object) -> float:
 
 
 class MissingPartError(InputError, AttributeError):
-    """A part was asked of a state that states of DAEs do not have."""
+    """A state was asked for a part that states of DAEs do not have, such as ``impl``."""
 
 
 class InconsistentStateError(InputError):
@@ -84,7 +84,7 @@ class SolveError(DAEError):
 
 
 class RemoteError(DAEError):
-    """Another process of a parallel run raised an exception that is none of dae_sdc."""
+    """Another process of a parallel run raised an exception that is no :class:`DAEError`."""
 
 
 class EvaluationError(SolveError):

@@ -65,15 +65,15 @@ class Option:
     Parameters
     ----------
     help : str
-        What it is, in one line, with what is taken if it is not given in parentheses.
+        What it is, in one line, with the default in parentheses.
     more : str
         Further sentences, for the docstring.
     check : callable, optional
-        Looks at bounds of a value that is not the default.
+        Checks the bounds of a value that is not the default.
     like : str
         Type and shape for the docstring, where the annotation does not tell.
     read : callable, optional
-        Makes the value from the text in a shell; the annotation tells if not given.
+        Converts the text typed in a shell; chosen by the annotation if not given.
     metavar : str, optional
         What stands for the value in the help of a verb.
     choices : sequence of str
@@ -83,7 +83,7 @@ class Option:
     shell : bool
         Whether the command line has it; objects of Python cannot be typed there.
     told : bool
-        Whether the parameters of a result have it: what says where files lie does not belong there.
+        Whether the parameters of a result include it; options that say where files lie are left out.
     """
 
     help: str
@@ -137,7 +137,7 @@ def _bounded(record: Any) -> Sequence[tuple[str, Any, Check]]:
 
 @functools.cache
 def _silent(record: Any) -> frozenset[str]:
-    """The options that results do not tell of."""
+    """Names of the options that the parameters of a result leave out."""
     return frozenset(name for name, one in _fields(record).items() if not one.metadata["option"].told)
 
 
@@ -163,7 +163,7 @@ class Group:
         return {k: v for k, v in found.items() if v is not None and v is not names[k].default}
 
     def told(self) -> dict[str, Any]:
-        """The chosen options that a result tells of, as numbers and texts."""
+        """The chosen options that the parameters of a result include, as numbers and texts."""
         kind: Any = type(self)
         plain = str | bool | int | float
         return {
@@ -177,12 +177,12 @@ class Group:
 
 
 def count(most: int, called: str = "") -> Check:
-    """From 1 to ``most``; ``called`` is what messages say instead of the name."""
+    """A check for integers from 1 to ``most``; ``called`` is what messages say instead of the name."""
     return lambda name, value: require_count(called or name, value, most)
 
 
 def highest_order(name: str, value: Any) -> None:
-    """One or several highest orders of backward differentiation formulas."""
+    """Check one or several orders of backward differentiation formulas, from 1 to 5."""
     for one in value if isinstance(value, Sequence) else (value,):
         if not isinstance(one, bool) and isinstance(one, int) and 1 <= one <= HIGHEST_ORDER:
             continue
@@ -195,7 +195,7 @@ def _seed(name: str, value: Any) -> None:
 
 
 def at_least_0(name: str, value: Any) -> None:
-    """A count that may be 0."""
+    """Check a count that may be 0."""
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise InputError(f"{name} must be an integer, at least 0; got {value!r}")
 
@@ -231,7 +231,7 @@ def listed(kind: Callable[[str], Any], of: str) -> Callable[[str], list[Any]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters(Group):
-    """Values of what equations leave open."""
+    """Values of the parameters of equations."""
 
     params: Mapping[str, Any] | None = option(
         None,
@@ -248,7 +248,7 @@ class Simplification(Group):
     simplify: bool | None = option(
         None,
         "remove the trivial equations of a model first (where solve reads a file of Modelica)",
-        "The state has the unknowns that are left; :meth:`Solution.values` gives all of the original ones, "
+        "The state has the remaining unknowns; :meth:`Solution.values` gives all of the original ones, "
         "by their names. See :func:`dae_sdc.run.simplify.simplify`.",
     )
 
@@ -379,7 +379,7 @@ class Solves(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Multistep(Group):
-    """What multistep methods alone take."""
+    """Options of multistep methods alone."""
 
     corrector: str | None = option(
         None, "how steps of multistep methods are solved: newton or fixed-point (newton)"
@@ -391,7 +391,7 @@ class Multistep(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Sharing(Group):
-    """What several processes do."""
+    """How work is divided among processes."""
 
     parallel: str | None = option(
         None,
@@ -427,7 +427,7 @@ class Steps(End):
     atol: Any = option(
         None,
         "absolute tolerance, with rtol (rtol times the sizes of the unknowns)",
-        "These are the ``nominal`` values of the problem, and where there are none the largest value so far "
+        "The sizes are the ``nominal`` values of the problem, and without these the largest value so far "
         "of each unknown.",
         like="float or array_like, shape (n,)",
         read=float,
@@ -435,7 +435,7 @@ class Steps(End):
     leave_out: Sequence[str] | None = option(
         None,
         "names of unknowns whose error does not count, with rtol",
-        "That of an unknown of index k counts min(1, h / tau)^(k - 1) times, see "
+        "The error of an unknown of index k is multiplied by min(1, h / tau)^(k - 1), see "
         ":class:`dae_sdc.sweepers.tolerance.Tolerance`. SUNDIALS leaves out those of index 2 and higher if "
         "it is not given, as its error estimates need not fall with the step.",
     )
@@ -523,7 +523,7 @@ class Output(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Observation(Group):
-    """What is looked for on the way."""
+    """What is observed during a run: events, invariants and singular points."""
 
     events: Any = option(
         (),
@@ -538,19 +538,19 @@ class Observation(Group):
         None,
         "move the end of each step to the invariants of the problem, or only tell the drift",
         "True moves it to the nearest state at which the invariants vanish, ``invariants(u, t)`` with "
-        "``invariants_jacobian(u, t)`` and ``invariant_names``; quasilinear problems have their constraints "
-        "for them. ``stats`` then has ``drift``, the largest invariant at the ends of steps, "
+        "``invariants_jacobian(u, t)`` and ``invariant_names``; of quasilinear problems these are the "
+        "constraints. ``stats`` then has ``drift``, the largest invariant at the ends of steps, "
         "``drift_before_projection``, ``projections`` and ``projection_iterations``, and ``log`` the first "
-        "two for every step. False gives ``drift`` alone, None not even that.",
+        "two for every step. False gives ``drift`` alone, None nothing.",
     )
     singular: str | None = option(
         None,
         "at a singular point of the equations: stop, or pass along the branch that the method takes (stop; "
-        "methods on manifolds: pass)",
+        "quasilinear equations: pass)",
         "Such points are where the equations no longer determine their solution, see "
         ":class:`dae_sdc.control.singular.WatchSingularPoints`: the run ends before one, or goes on; the "
         "message has time, place and rank. If not given, it is 'stop' for models and 'pass' for quasilinear "
-        "equations of first order and methods on manifolds; others are not looked at.",
+        "equations; in other runs singular points are not sought.",
         like="{'stop', 'pass'}",
     )
     hooks: Sequence[type[Any]] = option(
@@ -567,7 +567,7 @@ class Observation(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Ranks(Group):
-    """Processes."""
+    """Processes of MPI."""
 
     comm: Any = option(
         None,
@@ -696,7 +696,7 @@ def add_options(parser: argparse.ArgumentParser, record: Any, only: Sequence[str
     record : type
         The record of the function that the verb calls, or a group.
     only : sequence of str
-        Names of those that the verb has; all if there are none.
+        Names of the options that the verb has; all if empty.
     """
     for name, one in _fields(record).items():
         known, annotation = one.metadata["option"], str(one.type)
@@ -729,7 +729,7 @@ def given_options(args: argparse.Namespace, record: Any, without: Sequence[str] 
     record : type
         The record or group.
     without : sequence of str
-        Names of those that are left out.
+        Names of the options that are left out.
     """
     asked = {name: getattr(args, name, None) for name in _fields(record) if name not in without}
     found: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}

@@ -18,7 +18,7 @@ T = TypeVar("T")
 S = TypeVar("S")
 
 MOST_NAMES: Final = 60
-"""Names that a message lists."""
+"""Most names that a message lists."""
 
 
 class Registry(Generic[T]):

@@ -21,7 +21,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 REMEMBERED: Final = 256
-"""Results that a function decorated with :func:`once` has at hand."""
+"""Most results that a function decorated with :func:`once` keeps."""
 
 _MAGIC: Final = b"dae_sdc kept 1\n"
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
@@ -49,7 +49,7 @@ class Lock:
 
 
 EQUATIONS: Final = Lock()
-"""Held by whoever reads or extends the equations of models, which grow while they are looked at."""
+"""To be held while equations of models are read or extended; reading them adds to them, too."""
 
 _STATE: Final = Lock()
 
@@ -86,7 +86,7 @@ _silent: ContextVar[bool] = ContextVar("_silent", default=False)
 
 
 class _InThisThread(type):
-    """Of categories to which warnings belong by what the thread that warns wants done with them."""
+    """Metaclass of categories to which warnings belong by the filters of the thread that warns."""
 
     action: str
 
@@ -107,12 +107,13 @@ def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warn
     """Ignore warnings for a while, or raise them, in this thread.
 
     :func:`warnings.catch_warnings` changes the filters of all threads, and where two are inside one, the last
-    to leave puts back what the other has set. Here two filters, put in once, ask what their thread wants.
+    to leave restores filters that the other has changed. Here two filters, installed once, look up the
+    actions that :func:`filtering` has set in the thread that warns.
 
     Parameters
     ----------
     action : {"ignore", "error"}
-        What is done; where both are wanted, warnings are raised.
+        What is done; where both apply, warnings are raised.
     category : type of Warning, optional
         Which warnings.
     """
@@ -129,14 +130,14 @@ def filtering(action: Literal["ignore", "error"], category: type[Warning] = Warn
 
 
 def tell(message: str, stacklevel: int = 2) -> None:
-    """Show a :class:`DAEWarning`, unless what is done has been done before, see :func:`told_before`."""
+    """Show a :class:`DAEWarning`, but not within :func:`told_before`."""
     if not _silent.get():
         warnings.warn(message, DAEWarning, stacklevel=stacklevel + 1)
 
 
 @contextmanager
 def told_before() -> Iterator[None]:
-    """Do again what has shown its warnings, in this thread."""
+    """Silence :func:`tell` in this thread, for work that is repeated and has shown its warnings."""
     before = _silent.set(True)
     try:
         yield
@@ -176,7 +177,7 @@ def _trusted(status: os.stat_result, directory: str | os.PathLike[str]) -> bool:
 
 
 def _weakness(status: os.stat_result) -> str:
-    """Who else could have written what is there, in words."""
+    """Why others could have written what is there, in words; empty if they could not."""
     if os.name != "posix":
         return ""
     if status.st_uid not in (os.geteuid(), 0):
@@ -203,7 +204,7 @@ def read_kept(path: Path) -> bytes | None:
     Returns
     -------
     bytes or None
-        None where there is no such file, or others can write it; a damaged one is told and removed.
+        None where there is no such file, or others can write it; a damaged one is removed with a warning.
     """
     if not is_safe(path.parent):
         return None
@@ -228,7 +229,7 @@ def write_kept(path: Path, content: bytes) -> bool:
     Returns
     -------
     bool
-        Whether there is a place for it, in which nobody else can write.
+        Whether it was written; False without a directory in which nobody else can write.
     """
     new = None
     try:
@@ -256,7 +257,7 @@ def python(*arguments: str) -> list[str]:
 
 
 def surroundings() -> dict[str, str]:
-    """The environment of another Python: it finds what this one finds.
+    """Environment variables with which another Python finds the modules that this one finds.
 
     The current directory is left out where Python has put it on the path by itself, and kept where
     ``PYTHONPATH`` names it.

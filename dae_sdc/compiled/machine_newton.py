@@ -37,9 +37,10 @@ RARE = {"_dbg_optnone": True}
 
 
 class NodesMemory(ctypes.Structure):
-    """What Newton's method at the nodes of a step works on, for Python and for compiled code.
+    """Memory of Newton's method at the nodes of a step, for Python and for compiled code.
 
-    Arrays are of doubles, row after row. S matrices can be kept, M is the number of nodes.
+    Arrays are of doubles, row after row. n is the number of unknowns, M that of nodes, and up to S matrices
+    are kept.
     """
 
     _fields_ = [
@@ -64,15 +65,15 @@ class NodesMemory(ctypes.Structure):
             "split",  # of leading unknowns whose u' is measured
             "guided guide_known",  # whether a common Jacobian guides the nodes, and is known in this sweep
             "trust maxiter",  # whether contractions of earlier solves are believed
-            "solve_at factorize_at",  # addresses of the two functions of this module
-            "substitute refactorize",  # how to use and to make sparse factors; 0 with dense ones
+            "solve_at factorize_at",  # addresses of solver_functions()
+            "substitute refactorize",  # addresses of sparse_functions(); 0 with dense factors
             "triangles patterns",  # addresses of their parts, (S, 10), the first 0 without, and (S, 3)
             "renewed",  # whether they are newer than those of Python, integers, (S,)
             "work data",  # (3 n,), and a sparse matrix, (entries,)
             "node_u node_du slot age_at node",  # of the node that is solved for
             "entries",  # numbers in a matrix
         ),
-        # Of dae_sdc.dae.iteration.iterate; weights in the size of a correction, at last that of ``weights``.
+        # Of dae_sdc.dae.iteration.iterate; factors in the size of a correction, ``unit`` that of ``weights``.
         *fields(ctypes.c_double, "tolerance residual_tolerance forcing differential algebraic unit"),
         ("counts", Counts),
     ]
@@ -303,7 +304,7 @@ def _factor(nodes: Any) -> Any:
                 nodes.split = n
     if not lapack_factor(nodes.getrf, nodes.small, factors_at, nodes.pivots + 4 * n * slot):
         return False
-    # What is doubtful here is looked at more closely in Python.
+    # Doubtful pivots are left to Python, which looks more closely.
     for j in range(n):
         if not abs(factors[j * n + j]) > n * EPS * biggest:
             return False
@@ -319,7 +320,7 @@ def _renew(nodes: Any, which: Any) -> Any:
 
 @register_jitable(**INNER)
 def begin_solve(nodes: Any, m: Any) -> Any:
-    """Look at the iterate at which the solve at node m begins."""
+    """Point the memory at node m, save its iterate, and measure corrections by it."""
     n, split, saved, offset = nodes.n, nodes.split, doubles(nodes.saved), 8 * nodes.stride * m
     nodes.node, nodes.node_u, nodes.node_du = m, nodes.u + offset, nodes.du + offset
     nodes.slot = integers(nodes.slots)[m]
@@ -351,7 +352,7 @@ def solve_at_node(address: Any, m: Any) -> Any:
 
 
 AT = types.int64(types.int64, types.int64)
-"""Types of the C functions that compiled solvers call by address, with that of their memory."""
+"""Types of C functions of an integer that take the address of their memory first."""
 
 
 def _solve_at(address: Any, m: Any) -> Any:
@@ -371,16 +372,16 @@ def _factorize_at(address: Any, which: Any) -> Any:
 
 @once
 def solver_functions() -> tuple[Any, Any]:
-    """What stands at ``solve_at`` and ``factorize_at``, compiled when it is first asked for.
+    """The C functions at ``solve_at`` and ``factorize_at``, compiled in the first call.
 
-    The compiler optimises a function again wherever it is called; calls by address keep these apart.
+    A function called by name is optimised again within each caller; calls by address avoid that.
     """
     with lightly_optimized():
         return c_function(_solve_at, AT), c_function(_factorize_at, AT)
 
 
 def factors_view(view: Any) -> Any:
-    """A compiled function that makes factors of their addresses and size, of numbers that ``view`` sees."""
+    """A compiled function that makes factors from addresses and size; ``view`` is that of their values."""
 
     @register_jitable(**INNER)
     def factors(parts: Any, n: Any) -> Any:
@@ -438,8 +439,8 @@ def _refactorize_at(address: Any, slot: Any) -> Any:
 
 @once
 def sparse_functions() -> tuple[Any, Any]:
-    """What stands at ``substitute`` and ``refactorize``, compiled when it is first asked for.
+    """The C functions at ``substitute`` and ``refactorize``, compiled in the first call.
 
-    They solve with sparse factors, in place of ``delta``, and make them.
+    They solve with sparse factors, in place in ``delta``, and make them.
     """
     return c_function(_substitute, AT), c_function(_refactorize_at, AT)

@@ -1,8 +1,8 @@
 """Sparse factors as plain loops, for compiled code that must not call Python: solves and refactorisations.
 
-SuperLU needs 3 us for a solve of any size, by the way through SciPy. Loops do without: called by compiled
-code they are more than ten times faster for n = 20, and twice as fast for chains of any length. They are
-slower where the factors are so full that SuperLU works on blocks, on grids from n = 500.
+A solve by SuperLU takes at least 3 us, as it goes through SciPy. Loops called by compiled code are more than
+ten times faster for n = 20, and twice as fast for chains of any length. They are slower where the factors are
+so full that SuperLU works on blocks, on grids from n = 500.
 
 Matrices of one pattern need pivots chosen once: the next is factorised with the orderings and the pivots of
 an earlier one, and all that is left to do is the arithmetic. Whether those pivots are still good enough is
@@ -55,7 +55,7 @@ class TriangularFactors(NamedTuple):
     columns : ndarray of int, shape (n,)
         Column i of LU is column ``columns[i]`` of A.
     scale : ndarray, shape (n,)
-        What row ``rows[i]`` of A is multiplied with, at index i.
+        Factor of row ``rows[i]`` of A, at index i.
     size : int
         n.
     """
@@ -92,7 +92,7 @@ class RowPattern(NamedTuple):
 
 
 REFACTORIZED, WEAK_PIVOT, GROWTH, NOT_FINITE = range(4)
-"""What :func:`refactorize` returns."""
+"""Return values of :func:`refactorize`."""
 
 SMALLEST_PIVOT = 2.0**-26
 """Smallest pivot relative to the largest term met in its row, with columns scaled: the square root of eps.
@@ -119,9 +119,9 @@ def triangular_factors(factorization: Factorization, matrix: Any = None) -> Tria
 
     SuperLU copies its factors for that, and keeps the copies: drop ``factorization`` where memory counts.
 
-    SciPy leaves out what is zero in SuperLU's factors, by chance or because the matrix stores zeros. In the
-    next matrix of the pattern it may be none: for :func:`refactorize` give the matrix, from whose pattern and
-    the order of the pivots follows what can ever be filled.
+    SciPy leaves out entries that are zero in SuperLU's factors, by chance or because the matrix stores zeros.
+    They need not be zero in the next matrix of the pattern: for :func:`refactorize` give the matrix, from
+    whose pattern and the order of the pivots all entries follow that can be filled.
 
     Parameters
     ----------
@@ -161,7 +161,7 @@ def superlu_factors(lu: Any, matrix: Any) -> tuple[TriangularFactors, RowPattern
     Parameters
     ----------
     lu : SparseLU or scipy.sparse.linalg.SuperLU
-        What factorised it. It copies its factors for that, and keeps the copies.
+        The factorisation, which copies its factors for that and keeps the copies.
     matrix : CSC matrix, shape (n, n)
         The one that was factorised; zeros that it stores are entries of its pattern.
 
@@ -231,7 +231,7 @@ def row_pattern(factors: TriangularFactors, matrix: Any) -> RowPattern:
     factors : TriangularFactors
         Of a matrix of the pattern, made with ``triangular_factors(factorization, matrix)``.
     matrix : CSC matrix, shape (n, n)
-        Of the pattern; its values are of no consequence. Entries in parts are summed.
+        Of the pattern; its values do not matter. Duplicate entries are summed.
 
     Returns
     -------
@@ -243,8 +243,7 @@ def row_pattern(factors: TriangularFactors, matrix: Any) -> RowPattern:
     ------
     InputError
         If the matrix has another size than its factors or no CSC form, or if its elimination can fill a
-        place that the factors do not have. This is where that is found: it does not depend on the values,
-        and a look at every term while they are computed takes a third of the time on grids.
+        place that the factors do not have, which no factorisation checks: it does not depend on the values.
     """
     pattern = _rows_of(factors, matrix)
     lower, lower_starts, upper, upper_starts = _filled_places(factors, pattern)
@@ -344,7 +343,7 @@ def fill_in(
 
     A row gets the entries of every row of U that is subtracted from it. It is kept as a chain in ascending
     order, into which those rows, in ascending order too, are merged. Where L[j, k] and U[k, j] are both
-    filled, row j has taken over what row k of U has behind column j: later rows, which meet j as well, get it
+    filled, row j has taken over what row k of U has beyond column j: later rows, which meet j as well, get it
     from there, and row k is looked through up to j only.
 
     Parameters
@@ -444,14 +443,13 @@ def copy_for(factors: TriangularFactors, kind: Any = None) -> TriangularFactors:
 def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, work: Vector) -> int:
     """Factorise a matrix of the same pattern with the pivots of an earlier one; allocates nothing.
 
-    In the part of Python that numba compiles, with the same numbers everywhere, as
-    :func:`solve_triangular`; as plain Python it may warn of an overflow besides. It costs two operations for
-    each entry of a row of U that is subtracted from another row.
+    As :func:`solve_triangular` it is written in the part of Python that numba compiles, and gives the same
+    numbers everywhere; as plain Python it may warn of an overflow. It costs two operations for each entry of
+    a row of U that is subtracted from another row.
 
     Row by row the terms are compared with the row of the matrix, every column in units of the sum of its
-    absolute values. The answer does not depend on the units of the unknowns, and of equations in small units
-    as much is asked as of others. Of complex numbers the parts are added up in place of their absolute value,
-    which would take a square root.
+    absolute values. The answer does not depend on the units of unknowns and equations. Of complex numbers the
+    parts are added up in place of their absolute value, which would take a square root.
 
     Parameters
     ----------
@@ -540,8 +538,9 @@ def refactorize(pattern: RowPattern, factors: TriangularFactors, data: Vector, w
 def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work: Vector) -> None:
     """Solve A x = b with the factors of A; allocates nothing.
 
-    In the part of Python that numba compiles: compiled code calls ``register_jitable(solve_triangular)`` or
-    what :func:`compiled_loop` returns. The arithmetic is the same everywhere, to the last digit.
+    It is written in the part of Python that numba compiles: compiled code calls
+    ``register_jitable(solve_triangular)`` or what :func:`compiled_loop` returns. The arithmetic is the same
+    everywhere, to the last digit.
 
     Parameters
     ----------
@@ -574,9 +573,9 @@ def solve_triangular(factors: TriangularFactors, rhs: Vector, out: Vector, work:
 
 @once
 def compiled_loop(function: Callable[..., Any]) -> Callable[..., Any]:
-    """One of the loops of this module compiled, from the disk where it was before.
+    """Compile one of the loops of this module, or load it from disk where that was done before.
 
-    numba is imported when this is first called.
+    The first call imports numba.
     """
     compiling = importlib.import_module("dae_sdc.dae.compiling")
     with filtering("ignore", compiling.NumbaWarning):

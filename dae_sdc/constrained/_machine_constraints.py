@@ -1,8 +1,8 @@
 """Quasilinear equations whose parts are given as kernels, compiled. Importing this imports numba.
 
 Derivatives of the constraints, and the residual with its Jacobian in all formulations, are made of the parts
-at their addresses. The functions serve every problem, and have the signatures of kernels. What they work on
-they find in two numbers before the parameters p, as Jacobians by complex steps do, see
+at their addresses. The functions serve every problem, and have the signatures of kernels. They find their
+:class:`Workspace` by two numbers before the parameters p, as Jacobians by complex steps do, see
 :mod:`dae_sdc.dae.complex_step`.
 """
 
@@ -35,7 +35,7 @@ from dae_sdc.sharing import once
     WORK,
     SCALES,
     A,  # this one and those below are read by the residual and its Jacobian alone
-    B,  # 0 where it is the transposed of dg
+    B,  # 0 where it is the transpose of dg
     H,
     RATES,  # of g_t; 0 where it is zero
     REST,  # what the constraints add when they are differentiated
@@ -55,7 +55,7 @@ from dae_sdc.sharing import once
 many there are."""
 
 CONSTRAINT, HIDDEN, BOTH, DERIVATIVE = range(4)
-"""Forms: g = 0; g_u u' + g_t = 0; both, with multipliers that stabilise; g_u u'' + the rest = 0."""
+"""Forms: g = 0; g_u u' + g_t = 0; both, with multipliers mu that stabilise; g_u u'' + the rest = 0."""
 
 
 class Workspace:
@@ -96,11 +96,11 @@ class Workspace:
 
     @property
     def address(self) -> int:
-        """Where its places are."""
+        """Address of the row of integers."""
         return int(self._places.ctypes.data)
 
     def serves(self, pattern: Any) -> bool:
-        """Whether Jacobians of a pattern are written, which are dense ones alone."""
+        """Whether Jacobians of a pattern are written; only dense ones are, of pattern None."""
         return pattern is None
 
     def __reduce__(self) -> Any:
@@ -232,7 +232,7 @@ def _d2g(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
 
 
 def _transposed(t: float, u: Any, v: Any, p: Any, out: Any) -> None:
-    """The matrix B that is the transposed of dg."""
+    """The matrix B that is the transpose of dg."""
     if p[-2] != SIGN:
         out[0] = np.nan
         return
@@ -287,7 +287,7 @@ def _areas(places: Any) -> tuple[int, ...]:
 
 
 def _residual(t: float, u: Any, du: Any, p: Any, out: Any) -> None:
-    """F(t, x, x') of the formulation, x = (u, multipliers) or (u, u', multipliers, those that stabilise)."""
+    """F(t, x, x') of the formulation, x = (u, lambda) or (u, u', lambda, mu)."""
     if p[-2] != SIGN:
         out[0] = np.nan
         return

@@ -28,37 +28,41 @@ A, B, H, G, DG, DG_DT, D2G = range(7)
 """Parts of the equations, in the order of their addresses."""
 
 FORM, CHART, N, M, STAGES, POSITIONS, VELOCITIES, ERRORS, EXTRA, POINTS, ADDRESSES = range(11)
-"""Entries of the row of integers: numbers, and from the last on the addresses of the parts."""
+"""Entries of ``integers``: numbers, and from the last on the addresses of the parts."""
 
 VALID, MADE, FRESH, EVALUATIONS, JACOBIANS, ITERATIONS, FACTORIZATIONS, SOLVES, WHERE = range(9)
-"""Marks. Of the chart: whether there is one, how many there have been, whether the step began with a new one.
-Then what is counted; and the place of an unknown or a constraint."""
+"""Entries of ``marks``. Of the chart: whether there is one, how many there have been, whether the step began
+with a new one. Then what is counted; and the place of an unknown or a constraint."""
 
 SIGN, CHART_SIGN, START_SIGN, END_SIGN, CROSSED, MARKS = range(9, 15)
-"""Signs of determinants: of the last matrix, of the last one of a chart, of the saddle-point matrix at the
-start and at the end of the step. Whether that of the chart has changed in the step. How many there are."""
+"""More ``marks``. Signs of determinants: of the last matrix, of the last one of a chart, of the saddle-point
+matrix at the start and at the end of the step. Whether that of the chart has changed in the step. How many
+there are."""
 
 SOLVED, UNDEFINED, SLOW, DEPENDENT, SINGULAR, GOING = range(6)
 """How a step has ended, or that an iteration goes on. At WHERE stands the unknown with the largest error of a
 solved step, or the constraint that depends on those before it."""
 
 ALPHA, BETA, TURNED, ERROR, LAST_CHANGE, SIZE, START_SIZE, LEAST_SIZE, END_SIZE, NUMBERS = range(10)
-"""Numbers: Baumgarte's coefficients; cosine below which a new chart is made; norm of the error of a step;
+"""``numbers``: Baumgarte's coefficients; cosine below which a new chart is made; norm of the error of a step;
 last change of an iteration; logarithm of the determinant of the saddle-point matrix, the last one, that at
 the start of the step, the least within the step and that at its end. How many there are."""
 
 BASE, PLACE, SPEED, CHANGE, START, END, WEIGHTS, VECTORS = 0, 1, 2, 3, 4, 7, 10, 12
-"""Vectors: base of the chart; u, v and their last derivative at a stage; the three at the start and at the
-end of the step; weights of u and v; how many there are."""
+"""Rows of ``vectors``: base of the chart; u, v and their last derivative at a stage; the three at the start
+and at the end of the step; weights of u and v; how many there are."""
 
 Z0, Z1, Z, LOCAL_ERROR = range(4)
-"""Local coordinates at the start and at the end of the step, of a stage, and the error."""
+"""Rows of ``local``: local coordinates at the start and end of the step and at a stage, and the error."""
 
 MULTIPLIERS, END_MULTIPLIERS, VALUE, REST = range(4)
-"""Vectors of the length of the constraints."""
+"""Rows of ``sides``, a number for each constraint."""
 
 SCALE, RHS = range(2)
+"""Rows of ``long``: row scales of a matrix, and right-hand side or solution."""
+
 MASS, J, REFLECTIONS = range(3)
+"""Matrices of ``square``: A, [G; U^T], and reflections."""
 
 CORRECTOR_ITERATIONS = 12
 """Largest number of Newton iterations that find a point on the manifold."""
@@ -74,10 +78,10 @@ TINY_PIVOT = 1e-13
 
 
 class Memory(NamedTuple):
-    """What describes method and problem, the chart, and work space.
+    """Memory of compiled steps: method and problem, the chart, and work space.
 
     With n unknowns u, m constraints, d = n - m, k local coordinates, and S stages of which some serve the
-    interpolant alone. They are few because numba takes its time over each.
+    interpolant alone. The fields are few, as each adds to the time of compilation.
     """
 
     integers: Any
@@ -109,7 +113,7 @@ def part(s, which, t, u, v, out):  # type: ignore[no-untyped-def]
 
 @inner
 def factor(matrix, pivots, scale, size, marks):  # type: ignore[no-untyped-def]
-    """LU factors in place, with pivots chosen in units of the rows; the column without one, or -1."""
+    """LU factors in place, by scaled row pivoting; returns the column without a pivot, or -1."""
     sign = 1
     for i in range(size):
         largest = 0.0
@@ -147,7 +151,7 @@ def factor(matrix, pivots, scale, size, marks):  # type: ignore[no-untyped-def]
 
 @inner
 def measure(s, size):  # type: ignore[no-untyped-def]
-    """Take the size of the determinant of the saddle-point matrix from its factors."""
+    """Set the logarithm of the determinant of the saddle-point matrix from its factors."""
     total = 0.0
     for k in range(size):
         total += np.log(abs(s.saddle[k, k]))
@@ -266,7 +270,7 @@ def project_on_chart(s, x, relative, out):  # type: ignore[no-untyped-def]
 
 @inner
 def turn(s):  # type: ignore[no-untyped-def]
-    """Cosine of the largest angle between a column of U and the tangent space of the factors of [G; U^T]."""
+    """Cosine of the largest angle between a column of U and the tangent space, by factors of [G; U^T]."""
     n, m = s.integers[N], s.integers[M]
     longest = 1.0
     for j in range(n - m):
@@ -283,7 +287,7 @@ def turn(s):  # type: ignore[no-untyped-def]
 
 @inner
 def improve(s, x):  # type: ignore[no-untyped-def]
-    """Add the correction at RHS to ``x``, and say how Newton's method stands."""
+    """Add the correction at RHS to ``x``; returns whether Newton's method is done, fails or goes on."""
     s.marks[ITERATIONS] += 1
     change = size = 0.0
     for i in range(len(x)):
@@ -485,7 +489,7 @@ def localize(s, u, v, out):  # type: ignore[no-untyped-def]
 
 @inner
 def guess(s, after, u, v):  # type: ignore[no-untyped-def]
-    """Where the state should be some time after the start of the step."""
+    """Extrapolate the state from the start of the step over a time ``after``."""
     form = s.integers[FORM]
     u0, v0, a0 = s.vectors[START], s.vectors[START + 1], s.vectors[START + 2]
     for i in range(s.integers[N]):
@@ -521,7 +525,7 @@ def combine(s, h, row, count, out):  # type: ignore[no-untyped-def]
 
 @inner
 def chart_at_start(s, t, anew):  # type: ignore[no-untyped-def]
-    """The chart in which a step is taken: the last one as long as it lies well, or a new one."""
+    """The chart in which a step is taken: the last one while it is near the tangent space, or a new one."""
     s.marks[FRESH] = 0
     u, v = s.vectors[START], s.vectors[START + 1]
     if s.marks[VALID] and not anew:
@@ -812,7 +816,7 @@ ENTRIES = {
 
 
 def ready(memory: Memory) -> None:
-    """Compile what is not compiled yet, with little optimisation, which takes most of the time."""
+    """Compile what is not compiled yet, lightly, as optimisation would take most of the time."""
     if not all(function.signatures for function in ENTRIES):
         kind = typeof(memory)
         with lightly_optimized():

@@ -31,7 +31,7 @@ class Pointers(NamedTuple):
         Of A, B, h, g, dg, dg_dt and d2g, and 0; 0 for a part that the kind does not have. First-order
         equations do not read v. For "nohol", dg is dg/dv, dg_dt is g_t + g_u v, and d2g is the same.
     p : ndarray
-        Parameters, to be passed as they are; numbers that the functions need stand before the first.
+        Parameters, to be passed without a copy: numbers that the functions need stand before them in memory.
     failure : CallbackFailure
         Where functions in Python leave an exception; to be checked when compiled code has returned.
     owners : tuple
@@ -59,7 +59,7 @@ class _Compiled:
 
 @functools.cache
 def constraint_machine() -> Any:
-    """The module of compiled equations and derivatives, imported when one is wanted."""
+    """The module of compiled equations and derivatives, imported at the first call."""
     return importlib.import_module("dae_sdc.constrained._machine_constraints")
 
 
@@ -152,7 +152,7 @@ class CompiledParts(PartDerivatives):
         return out
 
     def _make_workspace(self, functions: dict[str, Any]) -> Any:
-        """What compiled derivatives of constraints work with."""
+        """The workspace of compiled derivatives of constraints."""
         own = constraint_machine()
         first = (self._size - self.n_constraints) if self.kind == "daen1" else 0
         places = {own.N: self._size, own.M: self.n_constraints, own.N_U: first}
@@ -180,7 +180,7 @@ class CompiledParts(PartDerivatives):
         return known and self.sparsity is None
 
     def _gives_equations(self) -> bool:
-        """Whether a class says what its residual is, beside the parts."""
+        """Whether a class gives a residual of its own besides the parts."""
         raise NotImplementedError
 
     def _last_rows(self) -> str:
@@ -188,7 +188,7 @@ class CompiledParts(PartDerivatives):
         raise NotImplementedError
 
     def kernel_workspace(self) -> Any:
-        """See :class:`ProblemDAE`; of compiled equations that of their parts."""
+        """The workspace of compiled parts; without these as in any :class:`ProblemDAE`."""
         if not self._compiles_equations:
             return super().kernel_workspace()
         known = self._workspace_of_parts
@@ -211,7 +211,7 @@ class CompiledParts(PartDerivatives):
         return made
 
     def _enter_complex_parts(self) -> None:
-        """Compile what the Jacobian differentiates by complex steps, where that is possible."""
+        """Compile the parts that the Jacobian differentiates for complex steps, where that is possible."""
         if self._workspace_of_parts is not None and self._workspace_of_parts.stepped:
             return
         made, own, last = self.kernel_workspace(), constraint_machine(), self._last_rows()

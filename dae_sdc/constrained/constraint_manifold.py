@@ -1,4 +1,4 @@
-"""The manifold that constraints make: whether a state is on it, the nearest point, and what follows there."""
+"""The manifold of constraints: whether a state is on it, the nearest point, derivatives and multipliers."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ConstraintManifold(CompiledParts):
         return f"{type(self).__name__} at t={t:.6g}"
 
     def _constraint_rest(self, t: float, q: Vector, v: Vector | None) -> Vector:
-        """What the constraints add to G times the highest derivative when they are differentiated."""
+        """r of :meth:`saddle_point`."""
         return self._part("dg_dt", t, q, v)
 
     def saddle_point(
@@ -35,6 +35,8 @@ class ConstraintManifold(CompiledParts):
             \begin{pmatrix} A & B \\ G & 0 \end{pmatrix}
             \begin{pmatrix} a \\ \lambda \end{pmatrix} =
             \begin{pmatrix} h \\ -r \end{pmatrix}
+
+        with the highest derivative a, and r what the constraints add to G a when they are differentiated.
 
         Parameters
         ----------
@@ -85,7 +87,7 @@ class ConstraintManifold(CompiledParts):
         return np.block([[A, self._part("B", t, q, v)], [G, np.zeros((len(G), len(G)))]])
 
     def _vector(self, name: str, values: Any, count: int | None = None) -> Vector:
-        """What a user gave for some functions as a new array."""
+        """Values that a user gave as a new array; raises InputError for unusable ones."""
         count = self._size if count is None else count
         try:
             array = real_numbers(values)
@@ -98,7 +100,7 @@ class ConstraintManifold(CompiledParts):
         return np.array(array)
 
     def _violated(self, what: str, rule: str, values: Vector, scale: Vector, t: float, advice: str) -> None:
-        """Refuse values of constraints beyond the tolerance."""
+        """Raise InconsistentStateError for values of constraints beyond the tolerance."""
         relative = np.abs(values) / scale
         worst = int(np.argmax(np.where(np.isnan(relative), np.inf, relative)))
         tolerance = CONSISTENCY.largest_violation
@@ -175,13 +177,20 @@ class ConstraintManifold(CompiledParts):
         u_row, du_row : ndarray, shape (n,)
             New ones. The derivatives of multipliers stay as they are, and so do the u of an
             :class:`ImplicitDAE`, whose u' and w follow from them.
+
+        Raises
+        ------
+        InconsistentStateError
+            If no state on the manifold is found.
+        SingularMatrixError
+            If derivatives and multipliers are not determined.
         """
         raise NotImplementedError
 
     def check_start(self, u: MeshDAE, t: float) -> None:
         """Refuse a state from which no solution begins; called before every run.
 
-        Constraints, hidden ones too, are looked at, their rank, the regularity of A, and once the derivatives
+        Constraints, hidden ones too, are checked, their rank, the regularity of A, and once the derivatives
         that the class gives.
 
         Parameters
@@ -236,7 +245,7 @@ class ConstraintManifold(CompiledParts):
 
     @property
     def invariant_names(self) -> tuple[str, ...]:
-        """Names of what :meth:`invariants` gives."""
+        """Names of the entries of :meth:`invariants`."""
         names = self.constraint_names
         return (*names, *(f"derivative of {name}" for name in names)) if self._is_holonomic else names
 
@@ -246,7 +255,7 @@ class ConstraintManifold(CompiledParts):
         return bool(self._with_velocity) and "g" not in self._with_velocity
 
     def invariants(self, u: npt.ArrayLike, t: float) -> Vector:
-        """What vanishes along solutions: g and, for constraints on positions, also G v + g_t.
+        """The invariants g and, for constraints on positions, G v + g_t, which vanish along solutions.
 
         Parameters
         ----------
@@ -270,7 +279,7 @@ class ConstraintManifold(CompiledParts):
     def invariants_jacobian(self, u: npt.ArrayLike, t: float) -> Vector:
         """The derivative of :meth:`invariants` with respect to the state.
 
-        For constraints on velocities that with respect to positions is left out: they stay as they are.
+        For constraints on velocities the derivative by positions is left out, so that projections keep them.
 
         Parameters
         ----------
@@ -296,7 +305,7 @@ class ConstraintManifold(CompiledParts):
         if self._is_holonomic:
             assert v is not None
             found[m:, size : 2 * size] = G
-            # d2g is quadratic in v: its differences are exact, and those of G v + g_t times 4.
+            # d2g is quadratic in v: its central differences are exact, and twice the derivative of G v + g_t.
             for j, e in enumerate(np.diag(1.0 + np.abs(v))):
                 above, below = self._part("d2g", t, q, v + e), self._part("d2g", t, q, v - e)
                 found[m:, j] = (above - below) / (4.0 * e[j])

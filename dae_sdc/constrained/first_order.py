@@ -36,7 +36,7 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
     n, m : int
         Numbers of functions u and of constraints.
     formulation : str, optional
-        With B "index-2", or "index-1" with g_u u' + g_t = 0 in place of g = 0.
+        With B "index-2", or "index-1" with g_u u' + g_t = 0 in place of g = 0; without B "index-1".
     **settings
         Those of :class:`QuasilinearProblem`.
     """
@@ -117,8 +117,8 @@ class ImplicitDAE(QuasilinearProblem):
     Methods: ``F(t, u, p, w)``, shape (n_u + n_w,). Optional: ``dF(t, u, p, w)`` = [F_u F_p F_w], shape
     (n_u + n_w, 2 n_u + n_w); ``dF_dt(t, u, p, w)`` = F_t, shape (n_u + n_w,). Kernels take x for u.
 
-    In the eyes of solvers for quasilinear equations this is A x' = h, F = 0 of kind "daeq1" in x, with
-    A = [I 0 0] and h = p.
+    To solvers for quasilinear equations it is A x' = h, F = 0 of kind "daeq1" in x, with A = [I 0 0] and
+    h = p.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ class ImplicitDAE(QuasilinearProblem):
         return self.packed(x)
 
     def _projected(self, t: float, q: Vector) -> Vector:
-        """Derivatives and w that belong to the u of a state."""
+        """A state (u, p, w) with the u of ``q``, and p and w from F = 0."""
         n, x = self.n_u, q.copy()
 
         def at(y: Vector) -> Vector:

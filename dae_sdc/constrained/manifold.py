@@ -25,18 +25,19 @@ from dae_sdc.sweepers.sdc import SWEEPERS
 from dae_sdc.sweepers.tolerance import Outcome
 
 FORMS = {"daeq1": 0, "daeq2": 1, "daeq3": 2, "eulag": 2, "nohol": 3}
-"""Which of the forms of :mod:`dae_sdc.constrained._manifold` a type comes down to."""
+"""Form of each type of equations in :mod:`dae_sdc.constrained._manifold`."""
 
 HOLONOMIC = ("daeq3", "eulag")
+"""Types with constraints on positions."""
 
 TREATMENTS = ("chart", "ambient", "rattle")
-"""Local coordinates; u and v themselves; the method of Andersen."""
+"""Steps in local coordinates; in u and v themselves; by RATTLE."""
 
 SOLVED, DEPENDENT, SINGULAR = 0, 3, (3, 4)
-"""Numbers of endings of a step, see :data:`REASONS`."""
+"""Ends of a step by their places in :data:`REASONS`; two are singular."""
 
 COUNTED = ("rhs", "jacobian", "newton", "factorization", "solve")
-"""Names of what compiled steps count, in their order."""
+"""Counters of compiled steps, in their order."""
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,12 @@ class ManifoldOptions:
     Parameters
     ----------
     chart_cosine : float
-        Cosine of the angle between a chart and the tangent space at which the chart is given up.
+        Cosine of the angle between a chart and the tangent space below which the chart is given up.
     steps_watched : int
         Steps in which the determinant of the equations is followed.
     least_dip : float
-        By how much the logarithm of that determinant falls at least where it touches zero: as that of the
-        square of a distance which is 1 at the ends of steps and 1/4 at a stage.
+        Least fall of the logarithm of that determinant, below both ends of the steps, that shows it touching
+        zero.
     """
 
     chart_cosine: float = 0.95
@@ -69,7 +70,7 @@ REASONS = (
     "the matrix of the derivatives and multipliers is singular: the constraints are dependent, or A is not "
     "regular on the kernel of their Jacobian",
 )
-"""What the endings of a step mean, in the order of their numbers."""
+"""Messages on the ends of a step, in the order of their numbers."""
 
 
 @dataclass(frozen=True)
@@ -78,12 +79,12 @@ class ExplicitPair:
 
     Parameters
     ----------
-    A, b, c : ndarray
+    A, b, c : ndarray, shapes (stages, stages) and (stages,)
         Tableau; the slope at the end of the step is one more stage.
     E : ndarray, shape (1 or 2, stages + 1)
         Weights of the error estimates.
-    A_extra, c_extra : ndarray
-        Stages that the interpolant needs besides.
+    A_extra, c_extra : ndarray, shapes (extra, stages + 1 + extra) and (extra,)
+        Further stages of the interpolant.
     D : ndarray, shape (P, stages + 1 + extra)
         Weights of the slopes in the values at ``theta``.
     theta : ndarray, shape (P,)
@@ -105,7 +106,7 @@ class ExplicitPair:
 
 
 def _inner_points(degree: int) -> Vector:
-    """Where values between the ends of a step determine a polynomial: extrema of Chebyshev's."""
+    """Extrema of the Chebyshev polynomial of a degree, within (0, 1)."""
     inner: Vector = 0.5 - 0.5 * np.cos(np.pi * np.arange(1, degree) / degree)
     return inner
 
@@ -223,7 +224,7 @@ class ManifoldMethod(MethodRecord):
 
 
 MANIFOLD_METHODS: Registry[ManifoldMethod] = Registry("method on manifolds")
-"""All methods by name."""
+"""All methods on manifolds by name."""
 
 
 class _Layout:
@@ -245,15 +246,15 @@ class ManifoldDAE(DirectSweeper):
         \begin{pmatrix} A & B \\ G & 0 \end{pmatrix} \begin{pmatrix} \ddot q \\ \lambda \end{pmatrix}
         = \begin{pmatrix} h \\ -\gamma \end{pmatrix},
 
-    with the Jacobian G of the constraints and what their second derivative has besides :math:`G \ddot q`. In
-    a chart, with an orthonormal basis U of the kernel of G at a base point :math:`q_0`, the step is taken in
-    :math:`\eta = U^T (q - q_0)` and :math:`\nu = U^T \dot q`; Newton's method finds the point with these
-    coordinates on the manifold. Without a chart the end of the step is projected.
+    with the Jacobian G of the constraints and :math:`\gamma`, their second derivative less
+    :math:`G \ddot q`. In a chart, with an orthonormal basis U of the kernel of G at a base point :math:`q_0`,
+    the step is taken in :math:`\eta = U^T (q - q_0)` and :math:`\nu = U^T \dot q`; Newton's method finds the
+    point with these coordinates on the manifold. Without a chart the end of the step is projected.
 
     Parameters
     ----------
     params : dict
-        Nothing that belongs to the method itself, which is the class attribute ``method``.
+        Parameters of the sweeper; the method itself is the class attribute ``method``.
     level : pySDC.core.level.Level
         The level that steps.
 
@@ -264,11 +265,11 @@ class ManifoldDAE(DirectSweeper):
     charts : int
         Charts that have been made.
     passed : list of tuple of float
-        Start and end of the steps within which a determinant has changed its sign: that of the equations for
-        the highest derivatives, or that of a chart. A singular point lies between.
+        Start and end of the steps within which a determinant has changed its sign: that of the saddle-point
+        matrix, or that of a chart. A singular point lies between.
     dipped : bool
-        Whether the determinant of the equations for the highest derivatives has become small in the last
-        steps and grown again, as it does without a change of its sign.
+        Whether the determinant of the saddle-point matrix has become small in the last steps and grown again
+        without a change of its sign.
 
     References
     ----------
@@ -372,14 +373,14 @@ class ManifoldDAE(DirectSweeper):
         )
 
     def _addresses(self, pointers: Pointers) -> list[int]:
-        """Of the parts, 0 for a B that is the transpose of the Jacobian of the constraints."""
+        """Addresses of the parts; 0 for a B that is the transpose of the Jacobian of the constraints."""
         found: list[int] = pointers.addresses[:7].tolist()
         if pointers.kind in ("eulag", "nohol"):
             found[self._own.B] = 0
         return found
 
     def _check_separable(self, problem: QuasilinearProblem) -> None:
-        """RATTLE wants a constant A and forces that do not depend on velocities."""
+        """Refuse for RATTLE an A that is not constant, and forces that depend on velocities."""
         n, generator = self._place.n, np.random.default_rng(0)
         u0 = self.level.u[0].view(np.ndarray)
         q, v, t = u0[:n], u0[n : 2 * n], self.level.time
@@ -400,7 +401,7 @@ class ManifoldDAE(DirectSweeper):
     # --- steps ----------------------------------------------------------------------------------------------
 
     def _begin(self) -> int:
-        """Put the start of the step where it is wanted; how that ended."""
+        """Write the start of the step and its derivative to the memory; returns how that ended."""
         L, s, own = self.level, self._memory, self._own
         pointers = L.prob.pointers()
         if pointers.p is not s.p:  # other parameters, or a copy of the problem
@@ -433,7 +434,7 @@ class ManifoldDAE(DirectSweeper):
             start[1] = u[n : 2 * n]
 
     def _called(self, status: int) -> int:
-        """What a compiled function returned, unless an equation has raised an exception."""
+        """The status that a compiled function returned; raises what an equation has raised within."""
         self._failure.check()
         return int(status)
 
@@ -471,7 +472,7 @@ class ManifoldDAE(DirectSweeper):
         self._keep_end(good, inside)
 
     def _dips(self) -> bool:
-        """Whether the determinant is far less at places in the last steps than before and behind."""
+        """Whether the determinant is far less within the last steps than before and after them."""
         own, numbers = self._own, self._memory.numbers
         start, end = float(numbers[own.START_SIZE]), float(numbers[own.END_SIZE])
         self._sizes.append((start, float(numbers[own.LEAST_SIZE])))
@@ -483,7 +484,7 @@ class ManifoldDAE(DirectSweeper):
         return False
 
     def _weigh(self, u: Vector) -> None:
-        """Weights of the error at a state."""
+        """Set the weights of the error at a state."""
         bound = self._place.bound
         self._weights.fill(u[:bound], 0.0, self._memory.vectors[self._own.WEIGHTS :].reshape(-1)[:bound])
 
@@ -522,7 +523,7 @@ class ManifoldDAE(DirectSweeper):
         self._shown = L.u[1], L.f[1]
 
     def _end_step(self) -> None:
-        """u at the end of the step; one that others have assigned instead of it begins a chart of its own."""
+        """Set u at the end of the step; one that somebody else has assigned begins a new chart."""
         L = self.level
         if L.u[1] is not self._shown[0] or L.f[1] is not self._shown[1]:
             self._end = L.prob.dtype_u(L.u[1])
@@ -591,18 +592,18 @@ class ManifoldDAE(DirectSweeper):
 
     @property
     def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` is all that the next step depends on besides its start."""
+        """Whether :meth:`get_state` gives all that the next step depends on besides its start."""
         return self._problem is not None
 
     def get_state(self) -> dict[str, Any]:
-        """What a step leaves to the next, for a checkpoint."""
+        """State on which later steps depend, for a checkpoint."""
         if not self.keeps_state:
             return {}
         s = self._memory
         return {"base": s.vectors[self._own.BASE].copy(), "basis": s.basis.copy(), "marks": s.marks.copy()}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit."""
+        """Restore what :meth:`get_state` gave, to the last bit."""
         if not kept:
             return
         L = self.level

@@ -27,7 +27,7 @@ from dae_sdc.errors import InputError
 
 @dataclass(frozen=True)
 class DerivativeCheckOptions:
-    """How given derivatives of constraints are compared with automatic ones.
+    """Settings of the comparison of given derivatives of constraints with automatic ones.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class DerivativeCheckOptions:
     largest_error : float
         Relative difference beyond which a given derivative is refused.
     least_size : float
-        Size of a row of a derivative that is added to its own in relative differences.
+        Number added to the size of a row of a derivative in relative differences.
     """
 
     position_shift: float = 0.01
@@ -70,7 +70,7 @@ class PartDerivatives(QuasilinearParts):
         return float(min(0.5 * time, *(scales[moving] / np.abs(v[moving])), np.inf))
 
     def _takes_complex(self, name: str, t: float, q: Vector, v: Vector | None, time: bool = False) -> bool:
-        """Whether a part takes complex u (and u'), or a complex t; found out once, near a given point."""
+        """Whether a part takes complex u (and u'), or a complex t; tried once, near a given point."""
         key = f"{name}(t)" if time else name
         known = self._complex.get(key)
         if known is not None:
@@ -94,7 +94,7 @@ class PartDerivatives(QuasilinearParts):
 
             found = takes_complex(along)
         else:
-            found = True  # derived from others, which are asked themselves
+            found = True  # derived from others, which are tried themselves
         self._complex[key] = found
         return found
 
@@ -122,7 +122,7 @@ class PartDerivatives(QuasilinearParts):
         return np.asarray(method(t, q, v) if "g" in self._with_velocity else method(t, q))
 
     def _columns(self, g: Callable[..., Any], t: float, q: Any, v: Any) -> list[tuple[Any, float]]:
-        """For each column of dg the constraints along its unknown, and the scale of that."""
+        """For each column of dg the constraints as a function along its unknown, and the scale of this."""
         unit, at_rest = np.eye(self._size), "g" not in self._with_velocity
         scales = self._scales(np.real(q))[0] if at_rest else 1.0 + np.abs(np.real(v))
 
@@ -133,7 +133,7 @@ class PartDerivatives(QuasilinearParts):
 
     def _derived_dg(self, t: float, q: Vector, v: Vector | None) -> Vector:
         if "g" not in self._complex:
-            self._part("g", t, q, v)  # its shape is looked at
+            self._part("g", t, q, v)  # checks its shape
         if not self._takes_complex("g", t, q, v):
             columns = self._columns(self._g_at, t, q, v)
             return np.ascontiguousarray(
@@ -197,7 +197,7 @@ class PartDerivatives(QuasilinearParts):
         return np.asarray(changes + explicit)
 
     def _at_complex(self, name: str, t: float, q: Any, v: Any = None) -> Any:
-        """A part for complex u and u'; derivatives that are not given by differences of order 6."""
+        """A part for complex u and u'; derivatives that no class gives are differences of order 6."""
         given, shape = self._source_of(name), self._shapes[name]
         if given == "kernel":
             out = np.empty(shape, dtype=np.complex128)
@@ -234,8 +234,8 @@ class PartDerivatives(QuasilinearParts):
         """Compare derivatives that the class gives with automatic ones, once."""
         if self._derivatives_checked:
             return
-        # Beside the start, where nothing vanishes by symmetry or because the system is at rest; at the start
-        # where the parts are not defined there.
+        # At a place beside the start, where nothing vanishes by symmetry or because the system is at rest; at
+        # the start itself where the parts are not defined beside it.
         turn = np.cos(1.0 + 2.0 * np.arange(self._size))
         place = q + CHECK.position_shift * self._scales(q)[0] * turn
         rate = None if v is None else v + (1.0 + np.abs(v)) * CHECK.velocity_shift * turn[::-1]

@@ -54,7 +54,7 @@ def part(name: str, meaning: str, velocity: bool = False) -> Callable[..., npt.A
 
 
 class QuasilinearParts(ProblemDAE):
-    """Base of :class:`~dae_sdc.constrained.quasilinear.QuasilinearProblem`: what evaluates the parts.
+    """Base of :class:`~dae_sdc.constrained.quasilinear.QuasilinearProblem`: the parts and their evaluation.
 
     Attributes
     ----------
@@ -108,7 +108,7 @@ class QuasilinearParts(ProblemDAE):
                 setattr(cls, name, _supplier(cls, name))
             if given or kernel is not None:
                 new.add(name)
-        # What the class above derived from the parts that are new here is no longer right.
+        # Derivatives that a class above has of parts that are new here are no longer right.
         if new & {"g", "F"}:
             for name in cls._derivatives & cls._arguments.keys() - new:
                 setattr(cls, f"{name}_kernel", None)
@@ -118,10 +118,10 @@ class QuasilinearParts(ProblemDAE):
 
     @classmethod
     def _forget_equations(cls, own: Mapping[str, Any], new: set[str]) -> None:
-        """Take away equations that classes above made of other parts than those that are new in this one."""
+        """Drop a residual and Jacobian of base classes that are made of parts which this class replaces."""
 
     def _begin_parts(self) -> None:
-        """Set up what the parts are evaluated with."""
+        """Prepare the evaluation of the parts."""
         self._shapes = self._part_shapes()
         self._sources = {name: self._source_of(name) for name in PARTS}
 
@@ -175,7 +175,7 @@ class QuasilinearParts(ProblemDAE):
 
 
 def how_given(cls: type[Any], name: str) -> str:
-    """How a class gives a part, by the name that it has there."""
+    """How a class gives a part of this name: as a "method", a "kernel", or not at all ("")."""
     if getattr(cls, f"{name}_kernel", None) is not None:
         return "kernel"
     method = getattr(cls, name, None)
@@ -183,7 +183,7 @@ def how_given(cls: type[Any], name: str) -> str:
 
 
 def _own(cls: type[Any]) -> dict[str, Any]:
-    """What a class gives itself or takes from classes that are no problems and stand before its base."""
+    """Attributes of a class, and of the mixins before its first base that is a problem."""
     own: dict[str, Any] = {}
     for base in cls.__mro__:
         if base is not cls and issubclass(base, ProblemDAE):

@@ -1,6 +1,6 @@
 """Quasilinear equations with constraints: what their six types have in common.
 
-A class says what A, B, h and the constraints g are. From these come the residual F(t, u, u') in the
+A class gives A, B, h and the constraints g. From these come the residual F(t, u, u') in the
 formulation that is asked for, and the parts as C functions for solvers that work on the manifold of the
 constraints, see :class:`~dae_sdc.constrained.compiled_parts.Pointers`.
 """
@@ -37,7 +37,7 @@ class Block(NamedTuple):
 
 
 class QuasilinearProblem(ConstraintManifold):
-    """Base of the problems that say their equations by A, B, h and the constraints g.
+    """Base of the problems that give their equations by A, B, h and the constraints g.
 
     Use :class:`QuasiFirstOrderProblem`, :class:`QuasiSecondOrderProblem`, :class:`NonholonomicProblem`,
     :class:`QuasiLagrangeProblem` or :class:`ImplicitDAE`. Methods take and return arrays; each may instead be
@@ -46,9 +46,9 @@ class QuasilinearProblem(ConstraintManifold):
     the entries of the part row by row, with parameters p from :meth:`kernel_parameters`. Where all parts are
     kernels, so are the residual and its Jacobian in every formulation.
 
-    Derivatives that are not given are those by complex steps where the functions take complex numbers, which
-    is tried once, and central differences of order 6 else. ``dt`` and ``nominal`` set their steps. Given ones
-    are compared with these when a run begins.
+    Derivatives that are not given are computed by complex steps where the functions take complex numbers,
+    which is tried once, else by central differences of order 6, whose steps ``dt`` and ``nominal`` set. Given
+    derivatives are compared with these when a run begins.
 
     Parameters
     ----------
@@ -68,9 +68,9 @@ class QuasilinearProblem(ConstraintManifold):
     n_u, n_constraints : int
         n and m.
     names : tuple of str
-        Of the unknowns of the first formulation; names of further unknowns are added.
+        Names of the unknowns of the first formulation; those of further unknowns are added.
     constraint_names : tuple of str
-        Of the constraints, for messages.
+        Names of the constraints, for messages.
     stiff : bool
         A hint for the choice of a method.
 
@@ -160,7 +160,7 @@ class QuasilinearProblem(ConstraintManifold):
             :class:`ImplicitDAE` takes ``v`` and ``w`` as a guess.
         w : array_like, shape (n_w,), optional
             Of an :class:`ImplicitDAE` alone. Where v and w are both given they must fulfil F = 0; else they
-            are computed, with what is given, or zero, for a first guess.
+            are computed from a first guess, which is what is given, or zero.
 
         Returns
         -------
@@ -170,12 +170,12 @@ class QuasilinearProblem(ConstraintManifold):
         Raises
         ------
         InconsistentStateError
-            If a constraint or its derivative is violated, and nothing is to be projected; or if nothing is
-            found that fulfils it.
+            If a constraint or its derivative is violated without ``project``, or no values are found that
+            fulfil it.
         SingularMatrixError
             If derivatives and multipliers are not determined.
         InputError
-            If these equations do not take what is given.
+            For arguments that these equations do not have.
         """
         return self._consistent(float(t), u, v, project, w)
 

@@ -23,7 +23,7 @@ class SaddleOptions:
     round_off : float
         Part of the largest row below which another row is nothing but round-off.
     least_independence : float
-        What a row adds to those before it, relative to its size, below which it adds nothing.
+        Part of a row that is independent of those before it, below which it counts as dependent.
     newton_iterations : int
         Largest number of Newton iterations of a projection.
     converged_change, stalled_change : float
@@ -104,7 +104,7 @@ def dependent(G: Vector) -> tuple[int, int | None]:
     Parameters
     ----------
     G : ndarray, shape (m, n)
-        Its rows count as they are, whatever their sizes, unless they are round-off beside the largest.
+        Rows may have any sizes, but those at round-off of the largest, or of 1, count as dependent.
 
     Returns
     -------
@@ -164,7 +164,7 @@ def nearest_point(
     Parameters
     ----------
     point : ndarray, shape (n,)
-        Where it starts, x0.
+        The point x0.
     constraint, jacobian : callable
         g(x), shape (m,), and G(x), shape (m, n).
     scale : callable

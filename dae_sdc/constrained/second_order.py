@@ -155,7 +155,7 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
         q = self._projected(t, q)
         G, defect = self._part("dg", t, q), self._velocity_defect(t, q, v)
         v = v - np.linalg.lstsq(G, defect, rcond=None)[0]
-        # Once more, as the first defect may have been much larger than what is left of it.
+        # Once more: a large first defect leaves a rounding error.
         return q, v - np.linalg.lstsq(G, self._velocity_defect(t, q, v), rcond=None)[0]
 
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:
@@ -173,7 +173,7 @@ class QuasiLagrangeProblem(QuasiSecondOrderProblem):
         A(u)\, u'' + g_u(u)^T \lambda = h(u, u'), \qquad g(u) = 0
 
     The kind is "eulag": a :class:`QuasiSecondOrderProblem` with B = g_u^T, which a class does not give, and
-    constraints that do not depend on time, so that g_t = 0. All else is as there.
+    constraints that do not depend on time, so that g_t = 0.
 
     Parameters
     ----------

@@ -33,17 +33,17 @@ class StepSizeOptions:
     wanted_contraction : float
         Contraction of the iterations that a step size is chosen for where the error would allow more.
     limit_growth : float
-        Growth in a step of the size above which iterations last failed, and of this growth itself.
+        Factor per step by which the limit that failed iterations have set grows, and this growth itself.
     kink_ratio : float
-        Ratio of an error to what the last step foretells above which the solution is taken to have a kink.
+        Ratio of an error to its forecast from the last step above which the solution has a kink.
     smooth_error : float
-        Error of a step after which no step would have to be repeated where the solution is smooth.
+        Error of a step below which a rejection of the next one shows that the solution is not smooth.
     wary_steps : int
         Steps after a kink that have to meet the tolerance of the user, not that of a smooth solution.
     least_foretold_error : float
-        Least error that a forecast begins with: smaller ones are not the leading term.
+        Least error that a forecast starts from: smaller ones are not the leading term.
     least_error : float
-        Least error of a step that the prediction of the next one takes as it is.
+        Least error that the PI controller takes for that of the last step.
     """
 
     safety: float = 0.9
@@ -66,11 +66,11 @@ class AdaptivityOptions:
     Parameters
     ----------
     time_slack : float
-        Distance from a time to be met, in steps, that the last step is stretched by.
+        Distance from a time to be met, in steps, by which the last step may be stretched.
     first_look : int
-        Accepted steps after which a run looks back at the sizes it measures by for the first time.
+        Accepted steps after which the scales of a run are checked for the first time.
     looks_apart : int
-        Factor from the number of steps at one look back to that at the next.
+        Factor between the numbers of steps at two checks.
     most_named : int
         Largest number of unknowns that a message names.
     first_step_roundings : float
@@ -124,12 +124,27 @@ class StepSize:
         self.rejections = self.rough = 0
 
     def forget(self) -> None:
-        """Nothing is known of steps before."""
+        """Forget the steps so far."""
         self.limit = np.inf
         self.last_dt = self.last_error = 0.0
 
     def next(self, outcome: Outcome, dt: float) -> tuple[bool, float]:
-        """Whether a step is accepted, and the size of the next or of its repetition."""
+        """Accept or reject a step, and choose the size of the next or of its repetition.
+
+        Parameters
+        ----------
+        outcome : Outcome
+            Error, contraction and cost of the step as its sweeper judges them.
+        dt : float
+            Its size.
+
+        Returns
+        -------
+        accepted : bool
+            Whether it is accepted.
+        size : float
+            Size of the next step, or of its repetition.
+        """
         options = STEP_SIZES
         if not outcome.solved:
             self.rejections += 1
@@ -172,7 +187,7 @@ class StepSize:
 
 
 def _noise(problem: Any, u0: Any, t0: float) -> Noise | None:
-    """The noise of equations in Python; compiled ones have none."""
+    """The noise of equations in Python; compiled ones are taken to have none."""
     if problem.kernels is not None:
         return None
     problem.start_step(u0, t0)
@@ -189,7 +204,7 @@ class AdaptivityDAE(RepeatingControl):
     t_end : float
         End of the run, which the last step meets.
     stops : tuple of float
-        Times between that a step must end at, where the equations have a kink or a jump.
+        Times before the end at which steps must end, as the equations have a kink or a jump.
     dt_max : float
         Largest step.
     dt_first : float or None
@@ -200,7 +215,7 @@ class AdaptivityDAE(RepeatingControl):
     Attributes
     ----------
     remark : str
-        What a user should know of a run that has ended.
+        What to tell the user of a run that has ended.
     second_opinion : callable or None
         Called with this object, the level of a step that is to be rejected, and whether it was solved;
         returns whether it is accepted all the same, and may :meth:`set_next_step` another size.
@@ -218,7 +233,15 @@ class AdaptivityDAE(RepeatingControl):
         self.second_opinion: Callable[[AdaptivityDAE, Any, bool], bool] | None = None
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
-        """Judge a finished step."""
+        """Accept or reject a finished step.
+
+        Raises
+        ------
+        TimeLimitError
+            If the time limit has passed.
+        StepSizeError
+            If steps become too small.
+        """
         if not S.status.done:
             return
         L = S.levels[0]
@@ -230,7 +253,7 @@ class AdaptivityDAE(RepeatingControl):
         self._halved &= accepted
         if accepted:
             self._check_approach(L, outcome)
-        if not accepted or controller.events is None:  # switches that follow each other are told from here
+        if not accepted or controller.events is None:  # with events, switches may shorten steps
             self._check_progress(L, outcome, accepted)
         if self._is_late(L):
             raise TimeLimitError(
@@ -304,7 +327,7 @@ class AdaptivityDAE(RepeatingControl):
         L.params.dt = self._clipped(t0)
 
     def _first_step(self, L: Any, u0: Any, time: float) -> float:
-        """The size that the sweeper wants to begin with, as long as the clock can tell it."""
+        """The size that the sweeper wants to begin with, but not below the rounding of the time."""
         left = self._target - time
         wanted = float(L.sweep.starting_step(u0, time, left))
         return float(min(left, max(wanted, ADAPTIVITY.first_step_roundings * TIME_ROUNDING * abs(time))))
@@ -312,7 +335,7 @@ class AdaptivityDAE(RepeatingControl):
     def finds_wrong_scales(self, L: Any, value: Any) -> bool:
         """Whether an accepted step shows that the run must be repeated, as a size of an unknown is wrong.
 
-        The sizes are looked at after 64 accepted steps, and each time the steps have become eight times as
+        The sizes are checked after 64 accepted steps, and each time the steps have become eight times as
         many, so that little is lost.
         """
         self._steps += 1
@@ -325,7 +348,7 @@ class AdaptivityDAE(RepeatingControl):
     def must_repeat_run(self, L: Any, value: Any) -> bool:
         """Whether a run that has ended must be repeated because it measured an unknown by a wrong size.
 
-        If not, ``remark`` holds what a user should know of unknowns that were never seen.
+        If not, ``remark`` names unknowns that never rose above their tolerance.
         """
         return self._again or self._looks_back(L, value, True)
 
@@ -376,14 +399,14 @@ class AdaptivityDAE(RepeatingControl):
         return float(self._target if meets else end)
 
     def get_state(self) -> dict[str, Any]:
-        """What the steps to come depend on, for a checkpoint between two steps."""
+        """State on which later steps depend, for a checkpoint between two steps."""
         return {name: getattr(self, name) for name in SAVED} | {
             "sizes": dict(vars(self.sizes)),
             "approach": self._approach.get_state(),
         }
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave."""
+        """Restore what :meth:`get_state` gave."""
         vars(self.sizes).update(kept["sizes"])
         self._approach.set_state(kept["approach"])
         for name in SAVED:
@@ -412,7 +435,7 @@ class AdaptivityDAE(RepeatingControl):
         L.params.dt = self._clipped(now)
 
     def _clipped(self, time: float) -> float:
-        """The step wanted, or what leads to the next time to be met in one or two steps."""
+        """The step wanted, or the one that leads to the next time to be met in one or two steps."""
         wanted, left = min(self._wanted, self.params.dt_max), self._target - time
         # The second of two equal steps is as good as the first; halves of halves would never get there.
         self._meets_target = wanted >= left * (1.0 - ADAPTIVITY.time_slack) or (

@@ -42,12 +42,12 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
         self._accepted, self._next = 0, 1
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Look at an accepted step.
+        """Check an accepted step.
 
         Raises
         ------
         StepSizeError
-            Where errors grow by more than ``most_growth`` by then.
+            If errors would grow by more than ``most_growth`` in twice the steps so far.
         """
         super().post_step(step, level_number)
         if step.status.get("restart"):

@@ -1,4 +1,4 @@
-"""Steps that shrink with the time that is left to a point, which they never reach."""
+"""Steps that shrink with the time left to a point, which they never reach."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dae_sdc.dae.state import Vector
 
 @dataclass(frozen=True)
 class ApproachOptions:
-    """When steps count as an approach to a point.
+    """Settings of :class:`Approach`.
 
     Parameters
     ----------
     fall : float
         Factor between the step sizes at which times are remembered.
     least_steps : int
-        Accepted steps from one of them to the next: fewer are a drop into a fast transient.
+        Least number of accepted steps between two such times: fewer are a drop into a fast transient.
     least_ratio, most_ratio : float
-        Bounds of the ratio of successive times between them: ``1 / fall`` for sizes in proportion to the time
-        that is left.
+        Bounds of the ratio of successive intervals between them, which is ``1 / fall`` for sizes in
+        proportion to the time left.
     nearness : float
         Time left, relative to that since the steps began to fall, at which the run ends. A pole of any order
         can be approached as near as one likes, layers of a finite width as near as they are thin.
@@ -51,15 +51,15 @@ class ApproachOptions:
 class Approach:
     """Whether the accepted steps of a run approach a point with steps in proportion to the time left to it.
 
-    The sum of such steps converges, so that a run never gets there, or over it by the chance of one step that
-    sees nothing of the point: at a pole, at a root of a solution under a fractional power.
+    The sum of such steps converges, so that a run never gets there, unless a step passes the point by chance:
+    at a pole, or at a root of a solution under a fractional power.
 
     Parameters
     ----------
     rtol : float
         Relative tolerance of the run.
     options : ApproachOptions
-        What counts as an approach.
+        Settings.
     """
 
     def __init__(self, rtol: float, options: ApproachOptions | None = None) -> None:
@@ -67,17 +67,17 @@ class Approach:
         self.forget()
 
     def forget(self) -> None:
-        """Begin with the next step."""
+        """Forget the steps so far."""
         self._next = self._least = np.inf
         self._count, self._begin, self._slope = 0, np.nan, 0.0
         self._times: list[float] = []
 
     def get_state(self) -> Vector:
-        """What the steps so far leave, for a checkpoint, shape (any,)."""
+        """State on which later calls depend, for a checkpoint, shape (any,)."""
         return np.array([self._next, self._least, self._count, self._begin, self._slope, *self._times])
 
     def set_state(self, kept: Any) -> None:
-        """Take what :meth:`get_state` gave."""
+        """Restore what :meth:`get_state` gave."""
         numbers = np.asarray(kept).tolist()
         self._next, self._least, self._count, self._begin, self._slope, *self._times = numbers
 
@@ -89,8 +89,8 @@ class Approach:
         time, dt : float
             Start and size of an accepted step.
         slope : callable
-            Gives the largest u' of a differential unknown at its end, which few steps need; steps alone count
-            where that is infinite.
+            Gives the largest abs(u') of a differential unknown at its end, which few steps need; if infinite,
+            the steps alone decide.
         """
         options = self.options
         self._count += 1

@@ -1,4 +1,4 @@
-"""What steps on ranks of their own must tell each other at the end of a block."""
+"""Exchange between steps on ranks of their own at the end of a block."""
 
 from __future__ import annotations
 

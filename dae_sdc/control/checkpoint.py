@@ -21,7 +21,7 @@ from dae_sdc.errors import InputError
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """How often checkpoints are written where the user does not say.
+    """Settings of :class:`Checkpoints` where the user gives none.
 
     Parameters
     ----------
@@ -48,10 +48,10 @@ _RECORD = ("t", "u", "du", "residual", "sweeps", "work", "rejected")
 
 
 class Checkpoints:
-    """Looks at a run between its steps: writes its state now and then, and begins it from such a state.
+    """Writes the state of a run between steps now and then, and begins a run from such a state.
 
-    A sweeper that cannot say all it knows of its matrices begins anew at every checkpoint, whether one is
-    written or not, so that a run that goes on from one takes the same steps.
+    A sweeper whose state cannot be saved is reset where a checkpoint is due, whether it is written or not, so
+    that a run that goes on from one takes the same steps.
 
     Parameters
     ----------
@@ -83,12 +83,18 @@ class Checkpoints:
         return self.comm is None or self.comm.Get_rank() == 0
 
     def attach(self, problem: ProblemDAE, record: StepRecord) -> None:
-        """Take the parts of a run that has not begun."""
+        """Set the problem and the record of a run that has not begun."""
         self._problem, self._record = problem, record
         self._fresh = plain_attributes(problem)
 
     def begin(self, controller: Any, time: float, value: MeshDAE) -> tuple[float, MeshDAE]:
-        """Time and state at which a run begins that is all prepared to begin at its start."""
+        """Restore ``start`` to a run that is about to begin; returns the time and state at which it begins.
+
+        Raises
+        ------
+        InputError
+            If ``start`` is no state of this run.
+        """
         if self.start is None:
             return time, value
         try:
@@ -126,7 +132,7 @@ class Checkpoints:
         return float(start["time"]), state
 
     def look(self, controller: Any, time: float, value: MeshDAE) -> None:
-        """Called between two steps, with where the next one begins."""
+        """Write a checkpoint if one is due; the next step begins at ``time`` with ``value``."""
         if len(self._record.rows) % self.every:
             return
         began = perf_counter()
@@ -177,7 +183,7 @@ class Checkpoints:
 
 
 def check_state(state: Mapping[str, Any]) -> None:
-    """Raise KeyError or ValueError where a state is none that :class:`Checkpoints` writes."""
+    """Raise KeyError or ValueError for anything but a state that :class:`Checkpoints` writes."""
     for name in _STATE:
         state[name]
     float(state["time"])
@@ -191,7 +197,7 @@ def check_state(state: Mapping[str, Any]) -> None:
 
 
 def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:
-    """What a state carries, as numbers and arrays; :func:`restored_polynomial` is the inverse."""
+    """The polynomial of a state as numbers and arrays; :func:`restored_polynomial` is the inverse."""
     if polynomial is None:
         return None
     if isinstance(polynomial, EndDerivative):
@@ -202,7 +208,7 @@ def packed_polynomial(polynomial: Any) -> dict[str, Any] | None:
 
 
 def restored_polynomial(packed: Mapping[str, Any] | None) -> EndDerivative | StepPolynomial | None:
-    """What :func:`packed_polynomial` made numbers and arrays of."""
+    """The polynomial that :func:`packed_polynomial` has written."""
     if packed is None:
         return None
     if "end" in packed:
@@ -241,7 +247,7 @@ def packed_record(record: StepRecord) -> dict[str, Any]:
 
 
 def restore_record(record: StepRecord, packed: Mapping[str, Any]) -> None:
-    """Give a record the steps that :func:`packed_record` made arrays of."""
+    """Give a record the steps that :func:`packed_record` has written."""
     record.rejected = int(packed["rejected"])
     columns = {name: packed[name] for name in ("t", "u", "du", "residual", "sweeps")}
     columns |= dict(zip(COUNTERS, packed["work"].T, strict=True))
@@ -300,14 +306,14 @@ def same(a: Any, b: Any) -> bool:
 
 
 def _restore_attributes(problem: ProblemDAE, fresh: Mapping[str, Any], changed: Mapping[str, Any]) -> None:
-    """Give a problem those attributes of a fresh one, and those that were changed by then."""
+    """Set the attributes of a problem to those of a fresh one, and to those that a run had changed."""
     for name, value in {**fresh, **changed}.items():
         if not same(getattr(problem, name, None), value):
             setattr(problem, name, _as_type_of(fresh.get(name), value))
 
 
 def _as_type_of(model: Any, value: Any) -> Any:
-    """A value read from a file in the types of the one that a fresh problem has."""
+    """A value read from a file, in the types of that of a fresh problem."""
     if isinstance(model, tuple | list) and isinstance(value, tuple | list):
         models = [*model, *[model[-1] if model else None] * len(value)]
         entries = [_as_type_of(own, entry) for own, entry in zip(models, value, strict=False)]

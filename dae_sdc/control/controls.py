@@ -16,7 +16,7 @@ class Control(ConvergenceController):  # type: ignore[misc]
     order : int
         Where it runs: those of lower numbers come first.
     defaults : mapping
-        Parameters that need not be given.
+        Values of parameters that are not given.
     """
 
     order: ClassVar[int]

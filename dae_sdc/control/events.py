@@ -42,16 +42,16 @@ class EventOptions:
     end_slack : float
         Distance, in steps, from the end of a step to a zero up to which the step ends at it.
     beyond_end : float
-        How far behind the end of a step that was to end at a zero the other side of it is looked for, in
-        steps.
+        Distance, in steps, beyond the end of a step that was to end at a zero at which its other side is
+        looked for.
     start_slack : float
-        Distance, in steps, from the start of a step up to which a zero is there: no step ends so soon.
+        Distance, in steps, from the start of a step up to which a zero counts as being at the start.
     farthest_beyond : float
-        How far behind the end of such a step its polynomial is a guide to the zero, in steps.
+        Distance, in steps, beyond its end up to which the polynomial of a step is used to find a zero.
     zero_value : float
-        Value of a function, relative to its largest in the step, that is zero after an event or at the start.
+        Value of a function, relative to its largest in the step, that is 0 after an event or at the start.
     no_extremum_above : float
-        Least value on a step, relative to the largest, of a function that has no extremum near zero there.
+        Least value of a function on a step, relative to its largest, above which no zero is looked for.
     strict_attempts : int
         Repetitions of a step before the demand on its end is lowered.
     most_switches : int
@@ -59,7 +59,7 @@ class EventOptions:
     least_progress : float
         Part of the interval between two switches that counts as progress.
     restart_nodes : int
-        Nodes of the Radau IIA step from which algebraic unknowns behind a switch are continued back to it.
+        Nodes of the Radau IIA step from which algebraic unknowns after a switch are extrapolated back to it.
     restart_step : float
         Size of that step, in steps.
     restart_iterations : int
@@ -114,7 +114,7 @@ class Event:
         return int(self.terminal)
 
     def counts(self, side: int) -> bool:
-        """Whether a zero behind which the function has this sign is an event."""
+        """Whether a zero after which the function has this sign is an event."""
         return self.direction * side >= 0.0
 
 
@@ -134,7 +134,7 @@ def as_events(given: Any) -> tuple[Event, ...]:
     Raises
     ------
     InputError
-        For what is no event function.
+        For anything else.
     """
     several = [given] if callable(given) or isinstance(given, Event) else given
     if not isinstance(several, Sequence) or isinstance(several, str):
@@ -202,14 +202,14 @@ class EventRecord:
 
     @classmethod
     def of(cls, plain: Mapping[str, Any], n: int) -> EventRecord:
-        """The record of states of n unknowns that ``plain`` made lists of."""
+        """The record that :meth:`plain` has written, with states of n unknowns."""
         t = np.array(plain["t"], dtype=np.float64)
         u = np.array(plain["u"], dtype=np.float64).reshape(len(t), n)
         return cls(str(plain["name"]), t, u, np.array(plain["direction"], dtype=np.int64))
 
 
 class Curve:
-    """u on a step, a little beyond its end too."""
+    """u on a step, and a little beyond its end."""
 
     def __init__(self, L: Any, n_slopes: int) -> None:
         self.time, self.dt, self.n_diff = L.time, L.dt, L.prob.n_diff
@@ -217,13 +217,13 @@ class Curve:
         collocation = getattr(L.sweep, "collocation", True)
         data = step_data(self.time, self.dt, start, end, polynomial, collocation, n_slopes)
         self._scheme, self._rows = data.scheme, data.rows
-        # Dense output takes difference quotients of steps to come for slopes that the method has not got.
+        # Dense output takes slopes that the method does not give from difference quotients with later steps.
         self.is_guess = data.scheme == HERMITE
         if self.is_guess:
             before = L.u[0].polynomial
             first = L.f[0] if before is None else before.derivative_at_end()
             slopes = self.dt * np.array([first, polynomial.derivative_at_end()])
-            # The derivative of unknowns that a constraint fixes is none of the method's.
+            # The method gives no derivative of unknowns that a constraint fixes.
             slopes[:, n_slopes:] = 0.0
             self._scheme = HERMITE._replace(first=n_slopes, without=(2, 3))
             self._rows = np.vstack([start, end, slopes])
@@ -256,7 +256,7 @@ def _weights(scheme: Scheme, thetas: tuple[float, ...]) -> tuple[Vector, Vector]
 
 
 class _Crossing(NamedTuple):
-    """A zero: where in the step, and the sign of the function behind it."""
+    """A zero: where in the step, and the sign of the function after it."""
 
     theta: float
     side: int
@@ -282,7 +282,7 @@ class _Watch:
         self.sides.append(side)
 
     def settle(self, function: Callable[[MeshDAE, float], float], dense: DenseOutput, n_diff: int) -> None:
-        """Move zeros within steps whose dense output was not known to where that has them."""
+        """Move zeros that were found without dense output to where this has them."""
 
         def value(t: float) -> float:
             return function(attach(dense(t), n_diff), t)
@@ -293,14 +293,14 @@ class _Watch:
                 self.times[place], self.states[place], self.within[place] = t, dense(t), None
 
     def record(self, n: int) -> EventRecord:
-        """What was found, of states of n unknowns."""
+        """The zeros that were found, with states of n unknowns."""
         states = np.array(self.states).reshape(len(self.times), n)
         return EventRecord(self.name, np.array(self.times), states, np.array(self.sides, dtype=np.int64))
 
     def scan(
         self, value: Callable[[float], float], thetas: Sequence[float], values: Sequence[float], floor: float
     ) -> tuple[list[_Crossing], tuple[int, float, float]]:
-        """The zeros within a step, in order, and what is to be known of the function behind them.
+        """The zeros within a step, in order, and side, tolerance and noise of the function after them.
 
         Parameters
         ----------
@@ -360,7 +360,7 @@ class _Watch:
     def _with_extrema(
         value: Callable[[float], float], thetas: list[float], values: list[float]
     ) -> tuple[list[float], list[float]]:
-        """Besides the samples, extrema between them that may lie behind a zero."""
+        """The samples, and extrema between them at which the function has the other sign."""
         more: dict[float, float] = {}
         for j in range(len(thetas) - 2):
             (a, b, c), (x, y, z) = thetas[j : j + 3], values[j : j + 3]
@@ -421,7 +421,7 @@ class _Aim:
 class LocateEvents(RepeatingControl):
     """Finds zeros of event functions and of the switches of the problem on every accepted step.
 
-    A step with a terminal event or a switch in it is repeated so that it ends there. Behind a switch the
+    A step with a terminal event or a switch in it is repeated so that it ends there. After a switch the
     problem takes the other branch, from a state that is consistent with it: the differential unknowns are
     kept. It runs in :class:`dae_sdc.control.stepping.SteppingController`.
 
@@ -432,9 +432,9 @@ class LocateEvents(RepeatingControl):
     span : float
         Length of the run.
     n_slopes : int
-        Number of unknowns whose u' is as good as u, see :class:`dae_sdc.dae.interpolant.DenseOutput`.
+        Number of leading unknowns whose u' is accurate, see :class:`dae_sdc.dae.interpolant.DenseOutput`.
     requires_convergence : bool
-        Whether a step above its residual tolerance ends the run, and is of no interest here.
+        Whether a step above its residual tolerance ends the run, and is ignored here.
     """
 
     order = 300  # when the step has been accepted
@@ -480,32 +480,32 @@ class LocateEvents(RepeatingControl):
         self._usual = L.params.dt
 
     def get_state(self) -> dict[str, Any]:
-        """What was found and what the steps to come depend on, for a checkpoint between two steps."""
+        """Zeros found, and state on which later steps depend, for a checkpoint between two steps."""
         watches = [dict(vars(watch)) for watch in (*self.events, *self.switches)]
         return {name: getattr(self, name) for name in SAVED} | {"watches": watches}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave."""
+        """Restore what :meth:`get_state` gave."""
         for watch, known in zip((*self.events, *self.switches), kept["watches"], strict=True):
             vars(watch).update(known)
         for name in SAVED:
             setattr(self, name, kept[name])
 
     def settle(self, dense: DenseOutput | None) -> None:
-        """Bring what was found on steps without a polynomial of their own in line with dense output."""
+        """Move zeros on steps without a polynomial of their own to where dense output has them."""
         if dense is None or not self.events:
             return  # the run may have ended before its first step
         for watch, event in zip(self.events, self.params.events, strict=True):
             watch.settle(_checked(event), dense, self._n_diff)
 
     def records(self, watches: Sequence[_Watch]) -> tuple[EventRecord, ...]:
-        """What was found so far of ``events`` or ``switches``."""
+        """The zeros found so far of ``events`` or ``switches``."""
         return tuple(watch.record(self._n) for watch in watches)
 
     # --- on a step ------------------------------------------------------------------------------------------
 
     def determine_restart(self, controller: Any, S: Any, **kwargs: Any) -> None:
-        """Look at a step that is accepted so far."""
+        """Find zeros on a step that is accepted so far."""
         if not S.status.done:
             return
         if S.status.restart or (self.params.requires_convergence and unconverged(S)):
@@ -520,7 +520,7 @@ class LocateEvents(RepeatingControl):
             self._steps.repeat_step(wanted)
 
     def _look(self, L: Any, curve: Curve) -> float | None:
-        """Take what the step has found, or the size with which to repeat it."""
+        """Keep the zeros on a step and return None, or return the size with which to repeat it."""
         P, aim, time, dt = L.prob, self._aim, float(L.time), float(L.dt)
         floor = 4.0 * EPS * max(abs(time), abs(time + dt)) / dt
         near = EVENTS.end_slack + floor
@@ -529,7 +529,7 @@ class LocateEvents(RepeatingControl):
         beyond = max(EVENTS.beyond_end, 2.0 * near)
         thetas = curve.points if aim is None else (*curve.points, 1.0 + beyond)
         states = [attach(row, curve.n_diff) for row in curve.values(thetas)]
-        # What the step began and ended with, to the last bit.
+        # The states at both ends, to the last bit.
         states[0], states[len(curve.points) - 1] = L.u[0], L.uend
         times = [time + theta * dt for theta in thetas]
         watches: list[_Watch] = []
@@ -599,7 +599,7 @@ class LocateEvents(RepeatingControl):
 
     @staticmethod
     def _further(aim: _Aim, watches: list[_Watch], along: list[Callable[[float], float]]) -> float | None:
-        """Where behind the end of the step the zero is that it was to end at."""
+        """Where beyond the end of the step the zero lies at which it was to end."""
         place = next(i for i, watch in enumerate(watches) if watch is aim.watch)
         value, end = along[place], 1.0 + EVENTS.farthest_beyond
         at_one, at_end = value(1.0), value(end)
@@ -620,7 +620,7 @@ class LocateEvents(RepeatingControl):
         return float(L.dt)
 
     def _take(self, L: Any, curve: Curve, watches: list[_Watch], scans: list[Any], end: float) -> None:
-        """Keep what an accepted step has found; what lies behind ``end`` belongs to the end of the step."""
+        """Keep the zeros on an accepted step; those from ``end`` on count as being at its end."""
         for number, (watch, (crossings, _)) in enumerate(zip(watches, scans, strict=True)):
             for theta, side in crossings:
                 if not self._counts(number, side):
@@ -646,10 +646,10 @@ class LocateEvents(RepeatingControl):
             self.finished = True
             self.message = f"the run ended at event '{watch.name}' at t={t:.10g}"
 
-    # --- behind a step --------------------------------------------------------------------------------------
+    # --- after a step ---------------------------------------------------------------------------------------
 
     def carry_on(self, L: Any, t: float, u: MeshDAE) -> MeshDAE:
-        """The state to go on from: consistent with the branch behind a switch or a breakpoint.
+        """The state to go on from: consistent with the branch after a switch or a breakpoint.
 
         Parameters
         ----------
@@ -755,7 +755,7 @@ def continuous(given: Any, who: str, t: float) -> float:
     who : str
         The function, for messages.
     t : float
-        When.
+        Time.
 
     Raises
     ------
@@ -807,8 +807,8 @@ def consistent_restart(problem: ProblemDAE, u: MeshDAE, t: float, h: float) -> M
 
     One Radau IIA step of size h is solved from ``u`` at t. The polynomials through its nodes, without the
     start, give the algebraic unknowns and u' at t to an order in h that is high for any index; at index 1,
-    Newton's method for F = 0 with the unknowns y' and z at t removes what is left. The state carries u'.
-    Where the step cannot be solved the state stays as it is, and carries nothing.
+    Newton's method for F = 0 with the unknowns y' and z at t removes the remaining error. The polynomial of
+    the state gives u'. Where the step cannot be solved the state stays as it is, without a polynomial.
 
     Parameters
     ----------

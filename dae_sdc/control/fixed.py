@@ -11,7 +11,7 @@ from dae_sdc.control.adaptivity import ADAPTIVITY, time_slack
 from dae_sdc.control.controls import Control
 
 LEAST_REMAINDER = 1e-3
-"""Part of a step that is worth a step of its own on the way back to the grid."""
+"""Least part of a step that gets a step of its own on the way back to the grid."""
 
 
 class FixedSteps(Control):
@@ -73,11 +73,11 @@ class FixedSteps(Control):
         return float(meant if abs(end - meant) <= time_slack(L.dt, end) else end)
 
     def get_state(self) -> dict[str, Any]:
-        """What the steps to come depend on, for a checkpoint between two steps."""
+        """State on which later steps depend, for a checkpoint between two steps."""
         return {"next": self._next, "given": self._given}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave."""
+        """Restore what :meth:`get_state` gave."""
         self._next, self._given = kept["next"], kept["given"]
 
     def prepare_next_block(

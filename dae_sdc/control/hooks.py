@@ -16,10 +16,10 @@ from dae_sdc.dae.interpolant import step_data
 from dae_sdc.errors import ConvergenceError
 
 RESIDUAL_ROUND_OFF = 64.0 * float(np.finfo(float).eps)
-"""Residual, relative to the terms an equation adds up, that no further sweep can lower."""
+"""Residual, relative to the terms of its equation, that no further sweep can lower."""
 
 GRID_SLACK = 1e-10
-"""Distance, in steps, from a time of a grid up to which the end of a step counts as being there."""
+"""Distance, in steps, between the end of a step and a time of a grid up to which they are equal."""
 
 
 def add_at_end(hook: Hooks, step: Any, L: Any, name: str, value: Any) -> None:
@@ -133,10 +133,10 @@ class StepRecord(Hooks):  # type: ignore[misc]
     dense : bool
         Whether rows have ``dense`` too, what dense output needs of the step.
     n_slopes : int
-        Number of unknowns whose u' dense output may rely on.
+        Number of leading unknowns whose u' is accurate enough for dense output.
     interval : tuple of float, float and int, or None
-        Start, end and number of the steps of a fixed size: the ends of steps are the times of that grid
-        then, and not sums of step sizes with the round-off of as many.
+        Start, end and number of the steps of a fixed size, if it is fixed: the ends of steps are then the
+        times of that grid and not sums of step sizes with their round-off.
     """
 
     interval: ClassVar[tuple[float, float, int] | None] = None
@@ -233,7 +233,7 @@ class MarkProvisionalStarts(Hooks):  # type: ignore[misc]
             level.sweep.together = True
 
     def pre_sweep(self, step: Any, level_number: int) -> None:
-        """Look at the step before."""
+        """Set ``provisional`` of the sweeper from the step before."""
         super().pre_sweep(step, level_number)
         step.levels[level_number].sweep.provisional = not (step.status.first or step.status.prev_done)
 

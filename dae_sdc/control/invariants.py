@@ -70,7 +70,7 @@ def nearest(
 
 
 class _WatchInvariants(Hooks):  # type: ignore[misc]
-    """Looks at the start of a run, and logs the invariants at the ends of its steps.
+    """Checks the start of a run, and logs the invariants at the ends of its steps.
 
     Their largest absolute value is logged as ``drift``, and in runs with projection what it was before that
     as ``drift_before_projection``.
@@ -112,7 +112,7 @@ class _WatchInvariants(Hooks):  # type: ignore[misc]
 
 
 def _checked_jacobian(problem: Any, values: Vector, u: MeshDAE, t: float) -> Any:
-    """The Jacobian of the invariants, after a look at what the user's methods return at the start."""
+    """The Jacobian of the invariants; raises InputError where it does not fit ``values`` and names."""
     matrix, name = problem.invariants_jacobian(u, t), type(problem).__name__
     counts = values.size, matrix.shape[0], len(names_given(problem, "invariant_names"))
     if len(set(counts)) > 1:
@@ -147,8 +147,9 @@ def largest_invariant(problem: Any, u: MeshDAE, t: float) -> float:
 class Invariants(Control):
     """Moves the end of every accepted step to the nearest state at which the invariants vanish.
 
-    What follows from the differential unknowns at index 1 follows the move, and so does what the step hands
-    on to the next one. In a run that does not project, the invariants are looked at only.
+    At index 0 and 1 the algebraic unknowns and u' follow from the equations there; the polynomial that the
+    step hands on to the next one is changed, too. In a run that does not project, the invariants are only
+    evaluated.
 
     Parameters (in ``params``)
     --------------------------
@@ -226,7 +227,7 @@ class Invariants(Control):
         if not np.array_equal(found.x, end.view(np.ndarray)):
             self.projections += 1
             L.uend = moved(problem, end, found.x, t)
-            # Whoever asks for the end of the step once more is given the same.
+            # Later calls for the end of the step give the moved one.
             vars(L.sweep)["compute_end_point"] = partial(_hand_on, L, L.uend)
 
 
@@ -235,14 +236,14 @@ def _hand_on(L: Any, end: MeshDAE) -> None:
 
 
 def moved(problem: ProblemDAE, end: MeshDAE, values: Vector, t: float) -> MeshDAE:
-    """The end of a step at other values, with what follows from them and what the step knows.
+    """The end of a step moved to other values, with what follows from these, and its polynomial.
 
     Parameters
     ----------
     problem : ProblemDAE
         The equations.
     end : MeshDAE
-        What the step has ended with, shape (n,).
+        State at the end of the step, shape (n,).
     values : ndarray, shape (n,)
         The new values.
     t : float

@@ -19,7 +19,7 @@ from dae_sdc.structure.determinants import DETERMINANTS, Deficiency
 
 @dataclass(frozen=True)
 class SingularPointOptions:
-    """When determinants along a run show a singular point, and how a run passes one.
+    """Settings of the search for singular points by determinants, and of passing them.
 
     Sizes of determinants are relative to those nearby, mostly at the ends of a step; sizes of steps are
     relative to those of recent steps.
@@ -29,39 +29,39 @@ class SingularPointOptions:
     zero_at_crossing : float
         Determinant that counts as zero where it changes its sign.
     touching_value, touching_distance : float
-        Determinant without a change of sign that counts as zero, relative to those at this part of the step
-        on both sides: beside a zero it grows with a power of the distance, while one that is small by an
-        exponential function does not.
+        Determinant that counts as zero without a change of sign, relative to those at this distance, in
+        steps, on both sides: beside a zero it grows with a power of the distance, unlike one that is small as
+        an exponential function.
     touching_singular_value : float
         Relative size of singular values that count as zero there: two may vanish at once.
     samples : int
-        Places within a step at which a determinant is looked at for two changes of its sign.
+        Places within a step at which a determinant is evaluated to find two changes of its sign.
     places_ahead : int
-        Places ahead of a failed step at which determinants are looked at.
+        Places ahead of a failed step at which determinants are evaluated.
     most_ahead : int
-        Number of determinants up to which one looks ahead.
+        Number of determinants up to which they are evaluated ahead.
     recent_steps : int
-        Number of steps that tell how far one looks ahead.
+        Number of steps whose sizes determine how far ahead.
     credible_error : float
-        Relative error of a determinant behind, from which on nothing is said of one as far ahead.
+        Relative error of an extrapolated determinant as far behind, above which one ahead is not used.
     creeping_step : float
-        Size of a step, relative also to the way to a singular point, that shows that steps creep.
+        Size of a step, relative also to the distance of a singular point, below which steps creep.
     hesitant_step : float
-        Size of a step at which one over the singular point ahead is tried.
+        Size of a step below which a leap, a step over the singular point ahead, is tried.
     most_leaps : int
-        Largest number of tries of such steps.
+        Largest number of tries of a leap.
     nearer_by : float
-        Distance, relative to that of the last try which failed, from which on one tries again.
+        Distance, relative to that of the last leap that failed, below which another is tried.
     least_leap : float
-        Least size of such a step.
+        Least size of a leap.
     same_point : float
         Distance of two singular points, in steps, up to which they are one.
     faded_value : float
         Determinant relative to what it was before the last steps, or singular value, that explains a failure.
     least_steps : int
-        Number of steps it takes to speak of fading or creeping.
+        Least number of steps that can fade or creep.
     mirrored_error : float
-        Relative distance of a determinant from the opposite of what it was to be, up to which it is that.
+        Relative distance of a determinant from the negative of its forecast up to which they are equal.
     zero_at_start, probe_distance : float
         Determinant and singular values that count as zero at the start of a run, relative to those at a state
         that differs by this part of 1 + the sizes of the unknowns.
@@ -107,7 +107,7 @@ class Passage:
 
 
 class AcceptedStep(NamedTuple):
-    """What there was when a step had been accepted."""
+    """An accepted step: its level, start and size, the states at both ends, and u' at the start."""
 
     level: Any
     time: float
@@ -159,9 +159,9 @@ class RecentSteps:
     straight : bool
         Whether dense output is not to be used between the ends of steps.
     watched : Watched or None
-        What is looked at.
+        The determinants that are watched.
     last : deque of AcceptedStep
-        The last steps, one after the other.
+        The last steps in a row.
     history : list of AcceptedStep
         Earlier steps as well, fewer the longer ago they were.
     """
@@ -173,12 +173,12 @@ class RecentSteps:
         self.history: list[AcceptedStep] = []
 
     def clear(self) -> None:
-        """Begin with the next step."""
+        """Forget all steps."""
         self.last.clear()
         self.history.clear()
 
     def remember(self, made: AcceptedStep) -> None:
-        """Add a step to those that tell how far a run has slowed down, spaced by the logarithm of their age.
+        """Add a step to ``history``, whose steps are spaced by the logarithm of their age.
 
         Before a singular point steps may shrink by a small part each, and hundreds of them come to it.
         """
@@ -210,7 +210,7 @@ class RecentSteps:
         return None if deficiency is None else Passage(place.t, deficiency)
 
     def parabola(self, last: Place, steps: Sequence[AcceptedStep] | None = None) -> Callable[[float], Place]:
-        """The places ahead of the last one, and behind, if the solution were a parabola."""
+        """The place at a distance from the last one, ahead or behind, if the solution were a parabola."""
         steps = self.last if steps is None else steps
         began = last.t - 0.25 * longest_of(steps)
         known = [made for made in steps if made.end.polynomial is not None]
@@ -233,7 +233,21 @@ class RecentSteps:
         at: int,
         steps: Sequence[AcceptedStep] | None = None,
     ) -> bool:
-        """Whether a path ahead passes through what was as far behind."""
+        """Whether a path gives the determinant that there was as far behind as it leads ahead.
+
+        Parameters
+        ----------
+        last : Place
+            Where the path begins.
+        path : callable
+            The place at a distance ahead, or behind if that is negative.
+        s : float
+            Distance ahead at which the determinant is zero.
+        at : int
+            Number of the determinant.
+        steps : sequence of AcceptedStep, optional
+            Steps behind; the last ones if not given.
+        """
         found = self.watched
         assert found is not None
         for made in reversed(self.last if steps is None else steps):
@@ -246,7 +260,13 @@ class RecentSteps:
     def ahead(
         self, last: Place, steps: Sequence[AcceptedStep] | None = None
     ) -> tuple[Place, int, float] | None:
-        """Where a determinant vanishes a little ahead, on the parabola that the last steps lie on."""
+        """Where a determinant vanishes ahead on the :meth:`parabola` through the last steps.
+
+        Returns
+        -------
+        (Place, int, float) or None
+            The place, the number of the determinant, and the singular value that counts as zero there.
+        """
         steps = self.last if steps is None else steps
         found, longest = self.watched, longest_of(steps)
         assert found is not None

@@ -68,16 +68,16 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         What is done at a singular point, "stop" or "pass": the run ends before it, or goes on along the
         branch that the method takes.
     n_slopes : int
-        Number of unknowns whose u' is as good as u.
+        Number of leading unknowns whose u' is accurate.
     refuses : bool
         Whether quasilinear equations that are singular at the very end of a step end the run in any case, as
         solutions may branch there and the method may be on the wrong one.
     trusts : bool
-        Whether the method notices singular points itself, so that nothing else is looked at.
+        Whether the method notices singular points itself, so that nothing else is watched.
     straight : bool
         Whether dense output is not to be used, as ranks that share the nodes of a step do not all have it.
     passed : list of Passage
-        What was passed.
+        Singular points that were passed.
     """
 
     way: ClassVar[str]
@@ -102,7 +102,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         return self._steps.watched
 
     def pre_run(self, step: Any, level_number: int) -> None:
-        """Look at the start.
+        """Check the start.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                 self._report(Passage(start.t, deficiency), "begins at")
 
     def post_step(self, step: Any, level_number: int) -> None:
-        """Look at an accepted step.
+        """Look for singular points on an accepted step.
 
         Raises
         ------
@@ -188,7 +188,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
                     yield Passage(place.t, deficiency)
 
     def _look(self, found: Watched, made: AcceptedStep, marks: int) -> None:
-        """Look at a step on which a determinant changes its sign, or may be zero there or near its start."""
+        """Look for zeros of determinants on a step by ``marks`` of :meth:`Watched.follow`."""
         part = WatchedStep(made, found, self.straight)
         if marks & 1:
             values = [found.values(part.at(theta)) for theta in (0.0, 0.5, 1.0)]
@@ -258,10 +258,10 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
         if point is not None and point.t - last.t < longest_of(steps):
             self._report(point)
 
-    # What is said
+    # Reports, and step sizes
 
     def _trust(self, made: AcceptedStep, found: Watched) -> None:
-        """Tell where the singular points are that a method has noticed itself."""
+        """Report the singular points that the method has noticed itself."""
         self._steps.last.append(made)
         sweep = made.level.sweep
         if sweep.dipped:
@@ -291,7 +291,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             self.passed.append(point)
 
     def message(self) -> str:
-        """What to say of the points that were passed; nothing where there are none."""
+        """Message on the points that were passed; empty where there are none."""
         if not self.passed:
             return ""
         places = "; ".join(str(point) for point in self.passed[: OPTIONS.most_named])
@@ -315,7 +315,7 @@ class WatchSingularPoints(Hooks):  # type: ignore[misc]
             control.second_opinion = self.judge
 
     def judge(self, control: AdaptivityDAE, L: Any, solved: bool) -> bool:
-        """Look at a step that is to be rejected; whether it is to be accepted all the same.
+        """Whether a step that is to be rejected is accepted all the same.
 
         Before a singular point error estimates of multipliers make steps small that would be good enough for
         everything else. A run that passes steps over such a point with a step that is not judged by them.

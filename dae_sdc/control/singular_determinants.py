@@ -30,7 +30,7 @@ _DETERMINANTS: WeakKeyDictionary[Any, dict[Any, Determinants]] = WeakKeyDictiona
 
 
 class Place(NamedTuple):
-    """A time, the state there, and its derivative, of NaN where nobody needs it."""
+    """A time, the state there, and its derivative: NaN where not known, anything where not needed."""
 
     t: float
     u: Vector
@@ -38,7 +38,7 @@ class Place(NamedTuple):
 
 
 class Watched(Protocol):
-    """Determinants whose zeros are singular points of a problem, and what is known of them along a run."""
+    """Determinants whose zeros are singular points of a problem, followed along a run."""
 
     needs_derivatives: bool
 
@@ -64,7 +64,7 @@ class Watched(Protocol):
         place : Place
             Where.
         others : list of Place
-            Places nearby that tell the usual sizes of rows and columns.
+            Places nearby with the usual sizes of rows and columns.
         least : float
             Singular value, relative to those sizes, that counts as zero.
         """
@@ -160,13 +160,13 @@ class _SaddleDeterminant:
 
 
 def _is_of_a_model(problem: Any) -> TypeGuard[ModelProblem]:
-    """Whether a problem was made from a model; asked without SymPy, which models take long to import."""
+    """Whether a problem was made from a model; without importing SymPy, which takes long."""
     models = sys.modules.get("dae_sdc.model.problem")  # if it was never imported, it made nothing
     return models is not None and isinstance(problem, models.ModelProblem)
 
 
 def watched(problem: Any) -> Watched | None:
-    """What to look at along a run of a problem; None where nothing can be singular, or is known.
+    """The determinants to watch along a run of a problem; None where there are none.
 
     Parameters
     ----------
@@ -182,7 +182,7 @@ def watched(problem: Any) -> Watched | None:
 
 
 def require_way(way: Any, problem: Any) -> None:
-    """Raise InputError for a way that is none, or a problem of which nothing can be looked at."""
+    """Raise InputError for an unknown way, or a problem that is neither of a model nor quasilinear."""
     if way not in WAYS:
         raise InputError(unknown("way at singular points", way, WAYS))
     if not (_is_of_a_model(problem) or isinstance(problem, QuasilinearProblem)):
@@ -198,7 +198,7 @@ def default_way(problem: Any) -> str | None:
     Parameters
     ----------
     problem : ProblemDAE
-        Quasilinear equations go on along the branch that the method takes; models end before such a point.
+        Quasilinear equations have "pass", models have "stop".
     """
     if isinstance(problem, QuasilinearProblem):
         return "pass"

@@ -12,7 +12,7 @@ from dae_sdc.control.controls import Control
 
 @dataclass(frozen=True)
 class StagnationOptions:
-    """When the residual of a step counts as standing still.
+    """Settings of :class:`StopAtRoundOff`.
 
     Parameters
     ----------
@@ -21,7 +21,7 @@ class StagnationOptions:
     least_decrease : float
         Part of its earlier value to which the residual must fall within the window.
     round_off : float
-        Residual, relative to the terms the equations add up, that round-off can hold up at index 1.
+        Residual, relative to the terms of the equations, below which round-off can hold it up at index 1.
     """
 
     window: int = 6
@@ -33,9 +33,10 @@ STAGNATION = StagnationOptions()
 
 
 def round_off_limit(index: int | None, dt: float) -> float:
-    """Relative residual above which a standstill is no matter of round-off: 1e3 eps / dt^(index - 1).
+    """Relative residual above which a standstill is not due to round-off: 1e3 eps / dt^(index - 1).
 
-    Each differentiation that a constraint hides divides the round-off of the solution by dt once more.
+    Each differentiation that a constraint hides divides the round-off of the solution by dt once more. An
+    index that is not known counts as 2, and 1e3 eps is the least.
     """
     return STAGNATION.round_off * max(1.0, dt ** (1 - (2 if index is None else max(index, 1))))
 
@@ -66,7 +67,7 @@ class StopAtRoundOff(Control):
             step.params.maxiter = self._maxiter
 
     def post_iteration_processing(self, controller: Any, step: Any, **kwargs: Any) -> None:
-        """Look at the residuals of the last iterations."""
+        """End the iterations if the residuals of the last ones stand still at round-off."""
         L = step.levels[0]
         if step.status.iter == 0 or L.params.restol <= 0.0 or L.sweep.failure is not None:
             return

@@ -41,7 +41,7 @@ LEVEL_AT_START = {"residual": None, "unlocked": False, "updated": False, "dt_new
 
 
 class SteppingController(controller_nonMPI):  # type: ignore[misc]
-    """A controller of one step at a time on one level whose size :class:`AdaptivityDAE` chooses.
+    """A controller of one step at a time on one level, whose sizes :class:`AdaptivityDAE` chooses.
 
     :class:`FixedSteps` may stand in its place, and :class:`LocateEvents` beside it: it may end a step, or the
     run, before its time.
@@ -83,7 +83,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         self._checks = [control.convergence_control for control in checks]
 
     def show_stages(self, wanted: bool) -> None:
-        """Whether somebody looks at the values of Runge-Kutta stages in the levels, which takes time."""
+        """Switch the values of Runge-Kutta stages in the levels, which take time, on or off."""
         self.MS[0].levels[0].sweep.shows_stages = wanted
 
     def _call(self, name: str, level_number: int = 0) -> None:
@@ -97,7 +97,20 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             call(self.MS[0], level_number)
 
     def run(self, u0: Any, t0: float, Tend: float) -> tuple[Any, dict[Any, Any]]:
-        """Take steps from ``t0`` to ``Tend``; see ``controller_nonMPI.run``."""
+        """Take steps from ``t0`` to ``Tend``, as ``controller_nonMPI.run`` does.
+
+        Parameters
+        ----------
+        u0 : MeshDAE
+            State at the start, shape (n,).
+        t0, Tend : float
+            Start and end of the run; the adaptivity has its own end, which is the one that counts.
+
+        Returns
+        -------
+        MeshDAE, dict
+            State at the end, and the statistics of the hooks.
+        """
         step = self.MS[0]
         level = step.levels[0]
         while True:
@@ -114,7 +127,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         return value, self.return_stats()
 
     def _carry_out(self, step: Any, value: Any, time: float) -> Any:
-        """Take all steps from a state; that at their end."""
+        """Take all steps from a state; returns the state at their end."""
         level, block = step.levels[0], [step]
         for hook in self.active_hooks:
             hook.reset_stats()
@@ -157,7 +170,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
         return value
 
     def _begin(self, time: float, value: Any) -> None:
-        """The step as it is before its prediction."""
+        """Set the step to what it is before its prediction."""
         level = self.MS[0].levels[0]
         count = len(level.u)
         # The entries are those that pySDC's own reset sets, one by one with a check of each name.
@@ -168,7 +181,7 @@ class SteppingController(controller_nonMPI):  # type: ignore[misc]
             reset(self, active_slots=[0])
 
     def _take(self, step: Any, level: Any, block: list[Any]) -> None:
-        """One step: prediction, and iterations until the convergence controllers have enough."""
+        """Take one step: prediction, and iterations until the convergence controllers end them."""
         sweep, status = level.sweep, step.status
         self._call("pre_step")
         sweep.predict()

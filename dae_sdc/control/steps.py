@@ -13,14 +13,14 @@ from dae_sdc.dae.interpolant import StepData
 from dae_sdc.dae.state import Vector
 
 COUNTS = ("sweeps", *COUNTERS)
-"""What is counted of a step."""
+"""Counters of a step."""
 
 _FIRST, _LARGEST = 64, 1 << 21
 """Rows of the first array, and bytes of the largest."""
 
 
 class Steps(Sequence[dict[str, Any]]):
-    """Rows of accepted steps, each of which a mapping is made of when it is asked for.
+    """Rows of accepted steps; each becomes a mapping when it is read.
 
     A row has ``t`` (its end), ``u``, ``du``, ``residual``, ``sweeps``, the work counters, and ``dense`` where
     dense output is wanted.
@@ -80,7 +80,7 @@ class Steps(Sequence[dict[str, Any]]):
         self._used += 1
 
     def fill(self, columns: Mapping[str, Any], dense: Sequence[StepData]) -> None:
-        """Take the place of all rows with those of whole columns."""
+        """Replace all rows by those of whole columns."""
         self.clear()
         if len(columns["t"]):
             values = np.column_stack([columns[name] for name in ("t", "residual", "u", "du")])

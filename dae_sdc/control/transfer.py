@@ -30,7 +30,7 @@ class SameUnknowns(SpaceTransfer):  # type: ignore[misc]
 
     A transfer between different unknowns is a class with the same constructor and ``restrict(u)`` and
     ``prolong(u)``, linear in the state ``u``: they are applied to u, to u' and to differences. It may have
-    ``restrict_residual(r)``, for equations that are fewer in another way than the unknowns are; without it
+    ``restrict_residual(r)``, for equations that are coarsened in another way than the unknowns; without it
     residuals are restricted as states. With ``restrict_nodes``, ``prolong_nodes`` and
     ``restrict_residual_nodes``, which take one row a node, all nodes are transferred in one call.
 
@@ -94,7 +94,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
 
     Where constraints bind integrated unknowns (index 2 and higher; index 1 when z is integrated too), the
     values at the nodes that a step hands on are those of the nodes' solves, which satisfy the constraints, in
-    every sweeper. An error d of u_0 across a constraint has U = -Q^{-1} 1 d / dt as its answer: what the
+    every sweeper. Sweeps answer an error d of u_0 across a constraint by U = -Q^{-1} 1 d / dt: errors that an
     integral leaves there would be amplified from step to step, in every iteration.
 
     Parameters
@@ -107,7 +107,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         :func:`matched_restriction`. ``finter`` of pySDC has no effect: the unknown is the derivative, so it
         is always interpolated.
     space_transfer_class : type
-        See :class:`SameUnknowns`, which is the one for coarsening in the nodes only.
+        See :class:`SameUnknowns`, which is for coarsening in the nodes only.
     space_transfer_params : dict
         Its parameters.
 
@@ -220,7 +220,7 @@ class TransferDAE(BaseTransfer):  # type: ignore[misc]
         F.sweep.place(u0, values, derivatives)
 
     def prolong_f(self) -> None:
-        """What pySDC calls with ``finter``; see :meth:`prolong`."""
+        """As :meth:`prolong`; pySDC calls it with ``finter``."""
         self.prolong()
 
     def _in_space(self, name: str, rows: Vector, problem: ProblemDAE) -> Vector:
@@ -260,7 +260,7 @@ def _check_levels(fine: Any, coarse: Any) -> None:
 def two_level_error(
     delta: Vector, restriction: Vector, fine: CollBase, coarse: CollBase, coarse_qdelta: str
 ) -> Vector:
-    r"""Error propagation of a coarse correction and a fine sweep, for what constraints fix, as dt goes to 0.
+    r"""Error propagation of a coarse correction and a fine sweep in unknowns fixed by constraints, dt to 0.
 
     .. math::
         (I - Q_\Delta^{-1} Q)\,(I - P \bar Q_\Delta^{-1} R Q)
@@ -270,7 +270,7 @@ def two_level_error(
     delta : ndarray, shape (M, M)
         Q_Delta of the fine level.
     restriction : ndarray, shape (coarse M, M)
-        R, what takes residuals from the fine to the coarse nodes.
+        R, which takes residuals from the fine to the coarse nodes.
     fine, coarse : CollBase
         pySDC's collocation of the levels.
     coarse_qdelta : str
@@ -337,9 +337,9 @@ def matched_restriction(
 
     Residuals of constraints are integrals of the unknowns, so a restriction that is exact for polynomials of
     degree coarse M makes a coarse correction exact that the coarse level can represent. Interpolation is
-    exact to degree M - 1; what it has to spare is used to minimise the spectral radius of
-    :func:`two_level_error`, for LU with 5 and 3 RADAU-RIGHT nodes from 0.45 to 0.10. The values at the ends
-    of the step stay.
+    exact to degree M - 1; the freedom beyond degree coarse M is used to minimise the spectral radius of
+    :func:`two_level_error`, for LU with 5 and 3 RADAU-RIGHT nodes from 0.45 to 0.10. Rows of nodes at the
+    ends of the step remain those of interpolation.
 
     Parameters
     ----------

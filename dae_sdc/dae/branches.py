@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dae_sdc.dae.state import MeshDAE
 
 SIDE_SLACK = 1e-10
-"""Value of a switch that counts as 0, and so as being past it, at a start that nobody has located."""
+"""Size of a negative value of a switch that counts as 0, so as positive, where zeros are not located."""
 
 
 class Branches:
@@ -33,17 +33,17 @@ class Branches:
     def switches(self, u: MeshDAE, t: float) -> Sequence[float]:
         """Functions of state and time at whose zeros :meth:`start_step` chooses another branch, shape (S,).
 
-        They are continuous along a solution, of size 1 away from their zeros, and may be asked for states
-        that lie somewhat behind them. Runs of one step at a time locate the zeros and end a step there; which
-        sign holds from there on is what :meth:`sides` says. None by default.
+        They are continuous along a solution, of size 1 away from their zeros, and may be evaluated at states
+        somewhat past a zero. Runs of one step at a time locate the zeros and end a step there; :meth:`sides`
+        says which sign holds from there on. None by default.
         """
         return ()
 
     def sides(self, u: MeshDAE, t: float) -> tuple[int, ...]:
         """For each switch 1 or -1, the sign that is in force in a step from ``u`` at ``t``.
 
-        It is what :meth:`start_step` decides by. In a run that locates the zeros it changes there alone. In
-        all others it is that of the value, where from -1e-10 on all count as positive.
+        By these :meth:`start_step` chooses a branch. In a run that locates the zeros they change only there;
+        in all others they are the signs of the values, of which those from -1e-10 on count as positive.
         """
         held: tuple[int, ...] | None = self.__dict__.get("_held")
         if held is not None:
@@ -56,7 +56,7 @@ class Branches:
 
     @property
     def held_sides(self) -> tuple[int, ...] | None:
-        """What :meth:`hold_sides` was told last."""
+        """The signs that :meth:`hold_sides` has set, or None."""
         held: tuple[int, ...] | None = self.__dict__.get("_held")
         return held
 

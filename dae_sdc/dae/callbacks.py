@@ -12,7 +12,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import undefined
 
 MOST_VIEWS = 256
-"""Addresses a callback remembers; compiled solvers pass a handful of buffers again and again."""
+"""Most addresses a callback remembers; compiled solvers pass a handful of buffers again and again."""
 
 _SIGNATURE = ctypes.CFUNCTYPE(None, ctypes.c_double, *4 * [ctypes.c_void_p])
 
@@ -23,7 +23,7 @@ class CallbackFailure:
     Attributes
     ----------
     error : BaseException or None
-        It; the values of that call and of those after it were NaN or useless.
+        The exception; the values of that call and of all later ones are NaN or useless.
     """
 
     error: BaseException | None = None
@@ -41,7 +41,7 @@ class CallbackFailure:
 
 
 def no_copy() -> None:
-    """What a copy of an object with addresses is: they would be those of the original."""
+    """Give None for a copy of an object with addresses, which would be those of the original."""
 
 
 class Callback:
@@ -51,7 +51,7 @@ class Callback:
     ----------
     function : callable
         ``function(t, u)`` or, with velocities, ``function(t, u, v)``, which returns an array of the shape
-        ``shape``. An exception that means that there is no value gives NaN; any other gives NaN and is kept.
+        ``shape``. An exception gives NaN; it is kept unless it means that there is no value.
     n : int
         Length of u and v.
     shape : tuple of int
@@ -92,7 +92,7 @@ class Callback:
             try:
                 target = view(outputs, out, size, shape)
                 place = view(inputs, u, n, (n,))
-                # Copies: what the function keeps must not change, and what it changes must not be ours.
+                # Copies: the function may keep its arguments, or change them.
                 if v is None or not velocities:
                     target[...] = function(t, place.copy())
                     return

@@ -1,4 +1,4 @@
-"""The kernels of a problem: how they become its residual and Jacobian, and the numbers they take."""
+"""The kernels of a problem: how they become its residual and Jacobian, and their parameters."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class CompiledEquations:
     def kernel_parameters(self) -> npt.ArrayLike:
         """The numbers p that the kernels of this problem take, shape (any,).
 
-        They are asked for again when a public attribute has been set since; what a step decides in
-        :meth:`start_step` belongs to them.
+        They are computed anew when a public attribute has been set; the branch that :meth:`start_step`
+        chooses is among them.
         """
         return ()
 
     @property
     def packed_parameters(self) -> Vector:
-        """What :meth:`kernel_parameters` gave last."""
+        """The parameters p of the kernels in one array, shape (any,), see :meth:`kernel_parameters`."""
         known: Any = self.__dict__.get("_parameters")
         if known is None:
             workspace = self.kernel_workspace()
@@ -58,7 +58,7 @@ class CompiledEquations:
         return found
 
     def kernel_workspace(self) -> Any:
-        """What the header of the parameters leads to, see :mod:`dae_sdc.dae.complex_step`, or None."""
+        """The workspace of a Jacobian by complex steps, see :mod:`dae_sdc.dae.complex_step`, or None."""
         cls = type(self)
         # A class that gives a Jacobian of its own may still call that of the class above.
         if cls.residual_kernel is None or not any(
@@ -81,13 +81,13 @@ class CompiledEquations:
         return compile_kernels(cls.residual_kernel, cls.jacobian_kernel)
 
     def residual_address(self) -> int:
-        """Where the compiled residual is; 0 without one."""
+        """Address of the compiled residual; 0 without one."""
         kernel: Any = type(self).residual_kernel
         return 0 if kernel is None else int(compile_kernel(kernel, "residual").address)
 
 
 def install_kernels(cls: type[Any]) -> None:
-    """Give a class the methods ``eval_f`` and ``jacobian`` that its kernels stand for."""
+    """Define ``eval_f`` and ``jacobian`` of a class by its kernels; raises InputError for unusable ones."""
     own = cls.__dict__
     if "residual_kernel" in own:
         if "eval_f" in own:
@@ -126,7 +126,7 @@ def follows_from_residual(method: S) -> S:
 
 
 def _contiguous(problem: Any, values: npt.ArrayLike) -> Vector:
-    """Values of the unknowns as a kernel reads them, which looks at neither type nor length."""
+    """Values of the unknowns as contiguous doubles: a kernel checks neither type nor length."""
     array = np.ascontiguousarray(values, dtype=np.float64)
     if array.shape != (problem.n,):
         raise InputError(

@@ -25,7 +25,7 @@ from numba.core.sigutils import normalize_signature
 from dae_sdc.sharing import filtering, is_safe, read_kept, write_kept
 
 MOST_VERSIONS: Final = 4
-"""Files that one function has for the same types of arguments: of other versions, machines and compilers."""
+"""Most files of one function and signature: of different versions, machines and compilers."""
 
 
 COMPILED_ROOMS: Final = ("dae", "compiled", "sweepers", "constrained")
@@ -33,11 +33,11 @@ COMPILED_ROOMS: Final = ("dae", "compiled", "sweepers", "constrained")
 
 
 class _Files:
-    """What numba knows of one function on disk, a file for each compiled form.
+    """Compiled forms of one function on disk, a file for each.
 
     numba itself keeps an index and numbers its files, so that processes which compile at the same time, or
     versions that share a directory, write over files that another's index names. Here the name of a file
-    tells all that it depends on.
+    has a digest of all that it depends on.
     """
 
     def __init__(self, directory: str, base: str, stamp: Any) -> None:
@@ -142,6 +142,11 @@ def kept(function: Callable[..., Any], *signature: Any, **options: Any) -> Any:
         Types of the arguments; compiled for those of each call if not given.
     **options
         More options of :func:`numba.njit`.
+
+    Returns
+    -------
+    numba.core.dispatcher.Dispatcher
+        The compiled function.
     """
     compiled = njit(**{"error_model": "numpy", **options})(function)
     _keep(compiled, function)
@@ -193,7 +198,7 @@ def lightly_optimized() -> Iterator[None]:
 
 
 def compiled_lightly(function: Any, *arguments: Any) -> Any:
-    """A function that numba compiles when it is called, compiled for these arguments if it is not yet."""
+    """Compile a dispatcher of numba for these arguments, if it is not, at LLVM's level 1; return it."""
     kinds = tuple(function.typeof_pyval(argument) for argument in arguments)
     if kinds not in function.overloads:
         with lightly_optimized():
@@ -202,4 +207,4 @@ def compiled_lightly(function: Any, *arguments: Any) -> Any:
 
 
 inner = njit(error_model="numpy", no_cpython_wrapper=True)
-"""For functions that are called by other compiled ones alone."""
+"""Decorator of functions that only compiled functions call."""

@@ -5,8 +5,8 @@ is nothing beside a. Every operation is then that of its real part together with
 f'(a) b, and is compiled as these two. The branches of logarithms and powers of negative numbers, which would
 drown the perturbation, do not occur, and comparisons see the real part alone.
 
-A Jacobian's kernel has no place for the address of a residual. It finds what it needs in two numbers that
-stand before the first of the parameters p, see :class:`Parameters`.
+The signature of a Jacobian's kernel has no address of a residual. The kernel finds it through two numbers
+that stand in memory before the parameters p, see :class:`Parameters`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from dae_sdc.errors import InputError
 from dae_sdc.sharing import once
 
 SUSPICIOUS_ERROR = 1e-6
-"""Relative error of a derivative beyond which the pattern is looked at."""
+"""Relative error of a derivative beyond which the pattern is checked for missing entries."""
 
 HEADER = 2
 """Numbers before the parameters: :data:`SIGN`, and the bits of the address of a workspace."""
@@ -72,7 +72,7 @@ def _is_complex(*kinds: Any) -> bool:
 
 
 def _compiled(function: Callable[..., Any]) -> Any:
-    """numba knows the functions that are not written in Python."""
+    """A function for compiled code; numba knows those that are not written in Python."""
     return njit(**OPTIONS)(function) if isinstance(function, FunctionType) else function
 
 
@@ -179,7 +179,7 @@ OPERATORS |= {
     operator.itruediv: OPERATORS[operator.truediv],
     operator.ipow: OPERATORS[operator.pow],
 }
-"""What operators become. Sums, differences and signs of complex numbers are right as they are."""
+"""What replaces operators. Sums, differences and signs of complex numbers are right as they are."""
 
 _ABS = _unary(abs, lambda x, y: 1.0 if x >= 0.0 else -1.0)
 _MIN = _binary(min, lambda x, y, z: 1.0 if x <= y else 0.0, lambda x, y, z: 0.0 if x <= y else 1.0)
@@ -214,7 +214,7 @@ ONE_NUMBER: dict[str, Any] = {
     "erfc": _unary(math.erfc, lambda x, y: -2.0 / _ROOT_PI * math.exp(-x * x)),
     "fabs": _ABS,
 }
-"""Functions of one number by their names in :mod:`math`, those of NumPy begin with arc where these with a."""
+"""Functions of one number by their names in :mod:`math`; for an initial a, NumPy has arc."""
 
 _OF_MATH = ONE_NUMBER | {"atan2": _ATAN2, "hypot": _HYPOT, "pow": OPERATORS[operator.pow]}
 _OF_NUMPY = {name.replace("a", "arc", 1) if name[0] == "a" else name: f for name, f in _OF_MATH.items()} | {
@@ -286,7 +286,7 @@ def compile_residual(function: Callable[..., None]) -> Any:
 
 @intrinsic
 def integers_of(context: Any, number: Any) -> Any:
-    """The integers at the address that the bits of a number are."""
+    """Pointer to integers at the address that is stored in the bits of a double."""
     pointer = types.CPointer(types.int64)
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -366,12 +366,12 @@ class Workspace:
     Raises
     ------
     InputError
-        If the pattern is of another form.
+        If the pattern is no such matrix.
 
     Attributes
     ----------
     address : int
-        Where its places are.
+        Address of its :class:`WorkspaceMemory`.
     n_groups : int
         Number of groups of columns that are perturbed together.
     """
@@ -397,7 +397,7 @@ class Workspace:
         return no_copy, ()
 
     def serves(self, pattern: Any) -> bool:
-        """Whether it is one for that pattern."""
+        """Whether it was made for this pattern."""
         if pattern is None or self.pattern is None:
             return pattern is self.pattern
         if getattr(pattern, "format", "") != "csc":
@@ -441,7 +441,7 @@ class Parameters:
     workspace : Workspace
         It lives as long as ``array``.
     values : array_like
-        The numbers p.
+        The numbers p, which ``array`` holds.
     """
 
     def __init__(self, workspace: Workspace, values: npt.ArrayLike) -> None:

@@ -19,16 +19,16 @@ from dae_sdc.errors import EvaluationError, InconsistentStateError
 
 @dataclass(frozen=True)
 class ConsistencyOptions:
-    """When a value can be the start of a solution.
+    """Settings of :func:`check_consistent`.
 
     Parameters
     ----------
     largest_violation : float
         Largest violation, relative to the size of the terms of the equation, of a consistent value.
     round_off : float
-        Change of a value, in units of its size, that is a rounding error.
+        Relative change of a value that counts as a rounding error.
     unreached_part : float
-        Part of an equation in what no derivative reaches, below which it is a rounding error.
+        Largest coefficient of an equation, in a combination free of u', that counts as a rounding error.
     """
 
     largest_violation: float = 1e-8
@@ -42,8 +42,8 @@ CONSISTENCY = ConsistencyOptions()
 def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector]:
     """How much of F(t, u, u') no choice of u' can remove.
 
-    F is linearised in u' at u' = 0 and its residual projected onto what dF/du' does not reach. Constraints
-    that are hidden (index 2 and higher) do not show here.
+    F is linearised in u' at u' = 0 and its residual projected onto the left null space of dF/du', for a
+    sparse dF/du' onto its rows of zeros. Hidden constraints (index 2 and higher) do not show here.
 
     Parameters
     ----------
@@ -57,8 +57,13 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     Returns
     -------
     violation, scale : ndarray, shape (n,)
-        What remains of every equation, and the size of the terms it adds up. Terms smaller than what rounding
-        errors of unknowns of the sizes that their equations give them change are no measure where it matters.
+        Projected residual, and size of the terms, of every equation. Where the residual is not small beside
+        the terms, what rounding errors of unknowns change is added to these, for sizes by :func:`balance_at`.
+
+    Raises
+    ------
+    EvaluationError
+        If the residual or the Jacobian is NaN or infinite.
     """
     du = problem.dtype_f(problem.init)
     residual = problem.evaluate(u, du, t)
@@ -89,7 +94,7 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
 
 
 def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:
-    """Projection of equations on what dF/du' does not reach, and what it makes of sizes of their terms."""
+    """Projection on the left null space of dF/du', of a residual and of the sizes of its terms."""
     if sparse.issparse(mass):
         without_derivative = np.asarray(abs(mass).sum(axis=1)).ravel() == 0.0
         return lambda residual: np.where(without_derivative, residual, 0.0), lambda sizes: sizes
@@ -102,7 +107,7 @@ def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector]
     parts = np.abs(basis)
 
     def spread(sizes: Vector) -> Vector:
-        # What is no part of a combination of equations still brings its rounding into it.
+        # Equations that are no part of a combination still bring their rounding errors into it.
         rounding = CONSISTENCY.unreached_part * (sizes / weights).max(initial=0.0)
         found: Vector = parts @ np.maximum(parts.T @ (sizes / weights), rounding) * weights
         return found

@@ -20,6 +20,11 @@ def with_controller_call(method: Callable[..., Any]) -> Callable[..., Any]:
     They expect the right-hand side u' there. A DAE has no such function, so the derivative that the state
     carries from the step it ended is returned, or zeros, which every predictor of this package replaces.
     Sweepers that would take it for a right-hand side are refused.
+
+    Raises
+    ------
+    InputError
+        If the method does not take (self, u, du, t).
     """
     try:
         inspect.signature(method).bind("self", "u", "du", "t")
@@ -57,7 +62,7 @@ def _as_state(problem: Any, value: Any) -> Any:
 
 
 def foreign_call(problem: Any, called: str) -> str:
-    """The message for a call that only sweepers and transfers made for other problems make."""
+    """The message for a call by a sweeper or transfer that is made for u' = f(u, t)."""
     return (
         f"{called} of {type(problem).__name__} was called, as sweepers and transfers of pySDC for equations "
         f"u' = f(u, t) do, but it is a DAE; use sweepers of dae_sdc (FullyImplicitDAE, SemiImplicitDAE, "

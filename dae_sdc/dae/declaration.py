@@ -63,7 +63,12 @@ LARGEST_NEWTON_MAXITER = 10_000
 def check_class(cls: type[Any]) -> None:
     """Refuse a class of problems with an attribute, a method or a kernel that cannot be used.
 
-    Only what the class itself defines is looked at; classes above it have been checked before.
+    Only what the class itself defines is checked; classes above it have been checked before.
+
+    Raises
+    ------
+    InputError
+        Naming the attribute, and what it must be.
     """
     own: Any = cls.__dict__
     for name in TEXTS:
@@ -227,7 +232,7 @@ def _check_value(which: str, name: str, value: Any, n: int) -> None:
 
 
 def _require_method(where: str, value: Any, count: int) -> None:
-    """Refuse what is no function of so many arguments."""
+    """Refuse anything but a function that takes ``count`` arguments."""
     if not callable(value) or isinstance(value, type):
         raise InputError(f"{where} must be a function; got {shortened(value)}")
     try:
@@ -243,7 +248,7 @@ def _require_method(where: str, value: Any, count: int) -> None:
 
 
 def _require_kernel(where: str, value: Any, count: int) -> None:
-    """Refuse what numba cannot compile as a function of so many arguments."""
+    """Refuse anything but a plain function of ``count`` arguments, which numba can compile."""
     plain = value.__func__ if isinstance(value, staticmethod) else value
     function = getattr(plain, "py_func", plain)
     if not inspect.isfunction(function):
@@ -258,7 +263,7 @@ def _require_kernel(where: str, value: Any, count: int) -> None:
 
 
 def _shape(value: Any) -> Any:
-    """Shape of a matrix of any kind; None of what is none."""
+    """Shape of a matrix of any kind; None for a ragged one."""
     try:
         return getattr(value, "shape", None) or np.shape(value)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Derivatives of functions in Python: complex steps where they take them, central differences else."""
+"""Derivatives of functions in Python: complex steps where they take them, else central differences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.sharing import filtering
 
 STEP: Final = 2.0**-400
-"""Imaginary part of a complex step: its square is nothing, and as a power of two it divides exactly."""
+"""Imaginary part of a complex step: its square is negligible, and as a power of two it divides exactly."""
 
 FIRST_DIFFERENCE: Final = 1e-3
 """Step of first differences of order 6 relative to the scale of the argument: round-off 3e-13."""

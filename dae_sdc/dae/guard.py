@@ -20,7 +20,7 @@ ROWS = ("switches", "sides", "breakpoints", "invariants")
 """Methods that return a number for each of several things."""
 
 OF_TIME = ("u_exact", "du_exact")
-"""Methods of a time alone; those of the catalogue say where they are not defined."""
+"""Methods of time alone; in problems of the library, undefined values are an EvaluationError."""
 
 
 def read_only(function: S, name: str) -> S:
@@ -102,6 +102,6 @@ def guard_methods(cls: type[Any], names: tuple[str, ...]) -> None:
 
 def guarded(function: S, name: str) -> S:
     """A function with read-only arguments, or itself if it is of the library; see :func:`read_only`."""
-    # Those of compiled code and those that the library derives only read.
+    # Functions of compiled code, and those that the library derives, do not write.
     of_library = hasattr(function, "unguarded") or hasattr(function, "supplied")
     return function if of_library else read_only(function, name)

@@ -19,13 +19,18 @@ def inlined(function: _Function) -> _Function:
     ----------
     function : callable
         A function of numbers that returns a number or a tuple of numbers, in the part of Python that
-        :func:`~dae_sdc.dae.kernels.compile_kernel` takes. Its code and the numbers it refers to belong to
-        the name under which a compiled kernel is kept on disk.
+        :func:`~dae_sdc.dae.kernels.compile_kernel` takes. A compiled kernel is kept on disk under a name
+        that changes with its code and the numbers it refers to.
 
     Returns
     -------
     callable
         The same function.
+
+    Raises
+    ------
+    InputError
+        For anything but a plain Python function.
     """
     if not isinstance(function, FunctionType):
         raise InputError(f"inlined takes a plain Python function; got {function!r}")

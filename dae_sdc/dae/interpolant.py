@@ -16,10 +16,10 @@ from dae_sdc.dae.polynomial import EndWithInterior, StepPolynomial, Vector
 from dae_sdc.errors import InputError
 
 STENCIL = 5
-"""Ends of steps that a difference quotient for u' takes into account."""
+"""Number of step ends in a difference quotient for u'."""
 
 SPREAD_FLOOR = 1e-6
-"""Part of the size of an unknown that counts as its change over a step, where it does not change at all."""
+"""Change of an unknown over a step, relative to its size, that is assumed at least."""
 
 
 MOST_ROWS = 2048
@@ -38,7 +38,7 @@ class Scheme(NamedTuple):
     first : int
         Number of unknowns that take all rows: those that are integrated.
     without : tuple of int
-        Rows that the polynomials of the other unknowns do without.
+        Rows that the polynomials of the other unknowns leave out.
     """
 
     points: tuple[float, ...]
@@ -102,7 +102,7 @@ class StepData(NamedTuple):
     time, dt : float
         Start and size of the step.
     scheme : Scheme
-        What the rows are.
+        Meaning of the rows.
     rows : ndarray, shape (R, n)
         Values at the points of the scheme, and derivatives times dt.
     """
@@ -132,13 +132,13 @@ def step_data(
     start, end : ndarray, shape (n,)
         u there.
     polynomial : object
-        What the step leaves behind.
+        Attribute ``polynomial`` of the state at the end of the step.
     collocation : bool
         Whether its values at the nodes are those of a polynomial through the start.
     n_slopes : int
-        Number of unknowns whose u' is as good as a Hermite polynomial needs it.
+        Number of leading unknowns whose u' is accurate enough for a Hermite polynomial.
     before : object, optional
-        What the step before has left behind.
+        Attribute ``polynomial`` of the state at its start.
 
     Returns
     -------
@@ -187,7 +187,7 @@ class DenseOutput:
     derivatives : ndarray, shape (S, n)
         u' at the ends of the steps.
     n_slopes : int
-        Number of unknowns whose u' is good enough for a Hermite polynomial; that of the others is computed
+        Number of leading unknowns whose u' is accurate enough for a Hermite polynomial; that of others comes
         from the values at the ends of neighbouring steps.
 
     References
@@ -251,7 +251,7 @@ class DenseOutput:
         Returns
         -------
         rows : ndarray of int, shape (J,)
-            Numbers of the times that lie within a step.
+            Indices of the times that lie within a step.
         sizes : ndarray, shape (J,)
             Sizes of their steps.
         """
@@ -307,16 +307,16 @@ class DenseOutput:
         return scheme, rows
 
     def _without_guess(self, scheme: Scheme, rows: Vector) -> Scheme:
-        """The scheme of the first step, without start values of z that have nothing to do with the rest.
+        """The scheme of the first step, without start values of z that do not fit the values at the nodes.
 
-        From index 2 on an initial z need not satisfy any equation at hand. The first value that is solved for
-        tells whether it does.
+        From index 2 on an initial z need not satisfy any equation. It fits if the polynomial through the
+        nodes, continued to the start, departs from it by no more than the spread of those values.
         """
         alone, others = scheme._replace(without=(0,)), rows[:, scheme.first :]
         gap = np.abs(alone.weights(np.zeros(1), 0)[1] @ others - others[0])
         spread = np.ptp(others[1:], axis=0)
         if not spread.any():
-            return scheme  # one node, which tells nothing of the rest
+            return scheme  # one node, from which nothing can be concluded
         limit = spread + SPREAD_FLOOR * np.abs(others[1:]).max(axis=0)
         return alone if (gap > limit).any() else scheme
 
@@ -372,7 +372,7 @@ class DenseOutput:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Vector]) -> DenseOutput:
-        """What :meth:`arrays` made arrays of.
+        """The dense output that :meth:`arrays` has written.
 
         Raises
         ------

@@ -23,7 +23,7 @@ LEAST_CONTRACTION = 1e-4
 """Smallest contraction that is believed: a measured one may be luck, and the matrix ages."""
 
 BELIEVED_DECREASE = 0.5
-"""Part of the first correction of a solve that the next one at this node must fall below to trust its rate.
+"""Factor by which first corrections at a node must fall from solve to solve for a known rate to be trusted.
 
 Errors of one node come back from the others: a matrix that contracts well along the solution may hardly
 contract what the sweeps bring back."""
@@ -32,7 +32,7 @@ LAST_CORRECTION = 0.1
 """Part of the tolerance below which a correction is the last one, whatever the contraction."""
 
 ROUND_OFF_CORRECTION = 1e-3
-"""Relative correction above which an iteration that stands still is lost and not at round-off."""
+"""Relative correction above which an iteration that stands still has failed and is not at round-off."""
 
 BACKWARD_ERROR = 64.0 * 2.0**-52
 """Backward error at which an iteration that no longer contracts is as exact as the arithmetic allows."""
@@ -58,7 +58,7 @@ class KeptNumbers(ctypes.Structure):
     rate : float
         Its contraction.
     is_aged : float
-        1 if that was once above :data:`AGED_CONTRACTION`, else 0.
+        1 if a contraction was above :data:`AGED_CONTRACTION`, else 0.
     last_change : float
         First correction of the last solve with it.
     """
@@ -87,13 +87,13 @@ def iterate(
     Parameters
     ----------
     work : object
-        Gives the operations of this module.
+        Gives the operations, see :class:`dae_sdc.dae.newton.ModifiedNewton`.
     trust : bool
-        Accept by a contraction measured in an earlier solve.
+        Whether a contraction measured in an earlier solve may end this one.
     tolerance, residual_tolerance : float
-        Largest size of the error and largest abs(F) to be left.
+        Tolerances of the size of the error and of the largest abs(F).
     forcing : float
-        Part of the first correction, and of the first abs(F), that may be left if that is more.
+        Fraction of the first correction, and of the first abs(F), that takes the place of smaller tolerances.
     maxiter : int
         Largest number of iterations.
 

@@ -44,7 +44,7 @@ class Linearization:
         c : float
             Time step times the diagonal entry of Q_Delta or of a tableau, in the unit of time.
         n_integrated : int
-            Number of leading unknowns that are integrated; the others are unknowns themselves.
+            Number of leading unknowns whose u' is solved for; of the others u itself is.
 
         Returns
         -------
@@ -76,8 +76,13 @@ def linearize(
     t : float
         Time.
     accurate : bool
-        Whether differences are of order 6 in u too, with errors of some round-off: for ranks, which those of
-        a simple difference, about 1e-8, would change.
+        Whether differences in u are of order 6 too, with errors near round-off: the errors of a simple
+        difference, about 1e-8, would change ranks.
+
+    Returns
+    -------
+    Linearization
+        Both halves, dense or CSC.
 
     Raises
     ------
@@ -143,7 +148,10 @@ def _same_pattern(first: Any, second: Any) -> bool:
 
 
 def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
-    """What a ``jacobian`` returned, as doubles, an array or in CSC form as it was the first time."""
+    """The matrix that ``jacobian`` returned, of doubles, dense or CSC as in its first call.
+
+    Raises InputError for anything but a real (n, n) matrix with valid indices.
+    """
     try:
         if sparse.issparse(matrix):
             require_indices(matrix, f"{type(problem).__name__}.jacobian")
@@ -171,7 +179,7 @@ def checked_matrix(problem: ProblemDAE, matrix: Any) -> Any:
 
 
 def require_indices(matrix: Any, name: str) -> None:
-    """Refuse a compressed sparse matrix whose indices point outside of it, where compiled code would read.
+    """Refuse a compressed sparse matrix with indices outside of it, which compiled code would follow.
 
     Parameters
     ----------
@@ -179,6 +187,11 @@ def require_indices(matrix: Any, name: str) -> None:
         Of any format; those that are not compressed check themselves.
     name : str
         Where it comes from, for the message.
+
+    Raises
+    ------
+    InputError
+        If an index is outside, or the pointers do not ascend.
     """
     if matrix.format not in ("csc", "csr"):
         return
@@ -207,7 +220,7 @@ _COLOURINGS: weakref.WeakKeyDictionary[ProblemDAE, _Colouring] = weakref.WeakKey
 
 
 def _colouring(problem: ProblemDAE) -> _Colouring:
-    """Made once for a problem, and anew when it is given another pattern."""
+    """The colouring of a problem, made once for a pattern."""
     known = _COLOURINGS.get(problem)
     if known is not None and known.given is problem.sparsity:
         return known
@@ -242,7 +255,7 @@ class DifferenceSettings:
     forward, central, sixth : float
         Increments of formulas of order 1, 2 and 6.
     linear : float
-        Departure of F from a linear function of u', relative to what it adds up, that is round-off.
+        Departure of F from a linear function of u', relative to its terms, that counts as round-off.
     """
 
     forward: float = ROOT_EPS
@@ -292,7 +305,7 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurat
         rates = np.maximum(scales.rates, np.abs(du.view(np.ndarray)))
         for known in (sizes, rates):  # some are 0 where the Jacobian was not to be differenced
             known[known == 0.0] = known.max() or 1.0
-        # All in units of the largest, where derivatives are much larger than what the start let expect.
+        # Where derivatives are much larger than expected at the start, all increments grow with the largest.
         slopes = rates * np.maximum(
             1.0, 0.1 * (rates / np.where(scales.rates > 0.0, scales.rates, rates)).max()
         )
@@ -307,7 +320,7 @@ def _differences(problem: ProblemDAE, u: MeshDAE, du: MeshDAE, t: float, accurat
 
 
 def _increment(problem: ProblemDAE, order: int) -> float:
-    """Relative increment of a formula: where noise and its own error are alike, as those for round-off."""
+    """Relative increment of a formula, at which its own error is about that by round-off or noise."""
     exact = {1: SETTINGS.forward, 2: SETTINGS.central, 6: SETTINGS.sixth}[order]
     return max(exact, float(problem.round_off ** (1.0 / (order + 1.0))) if problem.noise is not None else 0.0)
 

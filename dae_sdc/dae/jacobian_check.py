@@ -1,4 +1,4 @@
-"""A Jacobian that a problem gives beside differences of its residual: what is wrong, and does it matter.
+"""A given Jacobian compared with differences of the residual: which entry is wrong, and does it matter.
 
 Newton's method converges with a Jacobian that is somewhat off, only slower. With one that is far off its
 corrections say nothing of the error, and nothing in the iteration itself shows that.
@@ -32,7 +32,7 @@ class ComparisonSettings:
     slack : float
         Relative difference between a product with the Jacobian and a difference that needs no explanation.
     spread : float
-        Multiple of the difference between forward and backward differences, which tells their error.
+        Multiple of the difference between forward and backward differences that bounds their error.
     contraction : float
         Contraction of Newton's iteration, undamped or damped by a half, from which on a Jacobian is useless.
     iterations : int
@@ -128,7 +128,7 @@ class _Differences:
         return np.array(self.problem.evaluate(attach(u, n_diff), attach(du, n_diff), self.t))
 
     def along(self, of_u: Vector, of_du: Vector, step: float) -> tuple[Vector, Vector]:
-        """The derivative of F along a direction, and its uncertainty as far as two sides tell; (n,) each."""
+        """The derivative of F along a direction, and its uncertainty by the two sides; shape (n,) each."""
         ahead = self._at(self.u + step * of_u, self.du + step * of_du)
         behind = self._at(self.u - step * of_u, self.du - step * of_du)
         return (ahead - behind) / (2.0 * step), np.abs(ahead - 2.0 * self.base + behind) / step
@@ -293,12 +293,20 @@ class JacobianWatch:
         self._look_at = 2
 
     def begin(self, u0: Any, t: float, dt: float) -> None:
-        """Look at the start of a step, in the first two.
+        """Check the Jacobian at the start of a step, of the first two alone.
+
+        Parameters
+        ----------
+        u0 : MeshDAE
+            State, shape (n,), whose polynomial gives u'.
+        t, dt : float
+            Time, and size of the step.
 
         Raises
         ------
         InputError
-            For a Jacobian with which Newton's method cannot converge, naming the entry.
+            For a Jacobian with which Newton's method cannot converge, naming the entry, and for kernels that
+            write to their arguments.
         """
         if not self._kernels_checked:
             self._check_kernels(u0, t)
@@ -344,7 +352,7 @@ class JacobianWatch:
                     )
 
     def _wrong(self, u: Vector, du: Vector, t: float, coefficients: tuple[float, ...]) -> str:
-        """What is wrong where Newton's method does not converge with any coefficient; empty elsewhere."""
+        """What is wrong, if Newton's method converges with no coefficient; else empty."""
         found = self._entry(u, du, t)
         if found is None:
             return ""

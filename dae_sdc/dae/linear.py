@@ -25,7 +25,7 @@ Matrix: TypeAlias = npt.NDArray[np.float64] | sparse.csc_matrix | sparse.csc_arr
 EPS = float(np.finfo(float).eps)
 
 SOLVERS = ("auto", "dense", "superlu", "klu")
-"""Names that :func:`factorize` takes."""
+"""Linear solvers that :func:`factorize` takes by name."""
 
 
 @dataclass(frozen=True)
@@ -37,11 +37,11 @@ class LinearOptions:
     dense_bytes : int
         Largest dense array, in bytes, that is made of a sparse matrix: n = 23170.
     diagnosis_size : int
-        Largest matrix whose null vectors are computed to name the unknown behind a singularity: seconds.
+        Largest matrix whose null vectors are computed, in seconds, to name the unknown behind a singularity.
     doubtful_growth : float
-        Part of 1 / (n eps) up to which a sparse solution may grow before the pivots are looked at.
+        Growth of a sparse solution, in units of 1 / (n eps), above which the pivots are checked.
     reuse_size : int
-        Smallest sparse matrix whose ordering SuperLU takes over; permuting a smaller one costs what it saves.
+        Smallest sparse matrix whose ordering is reused; permuting a smaller one costs what it saves.
     refinements : int
         Largest number of steps of iterative refinement with the factors of KLU.
     """
@@ -114,12 +114,12 @@ class DenseLU:
                 raise SingularMatrixError(_name_null_space(scaled))
 
     def parts(self) -> tuple[Vector, npt.NDArray[np.int32], Vector | None]:
-        """L and U in one matrix, row exchanges, and what the rows of the matrix are multiplied with first."""
+        """L and U in one matrix, row exchanges, and the factors by which rows are scaled first."""
         return self._lu, self._pivots, self._scale
 
     @classmethod
     def of_parts(cls, lu: Vector, pivots: npt.NDArray[np.int32], scale: Vector | None) -> DenseLU:
-        """The factors that :meth:`parts` took apart."""
+        """Factors from what :meth:`parts` returned."""
         made = cls.__new__(cls)
         made._lu, made._pivots, made._scale = np.asfortranarray(lu), pivots, scale
         return made
@@ -173,7 +173,7 @@ class _Ordering(_Pattern):
         """The matrix of this pattern with its columns in order."""
         source, indices, indptr = self._moved
         moved = sparse.csc_matrix((matrix.data[source], indices, indptr), shape=matrix.shape)
-        # They are those of the matrix, which need not be searched again.
+        # As in the matrix, so that SciPy need not look.
         moved.has_sorted_indices = moved.has_canonical_format = True
         return moved
 
@@ -249,7 +249,7 @@ class SparseLU:
         rows, columns : ndarray of int, shape (n,)
             Row i of the matrix is row ``rows[i]`` of LU, column j is column ``columns[j]``.
         scale : ndarray, shape (n,), or None
-            What the rows of the matrix are multiplied with first.
+            Factors by which the rows of the matrix are scaled first.
         """
         columns = self._lu.perm_c.astype(np.intp)
         if self._rank is not None:
@@ -258,7 +258,7 @@ class SparseLU:
 
 
 class _Analysis(_Pattern):
-    """What KLU finds out of a pattern, and a matrix of kvxopt that lends it to the values at hand."""
+    """KLU's symbolic analysis of a pattern, and a kvxopt matrix of that pattern, whose values change."""
 
     def __init__(self, kvxopt: Any, klu: Any, matrix: Any) -> None:
         super().__init__(matrix)
@@ -288,6 +288,8 @@ class KLU:
     ------
     InputError
         If the package kvxopt, which brings KLU, is not installed.
+    SingularMatrixError
+        See :func:`factorize`.
 
     References
     ----------
@@ -412,7 +414,7 @@ def factorize(matrix: Matrix, solver: str = "auto", like: Factorization | None =
         factorises chains up to twice as fast, but grids of n = 1e5 more than ten times slower.
     like : Factorization, optional
         Earlier factors of the same solver. Where the pattern is the same, the fill-reducing ordering is not
-        computed again; where it is not, they are of no consequence. They remain valid.
+        computed again; otherwise they are ignored. They remain valid.
 
     Returns
     -------
@@ -500,9 +502,8 @@ def krylov(
 ) -> KrylovSolution:
     """Solve A x = b by GMRES, preconditioned from the left with the factors of another matrix M.
 
-    From the left, because what is made small then is M^{-1} (b - A x), nearly the error in x: its size means
-    the same whatever the units of the equations are, as the corrections by which a Newton iteration is
-    judged. A residual b - A x is as large as the units it is stated in.
+    Preconditioning from the left makes M^{-1} (b - A x) small, nearly the error in x. Like the corrections by
+    which a Newton iteration is judged it does not depend on the units of the equations, as b - A x does.
 
     Parameters
     ----------
@@ -522,9 +523,9 @@ def krylov(
     Returns
     -------
     KrylovSolution
-        Look at ``converged``: an iteration that ends for another reason is returned as well. The residual
-        is made of the vectors themselves and not read off the recurrence, so that it is true when their
-        orthogonality is lost, up to the errors of ``apply`` and of the solves.
+        Also where the iteration has not converged. The residual is computed from the basis vectors and not
+        from the recurrence, so that it is right when their orthogonality is lost, up to the errors of
+        ``apply`` and of the solves.
 
     Raises
     ------
@@ -557,7 +558,7 @@ def krylov(
         if not best:
             # Nothing of the space is of use: a product is not finite, or lies across the residual.
             break
-        # What is left, of the vectors: those of the basis before the last step, and M^{-1} A times them.
+        # The preconditioned residual, size e_1 - H y in the basis.
         remains = np.zeros(len(best) + 1)
         remains[0] = size
         for k, weight in enumerate(best):

@@ -66,7 +66,7 @@ def compile_function(
     compiler: type[KernelCompiler] | None = None,
     mark: str = "",
 ) -> Any:
-    """A C function from a Python function, from the disk where it was compiled before.
+    """Compile a C function from a Python function, or load it from disk where that was done before.
 
     Parameters
     ----------
@@ -78,6 +78,11 @@ def compile_function(
         Compiler in place of :class:`KernelCompiler`.
     mark : str
         Part of the name under which the result of another compiler is kept.
+
+    Returns
+    -------
+    numba.core.ccallback.CFunc
+        With its ``address``.
     """
     marked = _marked(function, mark)
     pipeline = KernelCompiler if compiler is None else compiler
@@ -98,7 +103,7 @@ class Inlining(FunctionPass):  # type: ignore[misc]
         FunctionPass.__init__(self)
 
     def run_pass(self, state: Any) -> bool:
-        """Look at every value that the function refers to."""
+        """Replace what the function refers to, and change its operators."""
         for block in state.func_ir.blocks.values():
             for statement in block.find_insts(numba_ir.Assign):
                 value = statement.value
@@ -109,11 +114,11 @@ class Inlining(FunctionPass):  # type: ignore[misc]
         return True
 
     def replaced(self, value: Any) -> Any:
-        """What a global or captured value becomes."""
+        """The value that takes the place of a global or captured one."""
         return self.function(value) if is_inlined(value) else value
 
     def operate(self, expression: Any) -> None:
-        """Change what an operator does; it stays as it is."""
+        """Change an expression in place; a subclass may, this class does not."""
 
     def function(self, plain: Any) -> Any:
         """The compiled form of a plain function."""
@@ -139,7 +144,7 @@ Inlining.compiler = KernelCompiler
 
 
 def _marked(function: Any, mark: str) -> Any:
-    """The function with a digest of what it refers to in its name, or None where that has no lasting value.
+    """The function with a digest of what it refers to in its name; None where there is no such digest.
 
     Compiled code holds the values that globals had and the functions it calls, and numba keeps it under the
     name of the function.
@@ -207,7 +212,7 @@ def _plain(constants: tuple[Any, ...]) -> list[str]:
 
 
 def pointer_to(kind: Any) -> Any:
-    """An intrinsic that takes an address for that of numbers of a kind."""
+    """An intrinsic that turns an address into a pointer to numbers of a kind."""
 
     @intrinsic
     def view(context: Any, address: Any) -> Any:
@@ -243,7 +248,7 @@ INNER = {
 
 
 def _one_form(implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """What numba asks for the form of a function that is the same for all types."""
+    """What numba calls for the form of a function by types: one implementation for all."""
 
     def typed(*_: Any) -> Any:
         return implementation
@@ -253,7 +258,7 @@ def _one_form(implementation: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def compiled_as(function: Callable[..., Any]) -> Callable[[Any], Any]:
-    """Decorator of what compiled code calls in place of a Python function, with the same parameters."""
+    """Decorator of a function that compiled code calls in place of a Python one with the same parameters."""
 
     def register(implementation: Any) -> Any:
         overload(function, jit_options=INNER)(_one_form(implementation))
@@ -263,7 +268,7 @@ def compiled_as(function: Callable[..., Any]) -> Callable[[Any], Any]:
 
 
 class RecordView:
-    """How compiled code sees structures of C that Python has made: with fields and with methods.
+    """Structures of C that Python has made, as compiled code sees them: with fields and methods.
 
     Parameters
     ----------
@@ -273,7 +278,7 @@ class RecordView:
     Attributes
     ----------
     at : intrinsic
-        Takes an address for that of such a structure.
+        Turns an address into such a structure in place.
     """
 
     def __init__(self, structure: type[ctypes.Structure]) -> None:
@@ -293,7 +298,7 @@ class RecordView:
         self.at = at
 
     def method(self, **options: Any) -> Callable[[Any], Any]:
-        """Decorator of a function of a structure that compiled code calls as its method of that name.
+        """Decorator that makes a function of a structure its method of that name in compiled code.
 
         Parameters
         ----------

@@ -40,13 +40,13 @@ class NewtonOptions:
     gmres_products : int
         Products with the matrix after which GMRES gives up.
     noise_correction : float
-        Correction, in units of the relative noise of F, that no iteration gets below for certain.
+        Correction, in units of the relative noise of F, below which no iteration gets reliably.
     damping_decrease : float
-        Part of a damped step by which the next correction must be smaller for the step to be taken.
+        Decrease of the next correction, relative to the damping factor, for which a step is taken.
     least_damping : float
-        Part of a correction below which the damped iteration ends.
+        Damping factor below which the damped iteration ends.
     most_matrices : int
-        Matrices that are kept; one more, and all are forgotten.
+        Most matrices that are kept; all are dropped where another one is needed.
     """
 
     gmres_tolerance: float = 1e-2
@@ -114,8 +114,9 @@ class ImplicitSystem(ABC):
     def size(self, correction: Vector) -> float:
         """Largest change by the correction: of u' of the differential unknowns, relative to 1 + max abs(u').
 
-        Changes of algebraic unknowns are those of z, relative to 1 + max abs(z). What is solved for is u',
-        and the residual sees its error; u would be measured too kindly by a factor of dt.
+        Algebraic unknowns z are measured by their own change, relative to 1 + max abs(z). For the others u'
+        is what is solved for, and changes of u would be smaller by a factor of dt. Runs to a tolerance may
+        have another norm.
         """
 
     @abstractmethod
@@ -132,11 +133,11 @@ class ImplicitSystem(ABC):
 
     @abstractmethod
     def magnitude(self, linearization: Any) -> Vector:
-        """What each equation adds up, in absolute values; the scale of its round-off. Shape (N,)."""
+        """Sum of the absolute terms of each equation, the scale of its round-off; shape (N,)."""
 
     @abstractmethod
     def remark(self) -> str:
-        """What else there is to say where no solution is found: what is wrong with a given Jacobian."""
+        """End of the message of a failed solve: what is wrong with a given Jacobian, or nothing."""
 
     @abstractmethod
     def equation(self, i: int) -> str:
@@ -149,7 +150,7 @@ class ImplicitSystem(ABC):
 
 @dataclass
 class KeptMatrix:
-    """A matrix, and what is known of it."""
+    """Factors of an iteration matrix, the Jacobian it was made of, and its :class:`KeptNumbers`."""
 
     factors: Factorization | None = None
     linearization: Any = None
@@ -172,20 +173,20 @@ class ModifiedNewton:
     problem : ProblemDAE
         Gives tolerance, iteration limit and work counters.
     trust : bool
-        Accept by a contraction rate measured in an earlier solve. Right for sweeps that return to a node they
-        have solved in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
+        Whether a contraction rate measured in an earlier solve may end this one: right for sweeps that return
+        to a node in the same step; a Runge-Kutta stage and the first sweep of a step measure their own.
     tolerance : float, optional
-        Largest size of the error to be left; that of the problem if None.
+        Tolerance of the size of the error; ``newton_tol`` of the problem if None.
     residual_tolerance : float
-        Largest abs(F) to be left besides: sweeps cannot reach a residual below what the solves leave.
-    forcing : float
-        Part of the first correction that a solve may leave, see :func:`dae_sdc.dae.iteration.iterate`.
-    verifies : bool
-        Whether the residual is looked at once more when the corrections are small: with a wrong Jacobian they
-        say nothing. Sweeps, which measure the residual of the whole step, do without.
+        Largest abs(F) at the end besides: sweeps cannot reach a smaller residual than the solves.
     guide : callable, optional
         Gives the Jacobian to begin with in each solve, where one serves several systems. Without it the last
         one evaluated is taken, whatever system that was for.
+    forcing : float
+        Fraction of the first correction at which to stop, see :func:`dae_sdc.dae.iteration.iterate`.
+    verifies : bool
+        Whether the residual is checked when the corrections are small: with a wrong Jacobian it may be
+        large. Sweeps, which measure the residual of the whole step, do without.
 
     References
     ----------
@@ -232,7 +233,7 @@ class ModifiedNewton:
         return list(self._kept.values())
 
     def forget(self, *keys: Any) -> None:
-        """Keep no matrices of these keys, or none at all, and no linearisation to make one of."""
+        """Drop the matrices of these keys, all if there are none, and the last Jacobian."""
         self._linearization = None
         for key in keys or list(self._kept):
             self._kept.pop(key, None)
@@ -245,12 +246,12 @@ class ModifiedNewton:
         }
 
     def recall(self) -> None:
-        """Return to what was known at the last :meth:`remember`; once."""
+        """Return to the matrices of the last :meth:`remember`; works once."""
         self._kept, self._remembered = self._remembered, {}
 
     @property
     def keeps_state(self) -> bool:
-        """Whether :meth:`get_state` gives all that is known: as long as the factors are those of LAPACK."""
+        """Whether :meth:`get_state` is complete: only where all Jacobians and factors are dense."""
         known = [one for one in self._kept.values() if one.factors is not None]
         points = [one.linearization for one in known] + [self._linearization, self._used]
         first = [point[0] if isinstance(point, list) else point for point in points]
@@ -258,7 +259,7 @@ class ModifiedNewton:
         return dense and all(isinstance(one.factors, DenseLU) for one in known)
 
     def get_state(self) -> dict[str, Any]:
-        """What solves to come depend on, as numbers and arrays, for a checkpoint."""
+        """State on which later solves depend, as numbers and arrays, for a checkpoint."""
         places: dict[int, int] = {}
         points: list[Any] = []
 
@@ -306,7 +307,7 @@ class ModifiedNewton:
         SingularMatrixError
             If the iteration matrix has no inverse.
         EvaluationError
-            If the residual is NaN or infinite at the start.
+            If the residual or the Jacobian is NaN or infinite.
         """
         system.save()
         self._system = system
@@ -439,7 +440,7 @@ class ModifiedNewton:
         return True
 
     def renew(self, which: int) -> bool:
-        """:func:`factorize_anew`; in compiled code behind a call of its own."""
+        """Call :func:`factorize_anew`, for which compiled code has a C function of its own."""
         return factorize_anew(self, which)
 
     def _damped(self, system: ImplicitSystem, history: list[float]) -> bool:
@@ -491,10 +492,10 @@ class ModifiedNewton:
         return is_small(above_noise(np.abs(residual), self.problem), residual, tolerance, changed)
 
     def _check_finite(self, system: ImplicitSystem, residual: Vector) -> None:
-        """Blame the equation that is not finite; a step too far is another matter and left to damping."""
+        """Raise EvaluationError for the first equation that is not finite, if there is one."""
         bad = np.flatnonzero(~np.isfinite(residual))
         if bad.size:
-            # What raises says nothing of its equations.
+            # An eval_f that raises gives NaN in all equations, and none can be blamed.
             where = "" if bad.size == residual.size > 1 else f" in '{system.equation(int(bad[0]))}'"
             raise EvaluationError(
                 f"eval_f of {type(self.problem).__name__} returned {residual[bad[0]]}{where} at "
@@ -547,10 +548,10 @@ class NodeSystem(ImplicitSystem):
     Attributes
     ----------
     tau : ndarray or None
-        Right-hand side in place of 0, shape (n,): the correction that a finer level asks of this one.
+        Right-hand side in place of 0, shape (n,): the FAS correction by a finer level.
     weights : ndarray or None
-        Weights of changes of the unknowns, shape (n,), in whose largest corrections are measured, times
-        ``unit``, where a run is one to a tolerance.
+        Weights of the unknowns, shape (n,), in a run to a tolerance: the size of a correction is then
+        ``unit`` times the largest weighted change of u.
     split : int
         Number of leading unknowns whose u' is measured.
     """
@@ -603,7 +604,7 @@ class NodeSystem(ImplicitSystem):
 
     @property
     def where(self) -> str:
-        """Step and node for messages."""
+        """Step and node, for messages."""
         return f"node {self._node} of the step from {self._step[0]:.6g} with dt={self._step[1]:.3g}"
 
     def residual(self) -> Vector:

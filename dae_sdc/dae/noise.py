@@ -22,15 +22,15 @@ class NoiseOptions:
     intervals : int
         Number of equal intervals of the line along which F is evaluated.
     spacing : float
-        Length of one, relative to the sizes of the unknowns: smooth parts vanish in its third power.
+        Length of an interval relative to the sizes of the unknowns: smooth parts vanish in its third power.
     shift : float
         Relative change of the unknowns by which the sizes of the terms of F are estimated.
     looks : int
         Number of directions of such changes: along one, terms may cancel.
     agreement : float
-        Ratio up to which the levels that differences of three successive orders show are one.
+        Largest ratio of the levels by differences of three successive orders at which they agree.
     least : float
-        Level, relative to the terms of F and in units of round-off, that is more than round-off.
+        Level, relative to the terms of F and in units of eps, above which it is more than round-off.
     """
 
     intervals: int = 7

@@ -21,12 +21,12 @@ __all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations", "PointwiseOption
 
 
 class Pointwise(Protocol):
-    """What makes interpolated values satisfy the equations of a run.
+    """Corrections that make interpolated values satisfy the equations of a run.
 
     Attributes
     ----------
     at_ends : bool
-        Whether rows of output at the ends of steps are corrected, too, as u' there is none of the method's.
+        Whether values at the ends of steps are corrected, too, because the method gives no u' there.
     """
 
     at_ends: bool
@@ -69,8 +69,8 @@ class PointwiseOptions:
     trusted : float
         Residual of a linear solve, relative to its right side, up to which the matrix is taken to be regular.
     weight : float
-        How much more the square of a change weighs of algebraic unknowns than of derivatives, and of what is
-        integrated, the row space of dF/du', than of algebraic unknowns.
+        K below, the weight of squared changes of algebraic unknowns relative to those of derivatives, and of
+        what is integrated, the row space of dF/du', relative to those of algebraic unknowns.
     """
 
     max_iterations: int = 12
@@ -85,12 +85,12 @@ class PointwiseOptions:
 class PointwiseEquations:
     r"""The equations of a problem as a correction of interpolated values.
 
-    At a time t between two steps an interpolated pair (u, u') satisfies F(t, u, u') = 0 up to the error of
+    At a time t within a step an interpolated pair (u, u') satisfies F(t, u, u') = 0 up to the error of
     the interpolation, which a jump or a steep slope of an algebraic unknown makes as large as the unknown.
-    Newton's method finds a pair near it that satisfies them to round-off:
+    Newton's method finds a pair near it that satisfies them to round-off, of which u is taken:
 
     - where F does not depend on the derivatives z' of the algebraic unknowns, and F = 0 determines (y', z)
-      for given y (index 0 and 1), y stays as it is;
+      for given y (index 0 and 1), y stays as it is, and u' is taken too;
     - else the change (v, w) of (u, u') is the one of the least weighted norm, with D the sizes of the
       unknowns, h the step, and N = dF/du' D with rows of norm 1,
 
@@ -99,7 +99,7 @@ class PointwiseEquations:
           x = D^{-1} v, \; y = h D^{-1} w, \; F_{u'} w + F_u v = -F .
 
       Derivatives make up for the residual where they can, then algebraic unknowns, which N does not see;
-      what is integrated changes where it violates a constraint that holds nothing else.
+      what is integrated changes only where a constraint has nothing else.
 
     Parameters
     ----------
@@ -135,7 +135,7 @@ class PointwiseEquations:
         return done
 
     def _solved(self, t: float, u: Vector, du: Vector, h: float) -> tuple[Vector, Vector] | None:
-        """The pair near (u, u') that satisfies F = 0 at t; None where the iteration does not converge."""
+        """u, and u' where F determines it, near the given pair with F = 0 at t; None without convergence."""
         problem, options = self.problem, self.options
         state = attach(u.copy(), problem.n_diff)
         slope = attach(du.copy(), problem.n_diff)
@@ -215,7 +215,7 @@ def _reciprocal(values: Vector) -> Vector:
 
 
 def _square(parts: Linearization, k: int, residual: Vector, trusted: float) -> Vector | None:
-    """y' and z from F = 0; None where it does not determine them."""
+    """Newton correction of y' and z, to be subtracted; None where F does not determine them."""
     matrix = parts.iteration_matrix(0.0, k)
     try:
         found = factorize(matrix).solve(residual)

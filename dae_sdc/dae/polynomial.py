@@ -92,6 +92,8 @@ class EndDerivative:
 class EndWithInterior(EndDerivative):
     """u' at the end of a step, and values within it that determine a polynomial together with its ends.
 
+    A message has u' alone.
+
     Parameters
     ----------
     theta : tuple of float
@@ -118,7 +120,7 @@ class StepPolynomial(NamedTuple):
     derivative : ndarray, shape (M, n)
         u' at the nodes; meaningful in the first ``n_integrated`` columns.
     n_integrated : int
-        Number of unknowns whose u' is the polynomial; for the others u itself is.
+        Number of leading unknowns whose u' is interpolated; of the others u itself is.
     settled : bool
         Whether it is more than the first guess of a step that still iterates.
     """
@@ -151,7 +153,7 @@ class StepPolynomial(NamedTuple):
         settled : bool
             Whether it is more than a first guess.
         apart : bool
-            Whether it gets copies of its values, which a step that goes on does not change.
+            Whether it gets copies of its values, which the step may change later.
         """
         if apart:
             return self._replace(value=self.value.copy(), derivative=self.derivative.copy(), settled=settled)
@@ -161,7 +163,7 @@ class StepPolynomial(NamedTuple):
         """All of it as one vector of numbers, for a message; :func:`unpack` is the inverse."""
         k, n = self.n_integrated, self.value.shape[1]
         about = [len(self.nodes), self.time, self.dt, k, n, self.settled, *self.nodes]
-        # What is not integrated has no derivative here; where all is, a method may continue any value.
+        # Unknowns that are not integrated have no u' here; where all are, a method may continue any u.
         value = self.value[:, k:] if k < n else self.value
         return np.concatenate([about, value.ravel(), self.derivative[:, :k].ravel()])
 
@@ -186,7 +188,7 @@ class StepPolynomial(NamedTuple):
 
 
 FARTHEST_EXTRAPOLATION = 3.5
-"""End of the new step, in units of the last one from its start, beyond which its polynomial is no guide."""
+"""End of the new step, in units of the last one from its start, beyond which its polynomial is not used."""
 
 
 def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
@@ -195,7 +197,7 @@ def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
     Parameters
     ----------
     polynomial : object
-        What a state carries.
+        Attribute ``polynomial`` of a state.
     end : float
         Time to be reached.
     n_integrated : int
@@ -207,7 +209,7 @@ def reaches(polynomial: Any, end: float, n_integrated: int) -> bool:
 
 
 def unpack(numbers: Vector) -> EndDerivative | StepPolynomial | None:
-    """What ``pack`` made a vector of; None from no numbers at all."""
+    """The object that ``pack`` wrote as a vector; None for an empty one."""
     if not numbers.size:
         return None
     m = int(numbers[0])

@@ -47,8 +47,8 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
       ``t`` of shape (M,), result of shape (M, n);
     - ``sparsity``: the pattern of dF/du' + c dF/du as a SciPy sparse matrix, for finite differences by
       colours;
-    - ``jacobian_is_derived``: whether ``jacobian`` was derived from the equations by rules that may not be
-      defined where the derivative is, so that differences take its place there;
+    - ``jacobian_is_derived``: whether ``jacobian`` is a formula derived by rules, whose value may be NaN
+      where the derivative exists; differences take its place there;
     - ``residual_kernel`` and ``jacobian_kernel``: the equations as functions that numba compiles, see
       :mod:`dae_sdc.dae.kernels`, in place of ``eval_f`` and ``jacobian``, and :meth:`kernel_parameters`;
       ``jacobian_kernel = COMPLEX_STEP`` takes exact derivatives of the residual.
@@ -79,8 +79,8 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         Name of every equation, used in messages.
     nominal : float or array_like, shape (n,)
         Typical sizes of the unknowns, below which only an absolute error counts: the absolute tolerance of a
-        run is the relative one times these where none is given. A class that does not give them leaves sizes
-        to the solution, see :attr:`run_scales`; to what asks for a number, they are 1 then.
+        run is the relative one times these where none is given. Where a class gives none they read 1, and
+        runs take sizes from the solution, see :attr:`run_scales`.
     switch_names : tuple of str
         Name of every switch, see :meth:`switches`.
     variable_index : tuple of int
@@ -96,8 +96,8 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
     dt : float
         Step size used where the user gives none.
     noise : Noise or None
-        What F has of noise besides round-off, None for nothing that is known; runs to a tolerance measure it
-        at their start, see :func:`dae_sdc.dae.noise.measured_noise`.
+        Noise of F besides round-off, None if none is known; runs to a tolerance measure it at their start,
+        see :func:`dae_sdc.dae.noise.measured_noise`.
     work_counters : dict of str to WorkCounter
         Residual evaluations (``rhs``), Newton iterations (``newton``), Jacobian evaluations (``jacobian``),
         factorisations (``factorization``) and solves (``solve``). They are counted by the solvers;
@@ -229,7 +229,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
 
     @property
     def groups(self) -> dict[str, slice]:
-        """Unknowns that converge at one order, by name; mechanics adds position, velocity and multiplier."""
+        """Slices of the unknowns that converge at one order, by name: "differential" and "algebraic"."""
         parts = {"differential": slice(0, self.n_diff), "algebraic": slice(self.n_diff, self.n)}
         return {name: part for name, part in parts.items() if part.stop > part.start}
 
@@ -253,9 +253,9 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         raise InputError(f"{type(self).__name__} defines no eval_f(self, u, du, t)")
 
     def begin_steps(self) -> None:
-        """Called by the sweepers of this package, which take the state of a DAE for what it is.
+        """Tell that a sweeper of this package has the problem.
 
-        pySDC's controllers then may call ``eval_f(u, t)``, whose values these sweepers do not use.
+        pySDC's controllers may then call ``eval_f(u, t)``, whose values these sweepers do not use.
         """
         self.__dict__["_has_sweeper"] = True
 
@@ -314,6 +314,11 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         -------
         ndarray, shape (n,)
             F(t, u, u'), of NaN where it is not defined.
+
+        Raises
+        ------
+        InputError
+            If ``eval_f`` returns anything but n real numbers.
         """
         self._rhs.niter += 1
         try:
@@ -346,6 +351,11 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         -------
         ndarray, shape (M, n)
             One row a node.
+
+        Raises
+        ------
+        InputError
+            If the class returns anything but real numbers of this shape.
         """
         batched: Callable[[Vector, Vector, Vector], Any] | None = getattr(self, "residual_nodes", None)
         if batched is not None:

@@ -1,4 +1,4 @@
-"""Whether a residual is as small as small corrections claim, in scales that no Jacobian has a part in."""
+"""Whether a residual is as small as the corrections suggest, in scales that do not depend on a Jacobian."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dae_sdc.dae.state import Vector
 
 @dataclass(frozen=True)
 class ResidualSettings:
-    """What a residual may be at an accepted iterate.
+    """Settings of :func:`is_small`.
 
     Parameters
     ----------
@@ -25,7 +25,7 @@ class ResidualSettings:
     least_step : float
         Relative change of the unknowns below which rounding would hide that of F.
     noise : float
-        Multiple of the change of F by rounding the unknowns that is never too large.
+        Multiple of the change of F by rounding the unknowns up to which a residual is accepted.
     rounding : float
         Relative change of the unknowns by rounding.
     """
@@ -39,7 +39,7 @@ class ResidualSettings:
 SETTINGS = ResidualSettings()
 
 DIRECTIONS = 3
-"""Number of directions in which the unknowns are changed; the later ones where the first finds fault."""
+"""Most directions in which the unknowns are changed, until the residual is accepted."""
 
 
 @functools.lru_cache(maxsize=16)
@@ -53,12 +53,12 @@ def directions(size: int, count: int = DIRECTIONS) -> Vector:
 
 
 def above_noise(left: Vector, problem: ProblemDAE) -> Vector:
-    """What is left of equations besides their noise, where that is known; of several nodes one after another.
+    """Absolute values of residuals less the noise of the equations, where that is known, and at least 0.
 
     Parameters
     ----------
     left : ndarray, shape (n,) or (M n,)
-        Absolute values of the residual.
+        Absolute values of the residual, of one node or of several one after another.
     problem : ProblemDAE
         The equations.
     """
@@ -91,7 +91,7 @@ def is_small(
         ``changed(factor, direction)``: F where every unknown has changed by ``factor`` times the entry of
         ``direction`` times its tolerated error.
     allowed : ndarray, shape (N,), optional
-        Receives the largest residual that is small for every equation, as far as it was needed.
+        Output: the largest residual of every equation that is accepted, as far as it was computed.
     """
     enlarged = max(1.0, SETTINGS.least_step / relative)
     allowed = np.zeros_like(left) if allowed is None else allowed

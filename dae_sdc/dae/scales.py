@@ -1,4 +1,4 @@
-"""Sizes that a run measures by: of each unknown, and of time. What compares numbers of all units asks here.
+"""Scales of a run: sizes of each unknown and of time, by which quantities of any units are compared.
 
 Every formula is covariant: with an unknown, an equation or time in other units, sizes change by the same
 factor and nothing else does. Estimates are rounded to a grid that has all powers of two, so that units which
@@ -25,38 +25,37 @@ class ScaleSettings:
     Parameters
     ----------
     floor : float
-        Part of the size that the equations give an unknown which begins at 0, below which only an absolute
-        error counts, until the solution is known to stay smaller.
+        Size below which only an absolute error counts of an unknown that begins at 0, relative to the one
+        expected from the equations; a repeated run may lower it.
     floor_of_multipliers : float
-        That part for unknowns of index 2 and more, which rounding spoils below the size at which they matter.
+        The floor of unknowns of index 2 and more, which have larger rounding errors.
     noise_of_start : float
-        Start value, in units of the size at which an unknown would matter, that is 0 but for rounding.
+        Start value, in units of :attr:`Balance.own`, below which it is a rounding error of 0.
     underflow, left_over : float
-        Start value that is 0 in any units, and part of the largest one that is: what an iteration with many
-        digits leaves.
+        Start values that count as 0: absolute, and relative to the largest one. An iteration with many digits
+        leaves such values.
     rounding : float
-        Size of an unknown, in units of that at which it would matter, that rounding of other terms hides; a
-        tolerance divided by the relative one cannot be less.
+        Size of an unknown, in units of :attr:`Balance.own`, that rounding of other terms hides; no absolute
+        tolerance is less.
     wrong_floor, wrong_floor_midway : float
         Largest value of an unknown in a run, in units of its floor, below which the floor was too large and
         the run is repeated: at the end of a run, and before it.
     unseen_size : float
         Size of an unknown, in units of its absolute tolerance, below which the run has not resolved it.
     lasting_part : float
-        Part of the value in an earlier run with larger floors that must remain for it to be no error.
+        Part of its value in an earlier run with larger floors that a value must keep to count as no error.
     largest_change : float
-        Part of a floor below which it is not lowered at once: what a run with a wrong floor has come to may
-        be small for no other reason.
+        Smallest ratio of a lowered floor to the one before: values with a wrong floor may be too small.
     most_returns : int
         Largest number of times that a run is repeated.
     kept_rate : float
-        Part of its rate of change that the solution is taken to keep from step to step.
+        Least ratio of the rates of change of the solution in one step and in the step before.
     least_changes : float
         Least number of times that the solution is taken to change by its size in the interval.
     first_part : float
         Part of the interval that is the scale of time where nothing else determines one.
     longest : float
-        Longest scale of time, in units of the interval: noise of the equations suggests any.
+        Longest scale of time, in units of the interval: noise of the equations could suggest any.
     """
 
     floor: float = 2.0**-7
@@ -103,9 +102,9 @@ class Scales:
     unknowns : ndarray, shape (n,)
         Sizes so far, below which only an absolute error counts.
     expected : ndarray, shape (n,)
-        Sizes that the start and the equations let expect.
+        Sizes expected from the start and the equations.
     rates : ndarray, shape (n,)
-        Sizes of the derivatives that the start lets expect.
+        Sizes of the derivatives expected from the start.
     time : float
         Time in which the solution changes by its size, as far as the start tells.
     rate : float
@@ -117,7 +116,7 @@ class Scales:
     running : bool
         Whether sizes follow the solution.
     seen : ndarray, shape (n,)
-        Largest absolute values so far, without floors, where ``watched`` says that they are wanted.
+        Largest absolute values so far, without floors; followed if ``watched``.
 
     References
     ----------
@@ -149,7 +148,7 @@ class Scales:
         u0 : ndarray, shape (n,)
             State.
         balance : Balance
-            What the equations say of it.
+            Sizes and time that follow from the equations there.
         rtol : float
             Relative tolerance of the run.
         """
@@ -163,9 +162,9 @@ class Scales:
         floors = np.where(balance.known, 0.0, self._parts * expected)
         known = np.isfinite(self._learned)
         floors[known] = self._learned[known]
-        # Below that, rounding of the other terms of its equations is all there is of an unknown.
+        # Below that an unknown is nothing but rounding of the other terms of its equations.
         self._least[:] = min(1.0, SETTINGS.rounding / rtol) * balance.own
-        # What rounding of other terms hides is 0 for all one can know.
+        # Values that rounding of other terms hides count as 0.
         self._hidden[:] = SETTINGS.rounding * balance.own
         np.maximum(floors, self._least, out=self._floors)
         np.maximum(sizes, self._floors, out=self.unknowns)
@@ -174,11 +173,11 @@ class Scales:
         np.divide(np.maximum(self.unknowns, expected), time, out=self.rates)
 
     def see_rate(self, u_rate: float) -> None:
-        """Take how fast the solution changes, in units of its sizes, at the start of a step."""
+        """Update ``rate`` when a step begins; ``u_rate`` is how often u now changes by its size."""
         self.rate = max(u_rate, SETTINGS.kept_rate * self.rate, self.least_rate)
 
     def look_back(self, end: Vector, rtol: float, ended: bool) -> tuple[bool, tuple[int, ...]]:
-        """Look back on a run.
+        """Decide at the end of a run, or before, whether its floors are too large.
 
         Parameters
         ----------
@@ -192,7 +191,7 @@ class Scales:
         Returns
         -------
         again : bool
-            Whether an unknown was measured by far too large a size, as the next :meth:`begin` knows.
+            Whether to repeat the run, as a floor was far too large; the next :meth:`begin` lowers it.
         lost : tuple of int
             Unknowns that are not 0, but never rose above their tolerance.
         """
@@ -203,7 +202,7 @@ class Scales:
         part = SETTINGS.wrong_floor if ended else SETTINGS.wrong_floor_midway
         # Small multipliers may be nothing but the error of what they multiply, magnified by short steps.
         wrong = self._zero & ~self._multipliers & (np.maximum(seen, self._least) < part * self._floors)
-        # What a tolerance has hidden may be noise, and is believed once.
+        # A value below its tolerance may be noise; it lowers a floor only once.
         wrong &= ~lost | ((self.returns == 0) & (seen > self._least))
         if wrong.any() and self.returns < SETTINGS.most_returns:
             self.returns += 1
@@ -216,11 +215,11 @@ class Scales:
         return False, tuple(np.flatnonzero(reported).tolist())
 
     def get_state(self) -> dict[str, Any]:
-        """What steps to come depend on, for a checkpoint."""
+        """State on which later steps depend, by name, for a checkpoint."""
         return {name: np.copy(vars(self)[name]) for name in KEPT}
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
-        """Take what :meth:`get_state` gave, to the last bit."""
+        """Restore what :meth:`get_state` gave, to the last bit."""
         for name in _NUMBERS:
             setattr(self, name, kept[name].item())
         for name in _ARRAYS:
@@ -246,21 +245,21 @@ KEPT = _NUMBERS + _ARRAYS
 
 @dataclass(frozen=True)
 class BalanceOptions:
-    """How sizes are found with which the terms of every equation are of one size.
+    """Settings of :func:`balanced_sizes` and :func:`balanced`.
 
     Parameters
     ----------
     weight_of_sizes, weight_of_time : float
-        Weights in the least squares by which sizes that nothing determines are near 1, and time is near a
-        part of the interval.
+        Weights in the least squares of two preferences, for sizes that nothing determines to be near 1, and
+        for time to be near a part of the interval.
     smallest_term : float
-        Part of the largest term of an equation below which another says nothing of sizes.
+        Part of the largest term of an equation below which another is ignored.
     dense_order : int
         Order up to which the normal equations are solved as a dense matrix.
     grid : float
-        Steps of a factor of two in which estimates are rounded.
+        Number of steps in a factor of two to which estimates are rounded.
     fastest : float
-        Time scale of an equation, in units of that of the slowest, below which it has none.
+        Time scale of an equation, in units of that of the slowest, below which it counts as algebraic.
     least_squares_rounds : int
         Times that the least squares are solved, each without the terms that were too small in the last.
     balancing_rounds : int
@@ -281,16 +280,16 @@ BALANCE = BalanceOptions()
 
 
 class Terms(NamedTuple):
-    """The terms of equations that are not 0.
+    """Nonzero terms of linearised equations, T of them.
 
     Parameters
     ----------
     rows, columns : ndarray of int, shape (T,)
-        Equation and unknown; -1 for what no unknown multiplies.
+        Equation and unknown; column -1 for a constant.
     entries : ndarray, shape (T,)
-        Sizes of the factors.
+        Absolute values of the coefficients, or of the constant.
     derivatives : ndarray of bool, shape (T,)
-        Whether it is the derivative that they multiply.
+        Whether the coefficient multiplies u' rather than u.
     """
 
     rows: Any
@@ -300,7 +299,7 @@ class Terms(NamedTuple):
 
     @classmethod
     def of(cls, mass: Any, stiffness: Any, constants: Vector) -> Terms:
-        """Terms from the halves of a Jacobian and what the equations have besides.
+        """Terms from the halves of a Jacobian and constants.
 
         Parameters
         ----------
@@ -327,12 +326,12 @@ class Balance(NamedTuple):
     sizes : ndarray, shape (n,)
         Of the unknowns.
     known : ndarray of bool, shape (n,)
-        Those that the start has.
+        Which sizes are those of start values.
     own : ndarray, shape (n,)
-        The least size with which a term of an unknown is as large as the largest other of an equation, for
-        the sizes above; 0 where it is alone.
+        Least size at which a term of the unknown is as large as the largest other term of an equation, with
+        the sizes above; 0 where it is alone. Below it the unknown does not matter.
     time : float
-        Of time.
+        Scale of time.
     """
 
     sizes: Vector
@@ -342,18 +341,18 @@ class Balance(NamedTuple):
 
     @classmethod
     def unknown(cls, u0: Vector, span: float) -> Balance:
-        """Where the equations say nothing."""
+        """The balance from the start and the interval alone."""
         sizes, time = np.abs(u0), float(rounded(np.log2(SETTINGS.first_part * span)))
         return cls(sizes, np.ones(len(u0), dtype=bool), np.zeros(len(u0)), time)
 
 
 def balanced(matrix: Vector) -> tuple[Vector, Vector]:
-    """Factors of rows and columns, powers of two, without which all largest entries of both are about 1.
+    """Powers of two for rows, (n,), and columns, (m,); divided by them, all have largest entries of about 1.
 
     Parameters
     ----------
     matrix : ndarray, shape (n, m)
-        Its rows and columns of zeros have the factor 1.
+        Rows and columns of zeros have the factor 1.
 
     References
     ----------
@@ -376,13 +375,13 @@ def balanced(matrix: Vector) -> tuple[Vector, Vector]:
 
 
 def rounded(logarithm: Any) -> Any:
-    """The power of two of a logarithm, on a grid that has all powers of two and is too fine to matter."""
+    """2 to the power of ``logarithm``, rounded to a fine grid that has all powers of two."""
     with np.errstate(over="ignore"):
         return np.exp2(np.round(BALANCE.grid * logarithm) / BALANCE.grid)
 
 
 def zeros(u0: Vector) -> Any:
-    """Where a start value is 0 but for what an iteration with many digits leaves; bool, shape (n,)."""
+    """Which start values count as 0, see ``underflow`` of :class:`ScaleSettings`; bool, shape (n,)."""
     sizes = np.abs(u0)
     return sizes <= max(SETTINGS.underflow, SETTINGS.left_over * float(sizes.max(initial=0.0)))
 
@@ -402,7 +401,7 @@ def balanced_sizes(terms: Terms, u0: Vector, span: float) -> Balance:
     Returns
     -------
     Balance
-        Where several would do, with time nearest to a part of the interval.
+        Where several fit, the one whose time is nearest to a part of the interval.
     """
     n = len(u0)
     sizes = np.abs(u0)
@@ -478,7 +477,7 @@ def _least_squares(
 
 
 def _fast(terms: Terms, n: int, sizes: Vector, known: Any) -> Any:
-    """Terms of derivatives in equations so fast that they are algebraic, as noise in F makes them; (T,)."""
+    """Which derivatives are in equations so fast that they count as algebraic, as by noise; shape (T,)."""
     values = terms.entries * np.append(sizes, 1.0)[terms.columns]
     open_ = np.append(~known, False)[terms.columns]
     unsure = np.bincount(terms.rows, open_, n) > 0.0
@@ -491,7 +490,7 @@ def _fast(terms: Terms, n: int, sizes: Vector, known: Any) -> Any:
 
 
 def _own_sizes(terms: Terms, n: int, sizes: Vector, time: float) -> Vector:
-    """For each unknown the least size with which a term of it is the largest but one of an equation."""
+    """Sizes :attr:`Balance.own`, shape (n,)."""
     entries = terms.entries / np.where(terms.derivatives, time, 1.0)
     with_constant = np.append(sizes, 1.0)
     values = entries * with_constant[terms.columns]

@@ -22,15 +22,15 @@ class StartingScaleOptions:
     Parameters
     ----------
     look_times : tuple of float
-        Places in the interval, in units of it, at which F is asked for what is 0 at the start.
+        Times, in units of the interval, at which F is evaluated for constants that are 0 at the start.
     round_off : float
         Part of the terms of an equation below which their sum is 0.
     largest_trial : float
-        Largest size that an unknown at 0 is tried to have, for differences of F.
+        First size that is tried for an unknown at 0, for differences of F.
     trial_ratio, trials : float, int
         Ratio of a size that is tried to the one before, and how many are tried.
     largest_bend : float
-        Relative difference of F from a straight line up to which it counts as one.
+        Relative departure of F from a linear function up to which it counts as one.
     """
 
     look_times: tuple[float, ...] = (0.29, 0.61, 0.97, 2.0**-10)
@@ -52,8 +52,7 @@ def begin_scales(
 ) -> None:
     """Set the scales of a problem from the state and the equations at the start of a run.
 
-    Where absolute tolerances say below which size an unknown does not count, and no increments of differences
-    are to be found, the equations need not be asked.
+    With absolute tolerances and a given Jacobian the equations are not evaluated.
 
     Parameters
     ----------
@@ -82,18 +81,18 @@ def begin_scales(
         known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0), span)
         if getattr(problem, "jacobian", None) is None and not known.known.all():
             problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
-            # Far from there F may be a straight line of another slope.
+            # Far from there F may be linear with another slope.
             most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, START.largest_trial)
             _try_sizes(problem, u0, slope, t0, (most, most / known.time))
-            # Differences to both sides see nothing of squares at 0, which are no terms there.
+            # Central differences do not see squares at 0, which are no terms there.
             known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0, accurate=True), span)
-    except SolveError:  # what there is no Jacobian of is told when a step needs it
+    except SolveError:  # a Jacobian that cannot be evaluated is reported when a step needs it
         return
     problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
 
 
 def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
-    """A state with 0 for what would pass for constants of F or entries of its Jacobian, see :func:`zeros`."""
+    """A state with 0 in place of start values that :func:`zeros` finds, which would pass for terms of F."""
     values = u0.view(np.ndarray)
     left_over = zeros(values)
     if not values[left_over].any():
@@ -102,7 +101,7 @@ def without_left_overs(problem: ProblemDAE, u0: MeshDAE) -> MeshDAE:
 
 
 def guess_scales(problem: ProblemDAE, u0: MeshDAE, t0: float, span: float, rtol: float) -> None:
-    """Set the scales of a problem to sizes over which differences of F are good.
+    """Set the scales of a problem to sizes with which differences of F are accurate.
 
     Parameters
     ----------
@@ -148,7 +147,7 @@ def balance_at(problem: ProblemDAE, u0: MeshDAE, t0: float, parts: Linearization
 def _constants(
     problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, stiffness: Any, t0: float, span: float
 ) -> Vector:
-    """Sizes of F with the start for u and 0 for u'; where they are 0 or rounding, at a later time."""
+    """abs(F) at the start with u' = 0; where that is 0 or rounding, at a later time."""
     least = START.round_off * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
     found = np.abs(problem.evaluate(u0, slope, t0))
     found[found <= least] = 0.0
@@ -162,9 +161,9 @@ def _constants(
 
 
 def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most: Sizes) -> None:
-    """Give unknowns at 0 the largest size over which most equations are straight lines, for differences of F.
+    """Give unknowns at 0, and derivatives, the largest size over which most equations are linear.
 
-    They are tried from ``most`` on, of the unknowns and of their derivatives.
+    Sizes are tried from ``most`` downwards; differences of F use them.
     """
     scales = problem.run_scales
     base = problem.evaluate(u0, slope, t0).copy()
@@ -199,6 +198,6 @@ def _try_sizes(problem: ProblemDAE, u0: MeshDAE, slope: MeshDAE, t0: float, most
                     break
                 trial = START.trial_ratio * trial
             if best == 0 and changed.any():
-                # Noise is as large for the smallest step; else F is nowhere straight, as x^2 at 0.
+                # Noise is as large for the smallest step; else F is nowhere linear, as x^2 at 0.
                 noisy = largest(twice) > ROOT_EPS * first
                 found[small] = largest_sizes[small] if noisy else trial

@@ -163,7 +163,7 @@ class MeshDAE(mesh):  # type: ignore[misc]
         return np.concatenate([self.view(np.ndarray), [self.provisional], known])
 
     def _take(self, message: Vector) -> None:
-        """Take over what :meth:`_message` of another state gave."""
+        """Become the state of which :meth:`_message` was received."""
         self[:] = message[: self.size]
         self.provisional = bool(message[self.size])
         # A polynomial of its own every time tells a sweeper that the value is new.
@@ -172,7 +172,7 @@ class MeshDAE(mesh):  # type: ignore[misc]
     def bcast(self, root: int | None = None, comm: Any = None) -> MeshDAE:
         """Give the state and its polynomial to all ranks; returns it, as a new state on those that receive.
 
-        What receives stays as it is: it is the end of a step that somebody may want to keep.
+        On ranks that receive, this state stays as it is: it may be the end of a step that somebody keeps.
 
         Raises
         ------

@@ -79,10 +79,10 @@ def is_sequence(value: Any) -> bool:
 
 
 def is_integer(value: Any) -> bool:
-    """Whether a value is an integer and no truth value."""
+    """Whether a value is an integer and no bool."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number and no truth value."""
+    """Whether a value is a real number and no bool."""
     return isinstance(value, Real) and not isinstance(value, bool)

@@ -147,7 +147,7 @@ class Expressions(Nodes):
         return value, left
 
     def _carry(self, key: tuple[int, int]) -> tuple[int, int]:
-        """What the value of a product is multiplied by where r^q is taken out and s put in; its inverse."""
+        """Factor of the value of a product in which s replaces r^q, and its inverse."""
         known = self._carries.get(key)
         if known is None:
             node, q = key
@@ -180,7 +180,7 @@ class Expressions(Nodes):
         return self.constant(number)
 
     def div(self, a: int, b: int) -> int:
-        """The quotient a / b."""
+        """The quotient a / b; raises InputError where b is always 0."""
         if b == self.zero:
             raise InputError("an expression divides by something that is always 0")
         if b == self.one:
@@ -285,7 +285,7 @@ class Expressions(Nodes):
         return self._function(op, args) if found is None else found
 
     def _special(self, op: Op, args: tuple[int, ...]) -> int | None:
-        """What an operation gives for 0 and 1, for numbers that it compares, and for equal operands."""
+        """The result of an operation on 0 or 1, on numbers it compares, or on equal operands; else None."""
         a = args[0]
         if op is Op.SELECT:
             if args[1] == args[2]:

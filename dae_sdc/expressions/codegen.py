@@ -53,7 +53,7 @@ class Compiled:
     Parameters
     ----------
     program : Program
-        What it calculates.
+        The program, without instructions that no output needs.
     form : {"residual", "jacobian"}
         Its signature.
     how : {"llvm", "tape"}
@@ -61,7 +61,7 @@ class Compiled:
     address : int
         Address of the function; valid as long as this object lives.
     owners : tuple
-        What else must live as long.
+        Objects that must live as long.
     """
 
     def __init__(self, program: Program, form: Form, how: How, address: int, owners: tuple[Any, ...]) -> None:
@@ -180,7 +180,7 @@ def _with_subtractions(program: Program) -> npt.NDArray[np.int32]:
 
 
 class _Plan:
-    """Which function calculates what, and which results the functions pass on.
+    """The division of a program into functions, and the places of results that they pass on.
 
     Parameters
     ----------
@@ -270,7 +270,7 @@ def _chunk(program: Program, plan: _Plan, constants: list[str], number: int) -> 
     lines: list[str] = []
 
     def value(slot: int) -> str:
-        """The name of a value, which is fetched where it is not at hand."""
+        """The name of a value, which is loaded where the function does not have it."""
         name = values.get(slot)
         if name is not None:
             return name

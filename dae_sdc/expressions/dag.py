@@ -16,10 +16,10 @@ CONSTANTS: Final[dict[str, float]] = {"pi": math.pi}
 """Numbers that are no fractions, by their names."""
 
 TIME, UNKNOWN, PARAMETER, IRRATIONAL = 1, 2, 4, 8
-"""Marks of a node: what it depends on as it is written, and whether more than arithmetic is in it."""
+"""Marks of a node: what it depends on as it is written, and whether it has more than arithmetic in it."""
 
 MOVING = TIME | UNKNOWN
-"""Marks of what may change in time."""
+"""Marks of nodes that may change in time."""
 
 _KIND_MARKS: Final = {"t": TIME, "u": UNKNOWN, "p": PARAMETER, "c": PARAMETER, "d": PARAMETER}
 
@@ -28,7 +28,7 @@ Roots = dict[tuple[int, int], int]
 
 
 class Leaf(NamedTuple):
-    """What an expression is made of.
+    """A leaf of expressions: time, an unknown, a parameter, or one of a few others.
 
     Parameters
     ----------
@@ -105,9 +105,9 @@ class Nodes:
     # Leaves
 
     def constant(self, number: float | Rational | str) -> int:
-        """The node of a number: exact, where a float is the fraction that its shortest text says.
+        """The node of a number, which is exact: a float is the fraction that its shortest text says.
 
-        A text is one of :data:`CONSTANTS`.
+        A text is one of :data:`CONSTANTS`. Raises InputError for anything but a finite real number.
         """
         exact: Fraction | str
         if isinstance(number, str):

@@ -111,14 +111,14 @@ class Derivatives(Expressions):
     def _gradient(self, root: int, mark: int) -> dict[int, int]:
         known = self._gradients.get((root, mark))
         if known is None:
-            # Choices in choices first, so that their depth is none of Python's stack.
+            # Innermost choices first, so that nested ones do not fill Python's stack.
             for node in (*self._chosen_below(root, mark), root):
                 known = self._gradients[node, mark] = self._swept(node, mark)
         assert known is not None
         return known
 
     def _chosen_below(self, root: int, mark: int) -> list[int]:
-        """Branches of choices whose gradients are not known, each behind those that it needs."""
+        """Branches of choices whose gradients are not known, each after those that it needs."""
         stack, seen = [root], {root}
         branches: set[int] = set()
         while stack:
@@ -192,7 +192,7 @@ class Derivatives(Expressions):
         return [(leaf, self._mul(outer, slope)) for leaf, slope in slopes]
 
     def _partials(self, node: int, outer: int) -> list[tuple[int, int]]:
-        """What the operands of a node contribute, where ``outer`` is the derivative with respect to it."""
+        """Derivatives with respect to the operands of a node, given ``outer``, the one with respect to it."""
         op, args = self.op[node], self.args[node]
         if op is Op.ADD:
             return [(args[0], outer), (args[1], outer)]

@@ -40,9 +40,9 @@ class Graph(Derivatives):
         return made
 
     def substitute(self, nodes: Sequence[int], values: Mapping[int, int]) -> list[int]:
-        """Expressions with other nodes in the places of some; what is put in is not looked at again.
+        """Expressions with the nodes ``values`` in the places of others; the new ones are not replaced again.
 
-        An expression that does not depend on what is replaced, though it is written with it, stays as it is.
+        An expression that is written with replaced nodes, but does not depend on them, stays as it is.
         """
         replaced = dict(values)
         for node in self.below(nodes):
@@ -60,8 +60,8 @@ class Graph(Derivatives):
     def without(self, nodes: Sequence[int], idle: Iterable[int]) -> list[int]:
         """Expressions written without leaves on which they do not depend.
 
-        Where such a leaf cannot have one number because something is divided by 0, it has another one. From
-        then on these are the expressions that are found.
+        A number replaces the leaves, and another one where the first leads to a division by 0. From then on
+        expressions are found in this form.
 
         Parameters
         ----------
@@ -152,7 +152,7 @@ class Graph(Derivatives):
         nodes : sequence of int
             The expressions.
         inputs : callable
-            What a leaf is to the program; None for one on which nothing depends, which is put to 0.
+            Gives the input for a leaf; None for one on which nothing depends, which becomes 0.
         """
         order = self.below(nodes)
         given: dict[Input, int] = {}
@@ -166,7 +166,7 @@ class Graph(Derivatives):
                     idle.append(node)
                 else:
                     slots[node] = given.setdefault(source, len(given))
-        # What is made of numbers alone is computed here, once.
+        # Nodes made of numbers alone are computed here, once.
         fixed = [node for node in order if not self.mark[node] & ~IRRATIONAL]
         constants = self.numeric(fixed, _no_value) if fixed else np.empty(0)
         slots.update({node: len(given) + at for at, node in enumerate([*fixed, *idle])})

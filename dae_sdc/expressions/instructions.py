@@ -1,4 +1,4 @@
-"""What each operation is in LLVM's assembly language."""
+"""The operations in LLVM's assembly language."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _TEXTS: Final[dict[int, str]] = {
 
 
 def declarations() -> list[str]:
-    """What a module must begin with in order to use any operation."""
+    """Lines with which a module must begin in order to use any operation."""
     return [f"declare double @{name}({', '.join(['double'] * op.arity)})" for op, name in _CALLED.items()]
 
 
@@ -94,7 +94,7 @@ def integer_power(r: str, base: str, exponent: int) -> tuple[list[str], str]:
     lines : list of str
         The instructions.
     power : str
-        What holds the power then.
+        Name of the value that holds the power.
     """
     lines: list[str] = []
 

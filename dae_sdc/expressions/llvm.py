@@ -31,7 +31,7 @@ class Toolchain:
         self.cpu, self.features = llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
         machine = (llvm.llvm_version_info, llvm.get_default_triple(), self.cpu, self.features)
         self.name = repr(machine)
-        self.pointers = llvm.llvm_version_info[0] < 17  # whether they still say what they point to
+        self.pointers = llvm.llvm_version_info[0] < 17  # whether pointers have types
         library = ctypes.cdll.ucrtbase if sys.platform == "win32" else ctypes.CDLL(None)
         for name in library_functions():
             function = getattr(library, name, None)
@@ -45,22 +45,32 @@ class Toolchain:
 
 @once
 def toolchain() -> Toolchain:
-    """The only one."""
+    """The toolchain of this process."""
     return Toolchain()
 
 
 def pointer(kind: str) -> str:
-    """The type of a pointer."""
+    """LLVM's type of pointers to a kind of numbers."""
     return f"{kind}*" if toolchain().pointers else "ptr"
 
 
 def add_symbol(name: str, address: int) -> None:
-    """Let programs call what is at an address."""
+    """Let programs call the function at an address by a name."""
     toolchain().binding.add_symbol(name, address)
 
 
 def assembled(text: str, optimise: int, keep: bool) -> bytes:
-    """An object file, from the disk if it was made and kept before."""
+    """The object file of a module.
+
+    Parameters
+    ----------
+    text : str
+        The module in LLVM's assembly language.
+    optimise : int
+        Level of optimisation, from 0 to 3.
+    keep : bool
+        Whether the object file is kept on disk, or taken from there if it was made before.
+    """
     tools = toolchain()
     place = None
     if keep:
@@ -106,7 +116,7 @@ def _read(place: Path) -> bytes | None:
     """An object file if it is there and whole."""
     found = read_kept(place)
     if found is not None:
-        with suppress(OSError):  # only the order in which files make way suffers
+        with suppress(OSError):  # only the order in which files are removed suffers
             os.utime(place)
     return found
 

@@ -60,7 +60,7 @@ def _select(condition: Any, a: Any, b: Any) -> Any:
 
 
 class Op(IntEnum):
-    """What an expression does with its operands a, b, c.
+    """Operations on operands a, b, c.
 
     Attributes
     ----------
@@ -138,7 +138,7 @@ _COSTS = {
 
 
 def cost(op: Op, exponent: int = 1) -> Cost:
-    """What an operation counts for.
+    """The cost of an operation.
 
     A change of sign is free, as it makes an addition a subtraction; an integer power is the multiplications
     by which it is found, and a division if the exponent is negative; everything beyond arithmetic is a

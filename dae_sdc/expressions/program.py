@@ -37,7 +37,7 @@ class Program:
     Parameters
     ----------
     inputs : tuple of Input
-        What :meth:`evaluate` is given, in this order.
+        Inputs, in the order in which :meth:`evaluate` takes their values.
     constants : array_like, shape (K,)
         Numbers.
     code : array_like of int, shape (L, 4)
@@ -49,7 +49,7 @@ class Program:
     Raises
     ------
     InputError
-        If an instruction is none, or an operand or output has no value yet.
+        If an input has no such kind, an instruction no operation, or an operand or output no value yet.
     """
 
     inputs: tuple[Input, ...]

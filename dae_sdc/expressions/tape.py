@@ -46,8 +46,8 @@ def tape(program: Program, code: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]
 def interpreter() -> tuple[str, tuple[Any, ...]]:
     """The name by which compiled code calls the interpreter, and its owners.
 
-    ``void interpret(i64 tape, i64 constants, i64 slots, double t, double* u, double* du, double c, double* p,
-    double* out)``
+    ``void dae_sdc_interpret(i64 tape, i64 constants, i64 slots, double t, double* u, double* du, double c,
+    double* p, double* out)``
     """
     content = llvm.assembled(_text(), 2, keep=True)
     address, owners = llvm.linked(content, _NAME)

@@ -30,7 +30,7 @@ _MARKERS = 12
 
 
 def drift(result: Result) -> Figure:
-    """Draw what ``dae-sdc drift`` found.
+    """Draw a result of ``dae-sdc drift``.
 
     Parameters
     ----------
@@ -41,12 +41,12 @@ def drift(result: Result) -> Figure:
     -------
     matplotlib.figure.Figure
         Panels over time for constraint, velocity constraint and energy, or the error of the position where a
-        problem has no energy, with a curve for each case; what a problem has not at all has no panel.
+        problem has no energy, with a curve for each case; columns without a finite number have no panel.
 
     Raises
     ------
     ResultFileError
-        If the file lacks what is drawn.
+        If the file lacks a column or has no finite errors.
     """
     data, about = result.data, result.parameters
     require_columns(result, NUMBERS, TEXTS, "a study of drift; run the study again")

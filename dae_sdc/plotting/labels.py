@@ -32,9 +32,9 @@ class Curves:
     Parameters
     ----------
     common : str
-        What all curves share, for the title.
+        Settings that all curves share, for the title.
     labels : tuple of str
-        What tells each curve from the others.
+        Settings in which each curve differs from others.
     rows : tuple of numpy.ndarray
         Row numbers of each curve.
     """

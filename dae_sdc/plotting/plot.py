@@ -1,4 +1,4 @@
-"""Draw a result file: a solution over time, or what a study found.
+"""Draw a result file: a solution over time, or the result of a study.
 
 Example: dae-sdc plot loglog conv.npy -o conv.png
 """
@@ -33,13 +33,13 @@ class Picture:
     Parameters
     ----------
     draws : str
-        The kind of result that it draws; of kind "bench", of the study of the name of the picture.
+        Kind of the results that it draws; of kind "bench" only the study of the picture's name.
     home : str
         "module:function" that takes the result and returns the figure. A second parameter ``unknowns`` gets
         names of unknowns, or None. Any other, such as ``method``, makes a figure for each of the names that
         the function of its plural, here ``methods``, of that module gives for a result.
     shows : str
-        What is to be seen.
+        Description for the help of the command.
     """
 
     draws: str
@@ -191,7 +191,7 @@ def _part(draw: Callable[..., Any]) -> str:
 
 
 def _drawn(picture: Picture, result: Result, target: Path, unknowns: Sequence[str] | None) -> dict[Path, Any]:
-    """The figures of a result, by the files that they are for; of several, each has a name in that."""
+    """The figures of a result by their files, whose names differ where there are several figures."""
     draw = function_at(picture.home)
     part = _part(draw)
     if part in ("", "unknowns"):

@@ -1,4 +1,4 @@
-"""Show the structure of a model: index, degrees of freedom, blocks, what to start, and what the numbers hide.
+"""Show the structure of a model: index, degrees of freedom, blocks, free initial values, and warnings.
 
 A model is a name of the library, see 'dae-sdc list models', a Modelica file FILE.mo, or a Python file that
 defines one, FILE.py:NAME. Several models, or all, are put into a table. With --repair the equations of a

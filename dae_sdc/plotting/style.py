@@ -61,7 +61,7 @@ _RC: dict[str, Any] = {
 
 
 _SETTINGS = Lock()
-"""Held by who changes the settings of matplotlib, which are those of the process."""
+"""To be held while settings of matplotlib, which are those of the process, are changed."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""What a result must hold to be drawn: numbers and texts in their columns, and units that are texts."""
+"""Checks of results before they are drawn, and parts that several pictures have."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def require_columns(
     numbers, texts : sequence of str
         Columns that are drawn and columns that name what is drawn.
     of : str
-        What has such columns and what is to be done where they are missing; nothing is missing if empty.
+        Which results have these columns, and advice, for the message; if empty, missing ones are no error.
     others : sequence of str
         Further columns, which may hold anything.
 

@@ -52,7 +52,7 @@ def methods(result: Result) -> list[str]:
 
 
 def pendulum(result: Result, method: str | None = None) -> Figure:
-    """Draw what ``dae-sdc pendulum-study`` found with one method.
+    """Draw the trajectories of one method in a result of ``dae-sdc pendulum-study``.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _panel(axes: Any, row: np.void, other: np.void | None) -> None:
 
 
 def _shown(row: np.void) -> tuple[NDArray[np.float64], str]:
-    """The part of a trajectory that is drawn, NaN elsewhere, and what happens to the rest."""
+    """The part of a trajectory that is drawn, NaN elsewhere, and a note on the rest."""
     path = np.array([row["y1"], row["y2"]])
     out = np.isfinite(path).all(axis=0) & (np.abs(path) > FARTHEST).any(axis=0)
     if not np.isfinite(path).all():
@@ -150,7 +150,7 @@ def _shown(row: np.void) -> tuple[NDArray[np.float64], str]:
     else:
         note = ""
     if out.any():
-        # Nothing after it: what comes back into the picture has no meaning any more.
+        # Nothing after it: a trajectory that comes back into the picture has no meaning.
         path[:, int(out.argmax()) :] = np.nan
     return path, note
 

@@ -38,16 +38,16 @@ class Assembled:
     form : Form
         Residual and Jacobian.
     invariant_names : tuple of str
-        Names of what vanishes along solutions.
+        Names of the invariants.
     programs : tuple of three Programs
-        Values of the invariants, entries of their Jacobian, and what is looked at when a step begins: pivots
-        and their rivals, or entries of the system Jacobian.
+        Values of the invariants, entries of their Jacobian, and values that are watched when a step begins:
+        pivots and their rivals, or entries of the system Jacobian.
     invariants_pattern : csc_matrix or None
         Where the Jacobian of the invariants has entries; None for a dense one.
     rivals : tuple of slice
-        For every pivot the places of its rivals; the pivots come first.
+        For every pivot the places of its rivals among the watched values; the pivots come first.
     choices : tuple of Choice
-        What dummies are chosen from; their weights follow the parameters of the model.
+        Choices of dummies; their weights follow the parameters of the model.
     entries : tuple of (int, int)
         Which entries of the system Jacobian are watched.
     """
@@ -75,12 +75,12 @@ class Assembled:
 
     @functools.cached_property
     def watch(self) -> Compiled:
-        """What is looked at when a step begins as a C function."""
+        """The values that are watched when a step begins as a C function."""
         return compile_program(self.programs[2], "residual")
 
     @property
     def watched(self) -> int:
-        """Number of values that are looked at when a step begins."""
+        """Number of values that are watched when a step begins."""
         return len(self.programs[2].outputs)
 
 
@@ -92,7 +92,7 @@ class _Layout:
     states : sequence of (int, int)
         Jets in the order of the state.
     rates : mapping of (int, int) to (int, int)
-        Jets that are no unknowns but derivatives of some.
+        Jets that are entries of u', each with the jet in u of which it is the derivative.
     """
 
     def __init__(self, states: Sequence[Jet], rates: Mapping[Jet, Jet]) -> None:
@@ -115,7 +115,7 @@ class _Layout:
         return graph.without(nodes, map(graph.leaf, idle)) if idle else list(nodes)
 
     def given(self, leaf: Leaf) -> Input:
-        """What a leaf is to a program."""
+        """The input of a program for a leaf."""
         kind, j, k = leaf
         if kind == "u":
             at = self.place.get((j, k))

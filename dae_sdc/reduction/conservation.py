@@ -13,7 +13,7 @@ from dae_sdc.structure.consistent import Start, find_points
 from dae_sdc.structure.prolongation import Prolongation
 
 LARGEST_RATE = 1e-8
-"""Rate of an invariant, relative to the sum of the sizes of its terms, that is none."""
+"""Largest rate of an invariant, relative to the sum of the sizes of its terms."""
 
 
 def check_invariants(
@@ -25,14 +25,14 @@ def check_invariants(
         \dot I = \frac{\partial I}{\partial t} + \sum_{j,k} \frac{\partial I}{\partial x_j^{(k)}} x_j^{(k+1)}
 
     must vanish at points where the equations, differentiated as often as the offsets say, and the invariants
-    themselves hold. Where no such point is found, nothing is said.
+    themselves hold. Where no such point is found, nothing is refused.
 
     Parameters
     ----------
     model : Model
         Equations, whose system Jacobian is regular.
     graph : Graph
-        Where the invariants are.
+        Graph of the invariants.
     found : Structure
         The structure of the equations.
     invariants : sequence of (str, int)
@@ -41,7 +41,7 @@ def check_invariants(
     Raises
     ------
     InputError
-        If one changes; with its name and its rate.
+        If one changes, with its name and its rate.
     """
     if not invariants:
         return

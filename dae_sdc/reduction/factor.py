@@ -26,7 +26,7 @@ Values = Callable[[Sequence[int]], np.ndarray]
 
 @dataclass
 class Factored:
-    """Rows in triangular form, and what is left over.
+    """The rows E x = g in triangular form, and the equations 0 = a that remain.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Factored:
     rest : list of int
         a, the right-hand sides of the rows whose left-hand sides became 0.
     origins : list of int
-        The rows from which ``rest`` is left over.
+        The rows of A from which ``rest`` comes.
     """
 
     rows: list[Row] = field(default_factory=list)

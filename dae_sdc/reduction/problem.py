@@ -24,7 +24,7 @@ WEAK_PIVOT: Final = 0.1
 """Size of a pivot relative to its largest rival below which the system is pivoted again."""
 
 WORSENED_PIVOT: Final = 0.1
-"""Part of its size to which the weakest pivot must fall again where no better one was found."""
+"""Part of its size to which the weakest pivot must fall before a better one is sought once more."""
 
 
 class Source(Protocol):
@@ -63,7 +63,7 @@ class ReducedProblem(ModelProblem):
     """A model after the reduction of its index.
 
     The state holds the unknowns of the model and those of their derivatives that the reduced system has as
-    unknowns of its own, named "der(x)". When a step begins, the pivots of the reduction are looked at, or the
+    unknowns of its own, named "der(x)". When a step begins, the pivots of the reduction are checked, or the
     columns of the dummy derivatives; where one has become small, others are chosen for this and later steps.
 
     Parameters
@@ -78,9 +78,9 @@ class ReducedProblem(ModelProblem):
     Attributes
     ----------
     reduction : Reduction
-        What it was made from.
+        The reduced system.
     invariant_names : tuple of str
-        Names of what vanishes along solutions, see :meth:`invariants`.
+        Names of the :meth:`invariants`.
     reselections : int
         How often a step began with other pivots or dummies than the one before, here and in the copies that
         runs make.
@@ -142,7 +142,7 @@ class ReducedProblem(ModelProblem):
     # Invariants
 
     def invariants(self, u: npt.ArrayLike, t: float) -> Vector:
-        """What vanishes along solutions: all constraints, those that were hidden too, shape (k,).
+        """All constraints, hidden ones too, which vanish along solutions, shape (k,).
 
         Parameters
         ----------
@@ -186,7 +186,7 @@ class ReducedProblem(ModelProblem):
     # The choice of pivots and dummies
 
     def start_step(self, u: MeshDAE, t: float) -> None:
-        """Look at the pivots or the columns of the dummies, and choose again where they have faded."""
+        """Check the pivots or the columns of the dummies, and choose others where they have become small."""
         assembled = self._assembled
         if not assembled.watched:
             return

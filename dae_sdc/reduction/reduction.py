@@ -1,4 +1,4 @@
-"""Reduction of the index of a model: the choice of a method, what it gives, and the table of its steps."""
+"""Reduction of the index of a model: the choice of a method, the result, and the table of its steps."""
 
 from __future__ import annotations
 
@@ -59,15 +59,15 @@ class Reduction:
     source : Model
         The model as it was given.
     method : str
-        What was done: "separation", "fraction-free" or "stages".
+        "separation", "fraction-free" or "stages".
     goal : str
-        The form of a separated system; "stages" else.
+        The form of a separated system, else "stages".
     system : Separated or Staged
         The equations.
     reason : str
         Why this method was taken.
     seconds : float
-        How long it took.
+        Time that the reduction took.
     """
 
     def __init__(
@@ -93,7 +93,7 @@ class Reduction:
         if isinstance(system, Separated):
             self._pivoted[system.pivots] = self
 
-    # What the problem asks a model for
+    # What a problem needs of a model
 
     @property
     def name(self) -> str:
@@ -107,7 +107,7 @@ class Reduction:
 
     @property
     def graph(self) -> Graph:
-        """Where the expressions of the reduced system are."""
+        """Graph of the expressions of the reduced system."""
         return self.system.graph
 
     @property
@@ -145,6 +145,11 @@ class Reduction:
         ----------
         value : callable
             Value of a leaf of the graph.
+
+        Raises
+        ------
+        InputError
+            For stages, which have no pivots.
         """
         if not isinstance(self.system, Separated):
             raise InputError("only a separation has pivots that can be chosen")
@@ -171,7 +176,7 @@ class Reduction:
             made._pivoted = self._pivoted
         return self._pivoted[key]
 
-    # What it says
+    # Description
 
     @property
     def index(self) -> int:
@@ -192,7 +197,7 @@ class Reduction:
 
     @property
     def invariant_names(self) -> tuple[str, ...]:
-        """Names of what vanishes along solutions."""
+        """Names of the invariants."""
         return tuple(name for name, _ in self._invariant_nodes())
 
     def _invariant_nodes(self) -> list[tuple[str, int]]:
@@ -236,7 +241,7 @@ class Reduction:
         for number, node in enumerate(veils):
             symbol = Unknown(f"v{number}")
             table.append((symbol, to_sympy(graph, [node], self._symbol)[0]))
-            # In the copy the node is a leaf from now on, so that nothing looks behind it.
+            # In the copy the node becomes a leaf, so that later expressions show the veil and not its parts.
             graph.op[node], graph.args[node] = Op.INPUT, ()
             graph.leaves[node] = Leaf("v", number)
         return table, dict(zip(outputs, to_sympy(graph, outputs, self._symbol), strict=True))
@@ -255,7 +260,7 @@ class Reduction:
 
     @property
     def invariants(self) -> tuple[Any, ...]:
-        """What vanishes along solutions, as SymPy's expressions with veils."""
+        """The invariants as SymPy's expressions with veils."""
         return tuple(self._written[1][node] for _, node in self._invariant_nodes())
 
     @cached_property
@@ -364,14 +369,14 @@ def reduce_index(
     model : Model
         The equations.
     method : {"auto", "separation", "fraction-free", "stages"}
-        "separation" eliminates, differentiates what is left over, and so on; "fraction-free" does so without
-        divisions by expressions; "stages" takes the equations of all stages of the Sigma-method with dummy
-        derivatives. By default separation, unless expressions grow much more by it than in the stages, or a
-        constraint that it differentiates has choices or steps: only the stages keep it as it is beside its
-        derivative, which does not show jumps.
+        "separation" eliminates, differentiates the constraints that remain, and so on; "fraction-free" does
+        so without divisions by expressions; "stages" takes the equations of all stages of the Sigma-method
+        with dummy derivatives. By default separation, unless expressions grow much more by it than in the
+        stages, or a constraint that it differentiates has choices or steps: only the stages keep it as it is
+        beside its derivative, which does not show jumps.
     form : {"implicit", "semi-explicit", "explicit", "ode"}
-        Of a separated system: E x' = g, 0 = a of index 1; x' = f, 0 = a of index 1 where the derivatives of
-        the algebraic unknowns do not occur; x' = f, z = phi; or x' = f for all unknowns. Where a form of
+        Form of a separated system: E x' = g, 0 = a of index 1; x' = f, 0 = a of index 1 where the derivatives
+        of the algebraic unknowns do not occur; x' = f, z = phi; or x' = f for all unknowns. Where a form of
         index 1 cannot be had, the reduction goes on to index 0.
     limit : int or None
         Nodes above which an expression becomes a veil; None for no veils.
@@ -389,7 +394,8 @@ def reduce_index(
     Raises
     ------
     InputError
-        If the model is ill-posed, with the names of equations or unknowns, or an argument is unknown.
+        If the model is ill-posed, with the names of equations or unknowns, if a given invariant changes along
+        solutions, or if an argument is unknown.
     """
     if method not in METHODS:
         raise InputError(unknown("method of reduction", method, METHODS))

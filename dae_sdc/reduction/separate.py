@@ -1,4 +1,4 @@
-r"""Reduction of the index by separation: elimination, differentiation of what is left over, and again.
+r"""Reduction of the index by separation: elimination, differentiation of the constraints left, and again.
 
 The equations are linear in the highest derivatives, :math:`A(x, t)\, x' = b(x, t)`; lower derivatives count
 as unknowns x. Full elimination separates them into :math:`E x' = g` with E of full rank and constraints
@@ -55,7 +55,7 @@ class Separated:
     Parameters
     ----------
     graph : Graph
-        Where the expressions are.
+        Graph of the expressions.
     orders : tuple of int
         Order of the derivative of every unknown that E contains.
     rows : tuple of (str, Row, int)
@@ -71,9 +71,9 @@ class Separated:
     kept : tuple of str
         Names of the algebraic equations.
     passes : tuple of Pass
-        The eliminations; how often was differentiated is one less.
+        The eliminations, one more than there are differentiations.
     factors : tuple of Factored
-        What all eliminations gave, for the watch on pivots.
+        Results of all eliminations, for the watch on pivots.
     """
 
     graph: Graph
@@ -284,7 +284,7 @@ def _differentiated(graph: Graph, roots: Sequence[int], orders: Sequence[int]) -
 
 
 def _check(graph: Graph, found: Factored, names: Sequence[str]) -> None:
-    """Refuse what is left over if it is no constraint of the unknowns."""
+    """Refuse equations left by the elimination that are no constraints of the unknowns."""
     for node, name in zip(found.rest, names, strict=True):
         if graph.is_zero(node):
             raise InputError(

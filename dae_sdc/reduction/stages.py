@@ -4,8 +4,8 @@ All equations :math:`f_i, f_i', \dots, f_i^{(c_i)}` hold together, for the unkno
 :math:`x_j, x_j', \dots, x_j^{(d_j)}`, each an unknown of its own. Of the relations between an unknown and
 its derivative only as many are kept as there are degrees of freedom; the others are given up, and the
 derivatives in them are dummies, which the equations determine. In each stage of each block the best
-conditioned columns of the system Jacobian are taken for dummies, and the relations of the columns that are
-left are kept. Which these are depends on the solution, and is decided at the beginning of every step.
+conditioned columns of the system Jacobian are taken for dummies, and the relations of the other columns are
+kept. Which these are depends on the solution, and is decided at the beginning of every step.
 
 References
 ----------
@@ -91,7 +91,7 @@ class Staged:
     Parameters
     ----------
     graph : Graph
-        Where the expressions are.
+        Graph of the expressions.
     equations : dict of (int, int) to int
         The nodes of all equations, by equation and how often it is differentiated.
     c, d : tuple of int
@@ -116,7 +116,7 @@ class Staged:
 
     @property
     def choices(self) -> list[Choice]:
-        """The choices there are, each once."""
+        """All choices, each once."""
         return list(dict.fromkeys(choice for choice, _ in self.open))
 
 
@@ -196,7 +196,7 @@ class Selection:
     Parameters
     ----------
     choices : sequence of Choice
-        What is chosen from.
+        The choices.
     entries : sequence of (int, int)
         Places of the system Jacobian whose values :meth:`update` gets.
 
@@ -214,7 +214,7 @@ class Selection:
         self._parts = [
             _Part(choice, place, int(start)) for choice, start in zip(choices, starts, strict=False)
         ]
-        # Matrices of one size are looked at together.
+        # Matrices of one size are checked together.
         sizes: dict[tuple[int, int], list[_Part]] = {}
         for part in self._parts:
             if len(part.choice.rows) <= SELECTION.most_eliminated:
@@ -255,16 +255,16 @@ class Selection:
 
 
 class _Part:
-    """One choice as it is made now.
+    """One choice and its present dummies.
 
     Parameters
     ----------
     choice : Choice
-        What is chosen from.
+        The choice.
     place : mapping of (int, int) to int
-        Where the values of entries are found.
+        Places of the entries in the values that :meth:`Selection.update` gets.
     start : int
-        Where its weights begin.
+        Place of its first weight.
     """
 
     def __init__(self, choice: Choice, place: Mapping[tuple[int, int], int], start: int) -> None:
@@ -283,7 +283,7 @@ class _Part:
 
     @property
     def where(self) -> npt.NDArray[Any]:
-        """Where the values of the matrix are found, the place behind the last one where there is no entry."""
+        """Places of the values of the matrix; -1, that of a 0 put behind them, where it has no entry."""
         places = np.full(self.shape, -1)
         places[self._rows, self._columns] = self._values
         return places
@@ -293,7 +293,7 @@ class _Part:
         return csr_matrix((values[self._values], (self._rows, self._columns)), shape=self.shape)
 
     def choose(self, matrix: npt.NDArray[Any], weights: Vector) -> int:
-        """Take the columns that orthogonal elimination with pivoting begins with."""
+        """Take the columns with which orthogonal elimination with pivoting begins; returns 1 if new."""
         best = qr(matrix, mode="r", pivoting=True, check_finite=False)[1][: len(matrix)]
         if self.dummies:
             sizes = [
@@ -307,7 +307,7 @@ class _Part:
         return self._take(best[linear_sum_assignment(prices)[1]].tolist(), weights)
 
     def match(self, matrix: csr_matrix, weights: Vector) -> int:
-        """Take the columns of the matching with the largest product of entries, relative to their rows."""
+        """Take the columns of the matching with the largest product of relative entries; returns 1 if new."""
         sizes = abs(matrix)
         sizes.eliminate_zeros()
         if not np.diff(sizes.indptr).all():

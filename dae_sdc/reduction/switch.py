@@ -16,14 +16,14 @@ _ARGUMENTS = {
 
 
 class Switch:
-    """What sweepers call, who ask for the address of a kernel only once.
+    """A C function with a changing target, for sweepers, which ask for the address of a kernel only once.
 
     Parameters
     ----------
     form : {"residual", "jacobian"}
         Signature, see :mod:`dae_sdc.expressions.codegen`.
     target : Compiled
-        What is called; :meth:`turn` changes it.
+        The function that is called; :meth:`turn` changes it.
 
     Attributes
     ----------

@@ -17,7 +17,7 @@ LIMIT = 500
 """Nodes, operands and leaves included, above which an expression gets a name."""
 
 REPEATED = 10
-"""What stands in several places gets a name already above this part of the limit."""
+"""Divisor of the limit for expressions that stand in several places."""
 
 _MOST = 2**62
 
@@ -59,11 +59,11 @@ class Veiled:
     Parameters
     ----------
     nodes : tuple of int
-        What the veils stand for, in an order in which they can be computed.
+        The parts with names, in an order in which they can be computed.
     shared : Cost
         Functions, multiplications, additions and divisions where every part is computed once.
     trees : Cost
-        Operations of expressions and veils as they are written: what stands in two places counts in both.
+        Operations of expressions and veils as they are written: a part in two places counts twice.
     """
 
     nodes: tuple[int, ...]
@@ -79,7 +79,7 @@ def veil(graph: Graph, roots: Sequence[int], limit: int | None = LIMIT) -> Veile
     graph : Graph
         The expressions.
     roots : sequence of int
-        Those that are wanted.
+        The expressions whose parts are named.
     limit : int or None
         Largest number of nodes of an expression without a name; None for no veils at all.
 
