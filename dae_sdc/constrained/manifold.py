@@ -600,7 +600,13 @@ class ManifoldDAE(DirectSweeper):
         if not self.keeps_state:
             return {}
         s = self._memory
-        return {"base": s.vectors[self._own.BASE].copy(), "basis": s.basis.copy(), "marks": s.marks.copy()}
+        return {
+            "base": s.vectors[self._own.BASE].copy(),
+            "basis": s.basis.copy(),
+            "marks": s.marks.copy(),
+            "end size": float(s.numbers[self._own.END_SIZE]),
+            "sizes": np.array(self._sizes).reshape(-1, 2),
+        }
 
     def set_state(self, kept: Mapping[str, Any]) -> None:
         """Restore what :meth:`get_state` gave, to the last bit."""
@@ -611,6 +617,8 @@ class ManifoldDAE(DirectSweeper):
         self._problem = L.prob
         s = self._memory
         s.vectors[self._own.BASE], s.basis[:], s.marks[:] = kept["base"], kept["basis"], kept["marks"]
+        s.numbers[self._own.END_SIZE] = kept["end size"]
+        self._sizes.extend(map(tuple, kept["sizes"].tolist()))
         self._resumed = True
 
 

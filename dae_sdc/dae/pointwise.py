@@ -15,7 +15,7 @@ from dae_sdc.dae.jacobian import Linearization, linearize
 from dae_sdc.dae.linear import factorize
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
-from dae_sdc.errors import SolveError
+from dae_sdc.errors import InconsistentStateError, SolveError
 
 __all__ = ["ManifoldValues", "Pointwise", "PointwiseEquations", "PointwiseOptions"]
 
@@ -244,7 +244,7 @@ class ManifoldValues:
         """Make values at several times meet the constraints, see :meth:`Pointwise.correct`."""
         done = np.zeros(len(t), dtype=bool)
         for row, time in enumerate(t.tolist()):
-            with suppress(SolveError):  # at a singular point
+            with suppress(SolveError, InconsistentStateError):  # at a singular point, or beside the manifold
                 u[row], du[row] = self.problem.on_manifold(time, u[row], du[row])
                 done[row] = True
         return done
