@@ -97,7 +97,13 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
             raise
         return Reading(problem, f"function: {error}")
     known = _known(traced.model, problem.n_diff)
-    _use_index(problem, known)
+    try:
+        _use_index(problem, known)
+    except InputError as error:
+        if wanted or not traced.branches:
+            raise
+        # The structure that is analysed has the entries of all branches, of which a run may take a few.
+        return Reading(problem, f"function: {error}")
     use_trace(problem, traced, known.form)
     return Reading(problem, "traced", traced.model)
 
