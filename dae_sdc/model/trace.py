@@ -23,6 +23,7 @@ from dae_sdc.expressions.dag import Leaf
 from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
 from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names
+from dae_sdc.model.symbolic_parts import SymbolicParts
 from dae_sdc.model.symbolic_values import (
     NumberNeeded,
     Scalar,
@@ -196,14 +197,20 @@ def _called(problem: ProblemDAE, model: Model, symbols: _Symbols, paths: Executi
         array.flags.writeable = False
     work = Retargeting(problem, symbols, paths)
     kernel: Any = type(problem).residual_kernel
-    if kernel is None and given_by_library(problem):
+    by_parts = kernel is None and given_by_library(problem)
+    if by_parts and not hasattr(problem, "residual_of_parts"):
         raise InputError(
             f"{type(problem).__name__} gives its equations by parts, and not by an eval_f that could be read"
         )
 
     def entries() -> list[Any]:
         if kernel is None:
-            found = entries_of(work.problem.eval_f(u, du, t))
+            if by_parts:
+                parts = SymbolicParts(problem, work, graph, _kernel_parameters(problem, work))
+                residual: Any = problem.residual_of_parts(t, u, du, parts)
+            else:
+                residual = work.problem.eval_f(u, du, t)
+            found = entries_of(residual)
             if work.undo_changes():
                 raise Untraceable("it changes what is outside of it: state that changes between calls")
             return found

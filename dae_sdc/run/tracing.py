@@ -80,6 +80,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         If the index that the problem declares is not that of its equations, or if reading them is wanted and
         not possible.
     """
+    from dae_sdc.model.retargeting import given_by_library
     from dae_sdc.model.trace import trace_problem
     from dae_sdc.model.traced_problem import use_trace
 
@@ -91,6 +92,8 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         decides = inspect.getattr_static(type(problem), "start_step")
         if decides is not inspect.getattr_static(ProblemDAE, "start_step"):
             raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
+        if hasattr(problem, "residual_of_parts") and given_by_library(problem):
+            raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
         traced = trace_problem(problem, _start(problem, u0))
     except InputError as error:
         if wanted:
