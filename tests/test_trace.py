@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sparse
 
 import dae_sdc as ds
-from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.model.trace import trace_problem
 from dae_sdc.run.tracing import read
@@ -259,50 +258,6 @@ def test_nothing_of_the_function_or_its_module_is_changed():
     ds.trace(of_function)
     assert dict(globals()) == before[0] and (np.zeros, math.sin) == before[1:]
     assert isinstance(growth(0.0, 1.0), float)
-
-
-# The catalogue, from the kernels as plain Python
-
-
-KERNELS = [name for name, entry in PROBLEMS.items() if entry.residual_kernel is not None]
-
-
-def plain(name):
-    """A class with the eval_f that the kernel of a problem is in Python, and with nothing declared."""
-    own = PROBLEMS[name]()
-    kernel, p = type(own).residual_kernel, np.array(own.kernel_parameters(), dtype=float)
-
-    def eval_f(self, u, du, t):
-        out = np.zeros(self.n)
-        kernel(t, u, du, p, out)
-        return out
-
-    attributes = {"interval": own.interval, "dt": own.dt, "u_exact": lambda self, t: own.u_exact(t)}
-    if own.given_nominal is not None:
-        attributes["nominal"] = np.asarray(own.nominal)
-    return own, type(problem(eval_f, own.n_diff, own.n_alg, **attributes))
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_the_catalogue_is_read(name):
-    own, cls = plain(name)
-    found = read(cls())
-    assert found.equations == "traced"
-    if own.index is not None:
-        assert max(1, found.problem.index) == max(1, own.index)
-    source = np.random.default_rng(0)
-    t = own.interval[0]
-    u, du = np.array(own.u_exact(t)), source.uniform(-1.0, 1.0, own.n)
-    matrices = [one.jacobian(one.state(u), one.state(du), t, 0.3) for one in (own, found.problem)]
-    true, traced = (one.toarray() if sparse.issparse(one) else one for one in matrices)
-    assert traced == pytest.approx(true, rel=1e-8, abs=1e-12 * np.abs(true).max())
-
-
-@pytest.mark.parametrize("name", ["hessenberg-3", "hires", "pendulum", "robertson"])
-def test_runs_take_the_steps_of_the_kernels(name):
-    own, read_ = ds.solve(name, rtol=1e-6), ds.solve(plain(name)[1], rtol=1e-6)
-    assert read_.success and read_.stats["steps"] == own.stats["steps"]
-    assert read_.u[-1] == pytest.approx(own.u[-1], rel=1e-6, abs=1e-9)
 
 
 # Runs

@@ -188,8 +188,8 @@ def _known(model: Model, n_diff: int) -> _Known:
 
 def _indices(model: Model) -> tuple[int | None, tuple[int, ...]]:
     """The differentiation index of equations of first order, None if it is not certain, and of unknowns."""
-    from dae_sdc.model.problem import indices_of_unknowns
     from dae_sdc.structure.analysis import structure
+    from dae_sdc.structure.unknowns import index_of_unknowns
 
     try:
         found = structure(model)
@@ -202,7 +202,7 @@ def _indices(model: Model) -> tuple[int | None, tuple[int, ...]]:
         return None, ()
     if not found.regular:
         return index, (max(1, index),) * len(model.names)
-    return index, indices_of_unknowns([(j, 0) for j in range(len(model.names))], found.c, found.d)
+    return index, index_of_unknowns(found)
 
 
 def _use_index(problem: ProblemDAE, known: _Known) -> None:
