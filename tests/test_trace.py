@@ -359,3 +359,27 @@ def test_what_a_function_has_changed_is_put_back():
     with pytest.raises(InputError, match="changes what is outside"):
         ds.trace(one)
     assert len(CALLS) == before
+
+
+def of_late_times(self, u, du, t):
+    if type(t) is float and t > 0.3:  # which a symbol is not
+        return [du[0] - 2.0, u[1] - u[0]]
+    return [du[0] - 1.0, u[1] - u[0]]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"rtol": 1e-6}, {"dt": 0.1, "sweeper": "edirk4"}, {"t_eval": [0.1, 0.9], "rtol": 1e-4}]
+)
+def test_equations_are_compared_with_the_function_along_the_run(settings, tmp_path):
+    own, out = problem(of_late_times, 1, 1), tmp_path / "run.npy"
+    reason = (
+        r"Own.eval_f was read wrongly: 'equation 0' is .* near the solution at t=.*; solve with trace=False"
+    )
+    with pytest.raises(InputError, match=reason):
+        ds.solve(own, u0=[0.0, 0.0], t_end=1.0, out=out, **settings)
+    assert not out.exists()
+    if "rtol" in settings:
+        called = ds.solve(own, u0=[0.0, 0.0], t_end=1.0, trace=False, **settings)
+        assert called.success and called.u[-1, 0] == pytest.approx(
+            called.t[-1] + called.t[-1] - 0.3, rel=1e-4
+        )

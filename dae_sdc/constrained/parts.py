@@ -54,7 +54,7 @@ def part(name: str, meaning: str, velocity: bool = False) -> Callable[..., npt.A
 
 
 class GivenPart(NamedTuple):
-    """How a class gives a part: the "method" or "kernel" and its name, or nothing; and the shape of the part."""
+    """How a class gives a part, "method", "kernel" or "", with its name there and the shape of the part."""
 
     source: str
     name: str

@@ -30,6 +30,7 @@ class SymbolicParts:
         self.problem, self.work, self.graph, self.parameters = problem, work, graph, parameters
 
     def __call__(self, name: str, t: Scalar, q: Any, v: Any = None) -> Any:
+        """The part as an array of its shape."""
         source, given, shape = self.problem.given_part(name)
         if source == "kernel":
             kernel = getattr(type(self.problem), f"{given}_kernel")

@@ -30,7 +30,7 @@ def index_of_unknowns(found: Structure) -> tuple[int, ...]:
     for number, block in enumerate(found.fine):
         block_of[block.cols] = number
     entries: list[list[tuple[int, int]]] = [[] for _ in range(n)]
-    for i, j, order in zip(*(part.tolist() for part in (signature.rows, signature.cols, signature.orders))):
+    for i, j, order in np.column_stack([signature.rows, signature.cols, signature.orders]).tolist():
         entries[i].append((j, order))
     known: dict[tuple[int, int], int] = {}
 
