@@ -123,6 +123,14 @@ def test_zeros_behind_identities_are_found(expression: sp.Expr) -> None:
     assert graph.depends(graph.add(graph.mul(node, graph.variable(5)), graph.variable(1))) == {(1, 0)}
 
 
+def test_the_slope_of_tanh_at_large_operands_is_not_zero() -> None:
+    graph = Graph()
+    node = node_of(graph, sp.tanh(10**5 * X) + Y)
+    assert graph.depends(node) == {(0, 0), (1, 0)}
+    slope = graph.differentiate(node, graph.variable(0))
+    assert graph.numeric([slope], lambda leaf: 0.0)[0] == 1e5
+
+
 def test_a_dependence_that_cancels_is_none() -> None:
     graph = Graph()
     assert graph.depends(node_of(graph, (X + Y) ** 2 - 2 * X * Y - Y**2 + sp.sin(Z))) == {(0, 0), (2, 0)}

@@ -10,7 +10,6 @@ import pytest
 import scipy.sparse as sparse
 
 import dae_sdc as ds
-from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.errors import InputError
 from dae_sdc.model.trace import trace_problem
 from dae_sdc.run.tracing import read
@@ -172,10 +171,8 @@ def noisy(self, u, du, t):
     return du + u + np.random.default_rng(1).normal()
 
 
-def branch(self, u, du, t):
-    if u[0] > 0.0:
-        return du
-    return -du
+def rounded(self, u, du, t):
+    return du * int(u[0])
 
 
 def counts(self, u, du, t):
@@ -220,7 +217,7 @@ def tallied(self, u, du, t):
 
 
 REFUSED = {
-    "a branch": (branch, r"test_trace.py:\d+ \('if u\[0\] > 0.0:'\) branches on a value"),
+    "a number": (rounded, r"test_trace.py:\d+ \('return du \* int\(u\[0\]\)'\) needs a number"),
     "state": (counts, r"\('self.calls = 1'\) sets calls: state that changes between calls"),
     "a counter": (counted, "changes what is outside of it"),
     "a captured counter": (of_a_closure(), "changes what is outside of it"),
@@ -261,61 +258,6 @@ def test_nothing_of_the_function_or_its_module_is_changed():
     ds.trace(of_function)
     assert dict(globals()) == before[0] and (np.zeros, math.sin) == before[1:]
     assert isinstance(growth(0.0, 1.0), float)
-
-
-# The catalogue, from the kernels as plain Python
-
-
-BRANCHES = {"charge-pump", "nand-gate", "two-bit-adder", "synchronous-machine", "wheelset", "wscc9"}
-KERNELS = [name for name, entry in PROBLEMS.items() if entry.residual_kernel is not None]
-
-
-def plain(name):
-    """A class with the eval_f that the kernel of a problem is in Python, and with nothing declared."""
-    own = PROBLEMS[name]()
-    kernel, p = type(own).residual_kernel, np.array(own.kernel_parameters(), dtype=float)
-
-    def eval_f(self, u, du, t):
-        out = np.zeros(self.n)
-        kernel(t, u, du, p, out)
-        return out
-
-    attributes = {"interval": own.interval, "dt": own.dt, "u_exact": lambda self, t: own.u_exact(t)}
-    if own.given_nominal is not None:
-        attributes["nominal"] = np.asarray(own.nominal)
-    return own, type(problem(eval_f, own.n_diff, own.n_alg, **attributes))
-
-
-def test_some_kernels_of_the_catalogue_branch_on_values():
-    assert set(KERNELS) > BRANCHES
-
-
-@pytest.mark.parametrize("name", KERNELS)
-def test_the_catalogue_is_read(name):
-    own, cls = plain(name)
-    if name in BRANCHES:
-        with pytest.raises(InputError, match="branches on a value"):
-            ds.trace(cls)
-        assert read(cls()).equations.startswith("function: ")
-        return
-    found = read(cls())
-    assert found.equations == "traced"
-    if own.index is not None:
-        assert max(1, found.problem.index) == max(1, own.index)
-    source = np.random.default_rng(0)
-    t = own.interval[0]
-    u, du = np.array(own.u_exact(t)), source.uniform(-1.0, 1.0, own.n)
-    matrices = [one.jacobian(one.state(u), one.state(du), t, 0.3) for one in (own, found.problem)]
-    true, traced = (one.toarray() if sparse.issparse(one) else one for one in matrices)
-    assert traced == pytest.approx(true, rel=1e-8, abs=1e-12 * np.abs(true).max())
-
-
-@pytest.mark.parametrize("name", ["hessenberg-3", "hires", "pendulum", "robertson"])
-def test_runs_take_the_steps_of_the_kernels(name):
-    own = ds.solve(name, rtol=1e-6)
-    read_ = ds.solve(plain(name)[1], rtol=1e-6, hidden_constraints=False)
-    assert read_.success and read_.stats["steps"] == own.stats["steps"]
-    assert read_.u[-1] == pytest.approx(own.u[-1], rel=1e-6, abs=1e-9)
 
 
 # Runs
@@ -367,13 +309,13 @@ def test_index_above_3_is_reduced_by_itself():
 
 
 def test_a_function_that_cannot_be_read_runs_as_it_is():
-    def switched(self, u, du, t):
-        return [du[0] - (1.0 if u[0] >= 0.0 else 2.0), u[1] - u[0]]
+    def tabulated(self, u, du, t):
+        return [du[0] - np.interp(u[0], [0.0, 1.0], [1.0, 2.0]), u[1] - u[0]]
 
-    solution = ds.solve(problem(switched, 1, 1), u0=[0.0, 0.0], t_end=0.5, rtol=1e-6)
-    assert solution.success and "branches on a value" in solution.parameters["equations"]
-    with pytest.raises(InputError, match="branches on a value"):
-        ds.solve(problem(switched, 1, 1), u0=[0.0, 0.0], t_end=0.5, rtol=1e-6, trace=True)
+    solution = ds.solve(problem(tabulated, 1, 1), u0=[0.0, 0.0], t_end=0.5, rtol=1e-6)
+    assert solution.success and "reads a table" in solution.parameters["equations"]
+    with pytest.raises(InputError, match="reads a table"):
+        ds.solve(problem(tabulated, 1, 1), u0=[0.0, 0.0], t_end=0.5, rtol=1e-6, trace=True)
 
 
 def test_tracing_is_switched_off():
@@ -417,3 +359,27 @@ def test_what_a_function_has_changed_is_put_back():
     with pytest.raises(InputError, match="changes what is outside"):
         ds.trace(one)
     assert len(CALLS) == before
+
+
+def of_late_times(self, u, du, t):
+    if type(t) is float and t > 0.3:  # which a symbol is not
+        return [du[0] - 2.0, u[1] - u[0]]
+    return [du[0] - 1.0, u[1] - u[0]]
+
+
+@pytest.mark.parametrize(
+    "settings", [{"rtol": 1e-6}, {"dt": 0.1, "sweeper": "edirk4"}, {"t_eval": [0.1, 0.9], "rtol": 1e-4}]
+)
+def test_equations_are_compared_with_the_function_along_the_run(settings, tmp_path):
+    own, out = problem(of_late_times, 1, 1), tmp_path / "run.npy"
+    reason = (
+        r"Own.eval_f was read wrongly: 'equation 0' is .* near the solution at t=.*; solve with trace=False"
+    )
+    with pytest.raises(InputError, match=reason):
+        ds.solve(own, u0=[0.0, 0.0], t_end=1.0, out=out, **settings)
+    assert not out.exists()
+    if "rtol" in settings:
+        called = ds.solve(own, u0=[0.0, 0.0], t_end=1.0, trace=False, **settings)
+        assert called.success and called.u[-1, 0] == pytest.approx(
+            called.t[-1] + called.t[-1] - 0.3, rel=1e-4
+        )

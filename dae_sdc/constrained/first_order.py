@@ -72,7 +72,8 @@ class QuasiFirstOrderProblem(QuasilinearProblem):
         first = names[: self.n_u] if rows == self.n_u else [str(i) for i in range(rows)]
         return (*(f"rate {name}" for name in first), *(prefix + name for name in constraints))
 
-    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+    def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+        """See :meth:`QuasilinearProblem.residual_of_parts`."""
         n = self.n_u
         u, du = x[:n], dx[:n]
         rates = at("A", t, u) @ du - at("h", t, u)
@@ -193,6 +194,10 @@ class ImplicitDAE(QuasilinearProblem):
         value: npt.ArrayLike = self.dF_dt(t, *self._split(x))
         return value
 
+    def part_arguments(self, name: str, q: Vector, v: Vector | None) -> tuple[Vector, ...]:
+        """See :meth:`QuasilinearParts.part_arguments`."""
+        return self._split(q)
+
     def _split(self, x: Vector) -> tuple[Vector, Vector, Vector]:
         n = self.n_u
         return x[:n], x[n : 2 * n], x[2 * n :]
@@ -203,7 +208,8 @@ class ImplicitDAE(QuasilinearProblem):
     def _rows(self, names: Sequence[str], constraints: Sequence[str]) -> tuple[str, ...]:
         return (*(f"derivative of {name}" for name in names[: self.n_u]), *constraints)
 
-    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+    def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+        """See :meth:`QuasilinearProblem.residual_of_parts`."""
         n = self.n_u
         return np.concatenate([dx[:n] - x[n : 2 * n], at("g", t, x)])
 

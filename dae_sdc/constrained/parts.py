@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from types import FunctionType
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -51,6 +51,14 @@ def part(name: str, meaning: str, velocity: bool = False) -> Callable[..., npt.A
     method = supplied(moving if velocity else resting)
     method.__name__, method.__doc__ = name, meaning
     return method
+
+
+class GivenPart(NamedTuple):
+    """How a class gives a part, "method", "kernel" or "", with its name there and the shape of the part."""
+
+    source: str
+    name: str
+    shape: tuple[int, ...]
 
 
 class QuasilinearParts(ProblemDAE):
@@ -139,6 +147,14 @@ class QuasilinearParts(ProblemDAE):
         """The parts that this kind has."""
         absent = {"daen1": ("B", "d2g"), "daeq1": ("B", "d2g"), "daeq2": ("d2g",), "nohol": ("d2g",)}
         return tuple(name for name in PARTS if name not in absent.get(self.kind, ()))
+
+    def given_part(self, name: str) -> GivenPart:
+        """How the class gives one of :data:`PARTS`."""
+        return GivenPart(self._source_of(name), self._user_names.get(name, name), self._shapes[name])
+
+    def part_arguments(self, name: str, q: Vector, v: Vector | None) -> tuple[Vector, ...]:
+        """What the method of a part takes behind the time, from positions and velocities."""
+        return (q, v) if v is not None and name in self._with_velocity else (q,)
 
     def _source_of(self, name: str) -> str:
         """How a class gives a part: as a "method", a "kernel", or not at all."""

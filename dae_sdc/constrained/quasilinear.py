@@ -132,8 +132,18 @@ class QuasilinearProblem(ConstraintManifold):
         """Names of the equations from those of the unknowns and of the constraints."""
         raise NotImplementedError
 
-    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
-        """F(t, x, x') of packed arrays, real or complex, with ``at`` to evaluate the parts."""
+    def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+        """The residual F(t, x, x') of the formulation, shape (n,), from its parts.
+
+        Parameters
+        ----------
+        t : float
+            Time.
+        x, dx : ndarray, shape (n,)
+            State and derivative: real, complex, or expressions.
+        at : callable
+            Value of a part by its name, the time, positions and, where it depends on them, velocities.
+        """
         raise NotImplementedError
 
     def consistent(
@@ -265,7 +275,7 @@ class QuasilinearProblem(ConstraintManifold):
         if self._compiles_equations:
             return residual_of_kernel(self, constraint_machine().function("residual").address, u, du, t)
         x, dx = np.asarray(u, dtype=float), np.asarray(du, dtype=float)
-        return self._residual(float(t), x, dx, self._part)
+        return self.residual_of_parts(float(t), x, dx, self._part)
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Vector:
@@ -299,7 +309,9 @@ class QuasilinearProblem(ConstraintManifold):
             moved = 0 if c == 0.0 else self._size * (1 if v is None else 2)
             for j, e in enumerate(np.eye(self.n)):
                 step = x + 1j * c * STEP * e, dx + 1j * STEP * e
-                columns.append(np.imag(self._residual(t, *step, moving if j < moved else fixed)) / STEP)
+                columns.append(
+                    np.imag(self.residual_of_parts(t, *step, moving if j < moved else fixed)) / STEP
+                )
         else:
             steps = CUBE_ROOT_EPS * np.maximum(1.0, np.maximum(np.abs(x), np.abs(dx)))
             for e in np.diag(steps):

@@ -133,7 +133,8 @@ class QuasiSecondOrderProblem(_SecondOrderProblem):
         last = [prefix + name for prefix in prefixes[self.formulation] for name in constraints]
         return (*(f"velocity {x}" for x in names[:n]), *(f"force {x}" for x in names[:n]), *last)
 
-    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+    def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+        """See :meth:`QuasilinearProblem.residual_of_parts`."""
         n = self.n_u
         q, v = x[:n], x[n : 2 * n]
         blocks = self._forces(t, x, dx, at)
@@ -251,7 +252,8 @@ class NonholonomicProblem(_SecondOrderProblem):
         last = [prefix + name for name in constraints]
         return (*(f"velocity {x}" for x in names[:n]), *(f"force {x}" for x in names[:n]), *last)
 
-    def _residual(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+    def residual_of_parts(self, t: float, x: Vector, dx: Vector, at: Callable[..., Vector]) -> Vector:
+        """See :meth:`QuasilinearProblem.residual_of_parts`."""
         n = self.n_u
         q, v = x[:n], x[n : 2 * n]
         blocks = self._forces(t, x, dx, at)

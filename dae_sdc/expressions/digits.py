@@ -21,6 +21,9 @@ ZERO_SUM_TOLERANCE: Final = 1e-30
 LARGEST_OPERAND: Final = 1e6
 """Size of a function's operand above which the value of the function is unknown, NaN."""
 
+LARGEST_OF_TANH: Final = 30.0
+"""Size of the operand of tanh above which 1 - tanh^2, its derivative, would count as 0."""
+
 _ZERO_TEST_POINTS: Final = 2
 _NOT_ANALYTIC: Final = frozenset({Op.SELECT, Op.MIN, Op.MAX, Op.ABS, Op.SIGN, Op.FLOOR, Op.LT, Op.LE})
 
@@ -76,7 +79,8 @@ class Digits:
                 return context.mpf(0) if abs(total) <= ZERO_SUM_TOLERANCE * largest else total
             if op is Op.INTPOW:
                 return operands[0] ** args[1]
-            if op >= Op.POW and op is not Op.SQRT and not abs(operands[0]) < LARGEST_OPERAND:
+            most = LARGEST_OF_TANH if op is Op.TANH else LARGEST_OPERAND
+            if op >= Op.POW and op is not Op.SQRT and not abs(operands[0]) < most:
                 return context.nan
             return self._functions[op](*operands)
         except (ArithmeticError, ValueError):

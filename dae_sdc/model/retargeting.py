@@ -17,6 +17,7 @@ import numpy as np
 import scipy.sparse as sparse
 
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, array_of, has_symbols
 
 FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})
@@ -74,6 +75,8 @@ class Retargeting:
         Whose methods are called.
     symbols : mapping of str to Scalar
         What attributes of the problem are read as.
+    paths : ExecutionPaths
+        The paths through the branches of the functions.
 
     Attributes
     ----------
@@ -81,7 +84,8 @@ class Retargeting:
         The code that was copied: what a message names a line of.
     """
 
-    def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar]) -> None:
+    def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar], paths: ExecutionPaths) -> None:
+        self.paths = paths
         self.codes: set[CodeType] = set()
         self._copies: dict[int, tuple[Any, Any]] = {}  # with the originals, so that ids stay theirs
         self._seen: dict[int, tuple[Any, Any]] = {}
@@ -201,7 +205,7 @@ class Retargeting:
         space: dict[str, Any] = {"__builtins__": self._builtins, "__name__": function.__module__}
         cells = tuple(type(cell)() for cell in function.__closure__ or ())
         copied = FunctionType(function.__code__, space, function.__name__, None, cells or None)
-        self._kept(function, copied)
+        called = self._kept(function, self._with_paths(copied))
         copied.__defaults__ = self.of(function.__defaults__)
         copied.__kwdefaults__ = self.of(function.__kwdefaults__)
         for name in {name for code in _nested(function.__code__) for name in code.co_names}:
@@ -214,7 +218,26 @@ class Retargeting:
                 continue
             self._cells.append((cell, cell.cell_contents))
         self._spaces.append((space, dict(space)))
-        return copied
+        return called
+
+    def _with_paths(self, function: FunctionType) -> Callable[..., Any]:
+        """A function whose branches are merged where it returns, if it can change no more than arrays."""
+
+        @functools.wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            given = (*args, *kwargs.values())
+            if not all(map(self._is_restored, given)):
+                return function(*args, **kwargs)
+            arrays = [value for value in given if isinstance(value, np.ndarray) and value.flags.writeable]
+            return self.paths.of_call(lambda: function(*args, **kwargs), arrays)
+
+        return call
+
+    def _is_restored(self, value: Any) -> bool:
+        """Whether what a function does to an argument is undone, or not possible, or has it refused."""
+        if isinstance(value, tuple):
+            return all(map(self._is_restored, value)) and not any(isinstance(x, np.ndarray) for x in value)
+        return value is None or isinstance(value, _RESTORED) or id(value) in self._seen
 
 
 def _is_foreign(function: FunctionType) -> bool:
@@ -554,6 +577,9 @@ def _changeable(function: Callable[..., Any]) -> Callable[..., Any]:
         return array_of(function(*args, **{k: v for k, v in kwargs.items() if k != "dtype"})).copy()
 
     return call
+
+
+_RESTORED: Final = (np.ndarray, Scalar, int, float, str, np.generic, _Object, _Class, _Module, _Sparse)
 
 
 class _WithLists:

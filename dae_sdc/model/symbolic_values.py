@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from fractions import Fraction
 from typing import Any, Final
 
@@ -19,6 +20,10 @@ LARGEST_SOLVE: Final = 12
 
 class Untraceable(BaseException):
     """What is done with a symbol has no expression; no ``except Exception`` of the user's code catches it."""
+
+
+CONDITIONS: Final[ContextVar[Callable[[Scalar], bool] | None]] = ContextVar("CONDITIONS", default=None)
+"""What says which way a function goes on where it asks whether an expression is true."""
 
 
 class NumberNeeded(BaseException):
@@ -86,22 +91,32 @@ class Scalar:
         return _elementwise("absolute", self)
 
     def __bool__(self) -> bool:
-        self._need_number("branches on a value")
-        return False
+        outcome = CONDITIONS.get()
+        if outcome is not None and self.graph.mark[self.node] & MOVING:
+            return outcome(self)
+        return bool(self._number("branches on a value"))
 
     def __float__(self) -> float:
-        self._need_number("needs a number and has an expression of the unknowns")
-        return 0.0
+        return self._number("needs a number and has an expression of the unknowns")
 
     def __complex__(self) -> complex:
         return complex(float(self))
 
-    __int__ = __index__ = __round__ = __floor__ = __ceil__ = __trunc__ = __float__
+    def __int__(self) -> int:
+        return int(float(self))
 
-    def _need_number(self, reason: str) -> None:
-        if not self.graph.mark[self.node] & MOVING:
-            raise NumberNeeded({leaf.index for leaf in self.graph.leaves_of(self.node) if leaf.kind == "p"})
-        raise Untraceable(reason)
+    __index__ = __trunc__ = __int__
+
+    def __round__(self, digits: int | None = None) -> float:
+        return round(float(self), digits)
+
+    def _number(self, reason: str) -> float:
+        if self.graph.mark[self.node] & MOVING:
+            raise Untraceable(reason)
+        parameters = {leaf.index for leaf in self.graph.leaves_of(self.node)}
+        if parameters:
+            raise NumberNeeded(parameters)
+        return float(self.graph.numeric([self.node], lambda leaf: math.nan)[0])
 
 
 def _operators(name: str) -> tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]:

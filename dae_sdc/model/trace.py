@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,8 +20,10 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import Leaf
+from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
 from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names
+from dae_sdc.model.symbolic_parts import SymbolicParts
 from dae_sdc.model.symbolic_values import (
     NumberNeeded,
     Scalar,
@@ -67,11 +69,14 @@ class Traced:
         For each parameter of the model the attribute of the problem that has its value.
     numbers : tuple of str
         Attributes that are numbers in the equations, as what is computed branches on them.
+    branches : bool
+        Whether the function branches on values of unknowns or of time.
     """
 
     model: Model
     attributes: tuple[str, ...]
     numbers: tuple[str, ...] = ()
+    branches: bool = False
 
     def __deepcopy__(self, memo: Any) -> Traced:
         return self  # nothing in it changes
@@ -125,8 +130,8 @@ def trace_problem(
     Raises
     ------
     InputError
-        If the function branches on values or does what cannot be an expression, with file and line; or if
-        the equations and the function differ.
+        If the function has too many branches on values or does what cannot be an expression, with file and
+        line; or if the equations and the function differ.
     """
     numbers: list[str] = []
     known = parameter_names(problem)
@@ -142,14 +147,15 @@ def trace_problem(
         )
         symbols = _Symbols(model, problem, [one for one in known if one not in numbers])
         _add_unknowns(model, problem, start)
+        paths = ExecutionPaths(model.graph)
         try:
-            residual = _called(problem, model, symbols)
+            residual = _called(problem, model, symbols, paths)
         except NumberNeeded as needed:
             numbers += [symbols.used[i] for i in sorted(needed.parameters)]
             continue
         break
     _add_equations(model, problem, residual)
-    traced = Traced(model, tuple(symbols.used), tuple(numbers))
+    traced = Traced(model, tuple(symbols.used), tuple(numbers), paths.branches)
     _compare(problem, traced, start, check or TraceCheck())
     return traced
 
@@ -181,29 +187,40 @@ def _add_unknowns(model: Model, problem: ProblemDAE, start: tuple[Vector | None,
                 model.variables_by_name[own].start[order] = float(values[j])
 
 
-def _called(problem: ProblemDAE, model: Model, symbols: _Symbols) -> Any:
-    """What the residual returns for symbols."""
+def _called(problem: ProblemDAE, model: Model, symbols: _Symbols, paths: ExecutionPaths) -> list[Any]:
+    """The entries of what the residual returns for symbols, over all paths through its branches."""
     graph, n = model.graph, problem.n
     u, du = (array_of([Scalar(graph, graph.variable(j, order)) for j in range(n)]) for order in (0, 1))
     t = Scalar(graph, graph.time())
     for array in (u, du):
         array.n_diff = problem.n_diff
         array.flags.writeable = False
-    work = Retargeting(problem, symbols)
+    work = Retargeting(problem, symbols, paths)
     kernel: Any = type(problem).residual_kernel
-    if kernel is None and given_by_library(problem):
+    by_parts = kernel is None and given_by_library(problem)
+    if by_parts and not hasattr(problem, "residual_of_parts"):
         raise InputError(
             f"{type(problem).__name__} gives its equations by parts, and not by an eval_f that could be read"
         )
-    try:
+
+    def entries() -> list[Any]:
         if kernel is None:
-            found = work.problem.eval_f(u, du, t)
+            if by_parts:
+                parts = SymbolicParts(problem, work, graph, _kernel_parameters(problem, work))
+                residual: Any = problem.residual_of_parts(t, u, du, parts)
+            else:
+                residual = work.problem.eval_f(u, du, t)
+            found = entries_of(residual)
             if work.undo_changes():
                 raise Untraceable("it changes what is outside of it: state that changes between calls")
             return found
         out = np.zeros(n, dtype=object).view(SymbolArray)
-        work.of(kernel)(t, u, du, _kernel_parameters(problem, work), out)
-        return out
+        work.of(kernel)(t, u, du, parameters, out)
+        return list(out)
+
+    try:
+        parameters = None if kernel is None else _kernel_parameters(problem, work)
+        return cast(list[Any], paths.of_function(entries))
     except NumberNeeded:
         work.undo_changes()
         raise
@@ -213,16 +230,17 @@ def _called(problem: ProblemDAE, model: Model, symbols: _Symbols) -> Any:
     except InputError as error:
         raise _refused(problem, f"stops: {error}", error.__traceback__, work) from None
     except Exception as error:
-        reason = f"stops with symbols ({type(error).__name__}: {error})"
+        when = "on a path through its branches" if paths.branches else "with symbols"
+        reason = f"stops {when} ({type(error).__name__}: {error})"
         raise _refused(problem, reason, error.__traceback__, work) from error
 
 
 def _kernel_parameters(problem: ProblemDAE, work: Retargeting) -> Any:
     """The parameters of a kernel as expressions of attributes, or as numbers."""
     try:
-        return [value for value in work.problem.kernel_parameters()]
+        return array_of(list(work.problem.kernel_parameters()))
     except (Untraceable, NumberNeeded, Exception):
-        return np.asarray(problem.kernel_parameters(), dtype=np.float64)
+        return np.array(problem.kernel_parameters(), dtype=np.float64)
 
 
 def _refused(problem: ProblemDAE, reason: str, trail: TracebackType | None, work: Retargeting) -> InputError:
@@ -242,9 +260,8 @@ def _refused(problem: ProblemDAE, reason: str, trail: TracebackType | None, work
     )
 
 
-def _add_equations(model: Model, problem: ProblemDAE, residual: Any) -> None:
+def _add_equations(model: Model, problem: ProblemDAE, entries: list[Any]) -> None:
     who = f"{type(problem).__name__}.eval_f cannot be read as equations"
-    entries = entries_of(residual)
     if len(entries) != problem.n:
         raise InputError(f"{who}: it returns {len(entries)} values for {problem.n} unknowns")
     names: list[str] = []

@@ -152,8 +152,9 @@ def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Mod
     """The equations of a problem as a model, from one call of its ``eval_f`` with symbols for numbers.
 
     Unknowns have the names and the order that they have in the problem. Public attributes that are floats
-    become parameters, with their values, but those on which a branch depends. The equations are compared with
-    the function at random points near the start.
+    become parameters, with their values, but those on which a branch depends. Branches on values of unknowns
+    or of time become choices, as :func:`numpy.where` makes them. The equations are compared with the function
+    at random points near the start.
 
     Parameters
     ----------
@@ -170,8 +171,9 @@ def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Mod
     Raises
     ------
     InputError
-        If ``eval_f`` branches on a value of an unknown or of time, changes its problem, reads files, tables
-        or random numbers, or calls what takes numbers only: with the file, the line and the reason.
+        If ``eval_f`` has too many branches on values of unknowns and of time, changes its problem, reads
+        files, tables or random numbers, or calls what takes numbers only: with the file, the line and the
+        reason.
 
     Examples
     --------

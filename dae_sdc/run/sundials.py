@@ -43,6 +43,7 @@ from dae_sdc.run.callbacks import (
 from dae_sdc.run.description import EquationOptions, check_interval, initial_state, make_problem, problem_name
 from dae_sdc.run.results import check_target, put_down
 from dae_sdc.run.solution import DENSE_LIMIT, Solution, derivative_at_start, output_times, plain
+from dae_sdc.run.tracing import check_at_states
 from dae_sdc.sharing import Lock, filtering
 from dae_sdc.sweepers.tolerance import Tolerance
 
@@ -165,6 +166,7 @@ def integrate(given: SundialsOptions) -> Solution:
                 put_down(solution(f"ended by {type(error).__name__}"), out, False)
             raise
     found = solution(message)
+    check_at_states(own, found.t, found.u, found.du)
     if out is not None:
         put_down(found, out, found.success)
     return found

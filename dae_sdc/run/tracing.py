@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from dae_sdc.arguments import shown
+from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError
 from dae_sdc.sharing import one_at_a_time
 
@@ -80,6 +83,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         If the index that the problem declares is not that of its equations, or if reading them is wanted and
         not possible.
     """
+    from dae_sdc.model.retargeting import given_by_library
     from dae_sdc.model.trace import trace_problem
     from dae_sdc.model.traced_problem import use_trace
 
@@ -91,15 +95,103 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         decides = inspect.getattr_static(type(problem), "start_step")
         if decides is not inspect.getattr_static(ProblemDAE, "start_step"):
             raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
+        if hasattr(problem, "residual_of_parts") and given_by_library(problem):
+            raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
         traced = trace_problem(problem, _start(problem, u0))
     except InputError as error:
         if wanted:
             raise
         return Reading(problem, f"function: {error}")
     known = _known(traced.model, problem.n_diff)
-    _use_index(problem, known)
+    try:
+        _use_index(problem, known)
+    except InputError as error:
+        if wanted or not traced.branches:
+            raise
+        # The structure that is analysed has the entries of all branches, of which a run may take a few.
+        return Reading(problem, f"function: {error}")
     use_trace(problem, traced, known.form)
     return Reading(problem, "traced", traced.model)
+
+
+@dataclass(frozen=True)
+class StateCheck:
+    """How equations that were read are compared with their function at states of a run.
+
+    Parameters
+    ----------
+    states : int
+        Number of states.
+    distance : float
+        Relative change of the unknowns: residuals along a solution have nothing but rounding left in them.
+    tolerance : float
+        Difference, relative to the value of an equation, up to which both are equal.
+    rounding : float
+        Difference that rounding explains, relative to the largest value of all equations.
+    sensitivity : float
+        Difference that rounding explains, relative to what ``nudge`` changes in the function.
+    nudge : float
+        Relative change of the unknowns for that.
+    """
+
+    states: int = 4
+    distance: float = 1e-4
+    tolerance: float = 1e-5
+    rounding: float = 1e-9
+    sensitivity: float = 100.0
+    nudge: float = 1e-13
+
+
+def check_at_states(
+    problem: ProblemDAE, t: Vector, u: Vector, du: Vector, check: StateCheck | None = None
+) -> None:
+    """Compare equations that were read with their function near states of a run.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem that was solved; nothing is done for one whose equations were not read.
+    t, u, du : ndarray, shapes (K,), (K, n) and (K, n)
+        Times, states and derivatives.
+    check : StateCheck, optional
+        How they are compared.
+
+    Raises
+    ------
+    InputError
+        If they differ, so that the solution is not that of the function.
+    """
+    untraced = getattr(type(problem), "untraced", None)
+    if untraced is None:
+        return
+    check = check or StateCheck()
+    function = copy.copy(problem)
+    object.__setattr__(function, "__class__", untraced)
+    function.__dict__["_parameters"] = None  # its own are others than those of the equations
+    source = np.random.default_rng(2)
+    for k in np.unique(np.linspace(len(t) - 1, 0, check.states, endpoint=False).astype(int)).tolist():
+        place, rate = (x[k] * (1.0 + check.distance * source.uniform(-1.0, 1.0, x[k].shape)) for x in (u, du))
+        nudged = place * (1.0 + check.nudge * source.uniform(-1.0, 1.0, place.shape))
+        calls = ((problem, place), (function, place), (function, nudged))
+        try:
+            with uncounted(problem), np.errstate(all="ignore"):
+                read, true, beside = (
+                    np.array(one.evaluate(one.state(at), one.state(rate), float(t[k]))) for one, at in calls
+                )
+        except Exception:  # of a function that is not made for values beside those of the run
+            continue
+        with np.errstate(all="ignore"):
+            largest = np.abs(true[np.isfinite(true)]).max(initial=0.0)
+            bound = check.tolerance * np.abs(true) + check.rounding * largest
+            bound += check.sensitivity * np.abs(beside - true)
+            wrong = np.flatnonzero(np.abs(read - true) > bound)
+        if wrong.size:
+            i = wrong[0]
+            raise InputError(
+                f"{type(problem).__name__}.eval_f was read wrongly: '{problem.equation_names[i]}' is "
+                f"{true[i]:.6g} near the solution at t={t[k]:.6g}, and {read[i]:.6g} as it was read; solve "
+                f"with trace=False"
+            )
 
 
 def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
@@ -179,8 +271,8 @@ def _known(model: Model, n_diff: int) -> _Known:
 
 def _indices(model: Model) -> tuple[int | None, tuple[int, ...]]:
     """The differentiation index of equations of first order, None if it is not certain, and of unknowns."""
-    from dae_sdc.model.problem import indices_of_unknowns
     from dae_sdc.structure.analysis import structure
+    from dae_sdc.structure.unknowns import index_of_unknowns
 
     try:
         found = structure(model)
@@ -193,7 +285,7 @@ def _indices(model: Model) -> tuple[int | None, tuple[int, ...]]:
         return None, ()
     if not found.regular:
         return index, (max(1, index),) * len(model.names)
-    return index, indices_of_unknowns([(j, 0) for j in range(len(model.names))], found.c, found.d)
+    return index, index_of_unknowns(found)
 
 
 def _use_index(problem: ProblemDAE, known: _Known) -> None:

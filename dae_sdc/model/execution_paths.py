@@ -1,0 +1,212 @@
+"""Functions that branch on values of expressions: called once for every path through their branches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, Final, NamedTuple, cast
+
+import numpy as np
+
+from dae_sdc.expressions.graph import Graph
+from dae_sdc.expressions.operations import Op
+from dae_sdc.model.symbolic_values import CONDITIONS, Scalar, SymbolArray, Untraceable, node_of
+
+
+@dataclass(frozen=True)
+class PathOptions:
+    """How many paths through its branches a function may have.
+
+    Parameters
+    ----------
+    most_of_call : int
+        Paths through one call of a function.
+    most : int
+        Paths through all calls.
+    """
+
+    most_of_call: int = 32
+    most: int = 10_000
+
+
+class Unmergeable(Exception):
+    """What two paths return cannot be one expression."""
+
+
+class _HalfLine(NamedTuple):
+    """Where a comparison of an expression with a number is true."""
+
+    expression: int
+    upward: bool
+    end: Fraction
+    closed: bool
+
+    def contrary(self) -> _HalfLine:
+        return self._replace(upward=not self.upward, closed=not self.closed)
+
+    def decides(self, other: _HalfLine) -> bool | None:
+        """Whether all its points, or none, are in the other one; None if some are, or nothing is known."""
+        if self.expression != other.expression:
+            return None
+        within = self.end > other.end if self.upward else self.end < other.end
+        if self.upward is other.upward:
+            return True if within or (self.end == other.end and self.closed <= other.closed) else None
+        return False if within or (self.end == other.end and not (self.closed and other.closed)) else None
+
+
+@dataclass
+class ExecutionPaths:
+    """The paths through the branches of a function, whose results become one expression each.
+
+    Where Python asks whether an expression is true, the first call goes on as if it were. Further calls take
+    the other ways, and the results are chosen between by the conditions, as ``numpy.where`` would. Conditions
+    that follow from those before on a path have no second way.
+
+    Parameters
+    ----------
+    graph : Graph
+        Expressions.
+    options : PathOptions
+        How many paths there may be.
+
+    Attributes
+    ----------
+    count : int
+        Number of paths that were gone.
+    branches : bool
+        Whether there are paths that only a value tells apart.
+    """
+
+    graph: Graph
+    options: PathOptions = PathOptions()
+    count: int = 0
+    branches: bool = False
+    _under_way: list[tuple[dict[int, bool], Iterator[int]]] = field(default_factory=list)
+
+    def of_function(self, call: Callable[[], Any]) -> Any:
+        """What a call returns, over all its paths.
+
+        Raises
+        ------
+        Unmergeable
+            If results on two paths cannot be one expression.
+        Untraceable
+            If there are too many paths.
+        """
+        before = CONDITIONS.set(self._outcome)
+        try:
+            return self._from(call, {}, iter(range(1, self.options.most_of_call)))
+        finally:
+            CONDITIONS.reset(before)
+
+    def of_call(self, call: Callable[[], Any], arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+        """What a call by the function returns, over all paths of the call.
+
+        Where that is no expression, or where a path raises or changes the arrays that it is given, the caller
+        has the paths instead.
+        """
+        before = [(array, array.copy()) for array in arrays]
+        path: dict[int, bool] = {}
+
+        def called() -> Any:
+            value = call()
+            if self._under_way[-1][0] and any(now.tobytes() != then.tobytes() for now, then in before):
+                raise Unmergeable("arrays that change on one of its paths")
+            return value
+
+        try:
+            return self._from(called, path, iter(range(1, self.options.most_of_call)))
+        except Exception:
+            if not path:
+                raise
+            for array, values in before:
+                array[...] = values
+            return call()
+
+    def _from(self, call: Callable[[], Any], path: dict[int, bool], left: Iterator[int]) -> Any:
+        """What a call returns over all paths that begin with given outcomes of conditions."""
+        self.count += 1
+        given = len(path)
+        self._under_way.append((path, left))
+        try:
+            value = call()
+        finally:
+            self._under_way.pop()
+        asked = list(path)
+        for k in reversed(range(given, len(asked))):
+            other = {condition: path[condition] for condition in asked[:k]} | {asked[k]: False}
+            value = self._merged(asked[k], value, self._from(call, other, left))
+        return value
+
+    def _outcome(self, condition: Scalar) -> bool:
+        """Whether a condition counts as true on the path that is under way."""
+        node, true = self._normal(condition.node)
+        number = self.graph.numbers.get(node)
+        known = None if number is None else number != 0
+        if known is None:
+            known = self._known(node)
+        if known is None:
+            path, left = self._under_way[-1]
+            if next(left, None) is None or self.count > self.options.most:
+                raise Untraceable(f"branches on values in more than {self.options.most_of_call} ways")
+            self.branches = known = path[node] = True
+        return known is true
+
+    def _normal(self, node: int) -> tuple[int, bool]:
+        """A condition without negations, and whether it is true where the given one is."""
+        graph, true = self.graph, True
+        while graph.op[node] is Op.SELECT and graph.args[node][1:] == (graph.zero, graph.one):
+            node, true = graph.args[node][0], not true
+        if graph.op[node] is Op.LT:
+            a, b = graph.args[node]
+            return graph.call(Op.LE, b, a), not true
+        return node, true
+
+    def _known(self, node: int) -> bool | None:
+        """The outcome that follows from those before on the path, None if none does."""
+        asked = self._half_line(node)
+        for path, _ in self._under_way:
+            if node in path:
+                return path[node]
+            for other, outcome in path.items() if asked else ():
+                line = self._half_line(other)
+                told = line and (line if outcome else line.contrary()).decides(cast(_HalfLine, asked))
+                if told is not None:
+                    return told
+        return None
+
+    def _half_line(self, node: int) -> _HalfLine | None:
+        """Where a comparison with a number is true; None for other conditions."""
+        if self.graph.op[node] is not Op.LE:
+            return None
+        numbers = [self.graph.numbers.get(arg) for arg in self.graph.args[node]]
+        for side, number in enumerate(numbers):
+            if isinstance(number, Fraction):
+                return _HalfLine(self.graph.args[node][1 - side], side == 0, number, True)
+        return None
+
+    def _merged(self, condition: int, one: Any, other: Any) -> Any:
+        """A value that is the first where a condition is true, and else the second."""
+        if one is other:
+            return one
+        if isinstance(one, np.ndarray) and isinstance(other, np.ndarray) and one.shape == other.shape:
+            pairs = zip(one.ravel().tolist(), other.ravel().tolist(), strict=True)
+            made = np.empty(one.size, dtype=object)
+            made[:] = [self._merged(condition, *pair) for pair in pairs]
+            return made.reshape(one.shape).view(SymbolArray)
+        if type(one) is type(other) and isinstance(one, list | tuple) and len(one) == len(other):
+            parts = [self._merged(condition, *pair) for pair in zip(one, other, strict=True)]
+            return type(one)(*parts) if hasattr(one, "_fields") else type(one)(parts)
+        for value in (one, other):
+            if not isinstance(value, _NUMBERS):
+                raise Unmergeable(f"{type(value).__name__} on one of its paths")
+        if all(isinstance(value, int | np.integer | np.bool_) for value in (one, other)):
+            if one == other:
+                return one
+            raise Unmergeable("whole numbers that differ on its paths")
+        nodes = [node_of(self.graph, value) for value in (one, other)]
+        return Scalar(self.graph, self.graph.call(Op.SELECT, condition, *nodes))
+
+
+_NUMBERS: Final = (Scalar, int, float, np.number, np.bool_)

@@ -1,0 +1,57 @@
+"""The index of every unknown, from the blocks of the system Jacobian."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dae_sdc.structure.analysis import Structure
+
+
+def index_of_unknowns(found: Structure) -> tuple[int, ...]:
+    r"""How often equations must be differentiated until the first derivative of each unknown follows.
+
+    In stage k of the solution scheme a block gives the derivatives of order :math:`d_j + k` of its unknowns,
+    from its equations i differentiated :math:`c_i + k` times. These have other unknowns in them, of orders up
+    to :math:`\sigma_{ij} + c_i + k`, which earlier stages or other blocks give. The largest number of
+    differentiations on this way is the index, at least 1; the largest index is that of the DAE.
+
+    Parameters
+    ----------
+    found : Structure
+        Of equations whose system Jacobian is regular.
+
+    References
+    ----------
+    J. D. Pryce: A simple structural analysis method for DAEs, BIT 41 (2001).
+    """
+    n, signature = found.size, found.signature
+    c, d = found.c.tolist(), found.d.tolist()
+    block_of = np.empty(n, dtype=np.int64)
+    for number, block in enumerate(found.fine):
+        block_of[block.cols] = number
+    entries: list[list[tuple[int, int]]] = [[] for _ in range(n)]
+    for i, j, order in np.column_stack([signature.rows, signature.cols, signature.orders]).tolist():
+        entries[i].append((j, order))
+    known: dict[tuple[int, int], int] = {}
+
+    def needed(number: int, stage: int) -> list[tuple[int, int]]:
+        """Blocks and stages of which one needs the results."""
+        return [
+            (int(block_of[j]), order + c[i] + stage - d[j])
+            for i in found.fine[number].rows.tolist()
+            if c[i] + stage >= 0
+            for j, order in entries[i]
+        ]
+
+    for j in range(n):
+        waiting = [(int(block_of[j]), 1 - d[j])]
+        while waiting:
+            step = waiting[-1]
+            others = [other for other in needed(*step) if other != step]
+            missing = [other for other in others if other not in known]
+            waiting.extend(missing)
+            if not missing:
+                own = [c[i] + step[1] for i in found.fine[step[0]].rows.tolist()]
+                known[step] = max(0, *own, *(known[other] for other in others))
+                waiting.pop()
+    return tuple(max(1, known[int(block_of[j]), 1 - d[j]]) for j in range(n))
