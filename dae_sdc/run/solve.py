@@ -84,11 +84,8 @@ def solve(given: SolveOptions) -> Solution:
     InputError
         If something given cannot be used.
     """
-    own = {name: getattr(given, name) for name in ("params", "newton_tol", "linear_solver")}
-    made = prepare(given.problem, given.simplify, given.reduce, given.u0, given.t0, own, given.trace)
-    if made.problem is not given.problem or made.u0 is not given.u0:
-        left: dict[str, Any] = dict.fromkeys(own) | made.settings
-        given = replace(given, problem=made.problem, u0=made.u0, **left)
+    made = prepare(given)
+    given = made.options
     if isinstance(given.sweeper, str) and given.sweeper not in SWEEPERS:
         from dae_sdc.run.sundials import SOLVERS
 
