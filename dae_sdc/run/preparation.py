@@ -19,8 +19,17 @@ from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import SolveOptions, make_problem, named
 from dae_sdc.run.models import is_file, is_problem, make_model
-from dae_sdc.run.starting import Start, checked_start, found_start, state_of
-from dae_sdc.run.tracing import is_function, read, with_index
+from dae_sdc.run.problem_starts import Equations, has_hidden_constraints, near_start, start_of
+from dae_sdc.run.starting import (
+    Known,
+    Start,
+    checked_start,
+    found_start,
+    is_made_consistent,
+    state_of,
+    with_given_start,
+)
+from dae_sdc.run.tracing import Reading, is_function, read, with_index
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
@@ -93,25 +102,18 @@ def prepare(options: SolveOptions) -> Prepared:
         value = getattr(options, name)
         if value not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
+    options = with_given_start(options)
     if isinstance(options.problem, FunctionType | MethodType | functools.partial):
         options = replace(options, problem=_of_plain_function(options.problem, options.u0))
     problem, as_model = options.problem, bool(options.simplify or options.reduce)
     ready = _simplified(problem)
     if not (_is_model(problem, as_model) or ready is not None):
-        if isinstance(options.u0, Mapping) and not as_model:
-            options = replace(options, u0=_by_place(options))
-        if not (as_model or isinstance(options.u0, Mapping)):
+        if not as_model:
             return _of_function(options)
-        asked = (
-            "simplify"
-            if options.simplify
-            else "reduce"
-            if options.reduce
-            else "u0 by the names of some unknowns"
-        )
         if options.trace is not False and _is_function(problem):
             return _of_equations(options, None)
         if _is_problem(problem, as_model):
+            asked = "simplify" if options.simplify else "reduce"
             name = (
                 problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
             )
@@ -119,17 +121,15 @@ def prepare(options: SolveOptions) -> Prepared:
     return _of_equations(options, ready)
 
 
-def _by_place(options: SolveOptions) -> Any:
-    """The start of a problem in the order of its unknowns, where all of them are named."""
-    u0, found = options.u0, _problem_or_class(options.problem)
-    if not is_problem(found):
+def _by_place(u0: Any, problem: ProblemDAE) -> Any:
+    """A start in the order of the unknowns, where all of them are named; derivatives may be beside them."""
+    if not isinstance(u0, Mapping):
         return u0
-    names = make_problem(found, options.params).names
+    names = problem.names
     for name in u0:
         if name not in names and not str(name).startswith("der("):
             raise InputError(unknown("name in u0", str(name), names))
-    complete = set(u0) == set(names)
-    return [require_number(name, u0[name]) for name in names] if complete else u0
+    return [require_number(name, u0[name]) for name in names] if set(names) <= set(u0) else u0
 
 
 def _of_plain_function(function: Any, u0: Any) -> ProblemDAE:
@@ -151,6 +151,10 @@ def _problem_or_class(problem: Any) -> Any:
     return found
 
 
+def _class_of(problem: Any) -> type[Any]:
+    return problem if isinstance(problem, type) else type(problem)
+
+
 def _is_function(problem: Any) -> bool:
     """Whether a problem is given by its ``eval_f`` alone."""
     found = _problem_or_class(problem)
@@ -160,26 +164,45 @@ def _is_function(problem: Any) -> bool:
 def _of_function(options: SolveOptions) -> Prepared:
     """A problem of functions, whose equations are read where that can be done."""
     found = _problem_or_class(options.problem)
-    if not is_problem(found) or (
-        options.trace is None and not is_function(found) and found.index is not None
-    ):
+    if not is_problem(found):
+        return Prepared(options)
+    settled = options.trace is None and not is_function(found) and found.index is not None
+    by_names = isinstance(options.u0, Mapping) or is_made_consistent(options)
+    # The library's own starts are consistent.
+    of_library = options.u0 is None and _class_of(found).__module__.startswith("dae_sdc.problems.")
+    if settled and not by_names and (of_library or not has_hidden_constraints(found)):
         return Prepared(options)
     own = {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}
     given = {**(options.params or {}), **own}
-    reading = read(make_problem(found, given), options.u0, options.trace)
-    if reading.model is None and reading.problem.index is not None:
-        return Prepared(options, equations=reading.equations)
-    if reading.problem.index is None:
-        reading = with_index(reading, options.u0, options.t0)
+    problem = make_problem(found, given)
+    options = replace(options, u0=_by_place(options.u0, problem))
+    near = near_start(problem, options)
+    reading = Reading(problem) if settled else read(problem, near, options.trace)
+    as_it_was = settled or (reading.model is None and problem.index is not None)
+    if problem.index is None:
+        reading = with_index(reading, near, options.t0)
     if reading.model is not None and reading.index > HIGHEST_INDEX and options.reduce is None:
-        start: Any = options.u0
-        if start is not None:
-            start = dict(zip(reading.model.names, np.asarray(start).tolist(), strict=True))
         settings = {name: value for name, value in given.items() if name in _SETTINGS}
-        of_model = replace(options, problem=reading.model, simplify=None, params=settings, u0=start)
+        of_model = replace(_by_model(options, problem, reading.model), simplify=None, params=settings)
         return replace(_of_equations(of_model, None), equations=reading.equations)
-    left = replace(options, problem=reading.problem, params=None, newton_tol=None, linear_solver=None)
-    return Prepared(left, equations=reading.equations)
+    start = start_of(Equations(problem, reading.model), options, reading.systems)
+    if not as_it_was:
+        options = replace(options, problem=problem, params=None, newton_tol=None, linear_solver=None)
+    if start is None:
+        return Prepared(options, equations=reading.equations)
+    options = replace(options, u0=state_of(problem, start.values))
+    return Prepared(options, remark=start.remark, equations=reading.equations)
+
+
+def _by_model(options: SolveOptions, problem: ProblemDAE, model: Model) -> SolveOptions:
+    """The options of a run of the equations that were read from a problem, with their names."""
+    equations = Equations(problem, model)
+    u0: Any = options.u0
+    if u0 is not None and not isinstance(u0, Mapping):
+        u0 = dict(zip(problem.names, problem.state(u0).tolist(), strict=True))
+    fixed, guesses = (equations.named_in_model(one) for one in (options.fixed, options.guesses))
+    own: Any = model
+    return replace(options, problem=own, u0=equations.named_in_model(u0), fixed=fixed, guesses=guesses)
 
 
 @one_at_a_time
@@ -293,33 +316,42 @@ class _Wanted:
         self, model: Model, problem: ProblemDAE, found: Simplified | None, guesses_only: bool
     ) -> Start | None:
         """Where the run starts; None for a state that is refused when the run begins."""
+        options = self.options
         first = float(model.interval[0])
-        time = first if self.options.t0 is None else self.options.t0
-        if self.options.u0 is None:
+        time = first if options.t0 is None else options.t0
+        wanted = is_made_consistent(options)
+        if options.u0 is None and not wanted:
             if found is None and not self.from_tool and time != first:
                 return None
-            return found_start(model, found, self.options.t0, guesses_only)
+            return found_start(model, found, options.t0, guesses_only)
         states = model.form().names
-        if isinstance(self.options.u0, Mapping):
-            given = {str(name): require_number(str(name), value) for name, value in self.options.u0.items()}
-            if found is not None:
-                given |= found.kept_values(given, time)
-        else:
-            try:
-                values = np.asarray(self.options.u0, dtype=np.float64)
-            except (TypeError, ValueError, OverflowError):
-                return None
-            # Who did not ask for a reduction gives the state of the model.
-            names = (
-                states if self.options.reduce is None and values.shape == (len(states),) else problem.names
-            )
-            if values.shape != (len(names),) or not np.isfinite(values).all():
-                return None
-            given = dict(zip(names, values.tolist(), strict=True))
-        missing = [name for name in problem.names if name in states and name not in given]
-        if missing:
-            return Start(given)  # the values that are missing are named
-        return checked_start(model, problem, given, self.options.t0)
+        given = self._values(states, problem)
+        if given is None:
+            return None
+        if wanted:
+            known = Known(options.fixed, {**given, **(options.guesses or {})})
+            return found_start(model, found, options.t0, True, known)
+        whole = given if found is None else {**given, **found.kept_values(given, time)}
+        if any(name in states and name not in whole for name in problem.names):
+            return found_start(model, found, options.t0, True, Known(given, kept=whole))
+        return checked_start(model, problem, whole, options.t0)
+
+    def _values(self, states: tuple[str, ...], problem: ProblemDAE) -> dict[str, float] | None:
+        """The values that are given, by name; None for a state that is refused when the run begins."""
+        u0 = self.options.u0
+        if u0 is None:
+            return {}
+        if isinstance(u0, Mapping):
+            return {str(name): require_number(str(name), value) for name, value in u0.items()}
+        try:
+            values = np.asarray(u0, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        # Who did not ask for a reduction gives the state of the model.
+        names = states if self.options.reduce is None and values.shape == (len(states),) else problem.names
+        if values.shape != (len(names),) or not np.isfinite(values).all():
+            return None
+        return dict(zip(names, values.tolist(), strict=True))
 
     def _problem(self, model: Model) -> tuple[ProblemDAE, str]:
         """The problem, and what is to be said if it was reduced without having been asked for."""

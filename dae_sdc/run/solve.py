@@ -9,7 +9,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -24,7 +23,17 @@ from dae_sdc.control.singular_determinants import require_way
 from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_number
-from dae_sdc.options import Method, Multistep, Sweeps, add_options, given_options, names_of_options, takes
+from dae_sdc.options import (
+    ConsistentStart,
+    Method,
+    Multistep,
+    Preparation,
+    Sweeps,
+    add_options,
+    given_options,
+    names_of_options,
+    takes,
+)
 from dae_sdc.registry import unknown
 from dae_sdc.run.adaptive import (
     DEFAULT_RTOL,
@@ -132,8 +141,8 @@ def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:
     """The solution by a solver of SUNDIALS, which knows fewer options."""
     from dae_sdc.run.sundials import SundialsOptions, integrate
 
-    used = ("sweeper", "simplify", "reduce", "trace", *names_of_options(SundialsOptions))
-    useless = given.chosen(without=used)
+    used = ("sweeper", *names_of_options(Preparation), *names_of_options(ConsistentStart))
+    useless = given.chosen(without=(*used, *names_of_options(SundialsOptions)))
     if useless:
         raise InputError(f"these options have no effect on '{given.sweeper}': {', '.join(useless)}")
     if given.rtol is None:
@@ -299,7 +308,12 @@ def sweep_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> None:
         setup.description["step_params"]["maxiter"] -= INITIAL_SWEEPS
 
 
-add_arguments = partial(add_options, record=SolveOptions)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc solve``."""
+    add_options(parser, SolveOptions)
+    parser.add_argument(
+        "--consistent", dest="start", action="store_const", const="consistent", help="as --start consistent"
+    )
 
 
 def main(args: argparse.Namespace) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -15,6 +15,7 @@ from dae_sdc.errors import DAEError, InputError
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
+    from dae_sdc.initial.jets import ModelJets
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
 
@@ -40,11 +41,14 @@ class Reading:
         "traced", or "function: " and the reason; empty for a problem whose form is not a function alone.
     model : Model or None
         The equations.
+    systems : dict of float to ModelJets
+        Equations with their derivatives at a time, for all problems that have the same ones.
     """
 
     problem: ProblemDAE
     equations: str = ""
     model: Model | None = None
+    systems: dict[float, ModelJets] = field(default_factory=dict)
 
     @property
     def index(self) -> int:
@@ -99,7 +103,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
     known = _known(traced.model, problem.n_diff)
     _use_index(problem, known)
     use_trace(problem, traced, known.form)
-    return Reading(problem, "traced", traced.model)
+    return Reading(problem, "traced", traced.model, known.systems)
 
 
 def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
@@ -154,6 +158,7 @@ class _Known:
     form: Form
     index: int | None
     variable_index: tuple[int, ...]
+    systems: dict[float, ModelJets] = field(default_factory=dict)
 
 
 _KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
