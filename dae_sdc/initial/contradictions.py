@@ -18,7 +18,7 @@ from dae_sdc.structure.linear_rows import LinearRows
 
 @dataclass(frozen=True)
 class FollowingOptions:
-    """Settings of :func:`follow` and :func:`agree`.
+    """Settings of :func:`follow` and :func:`alike`.
 
     Parameters
     ----------
@@ -31,7 +31,7 @@ class FollowingOptions:
     diagonal_shift : float
         Taken from zeros on the diagonal of sparse systems, so that dependent rows have factors.
     agreement : float
-        Difference of what two passes leave of equations, relative to its size, up to which both mean it.
+        Difference of what two passes find, relative to its size, up to which it is no error of differences.
     """
 
     most_iterations: int = 8
@@ -98,6 +98,7 @@ def _follow_stage(
     """Solve a stage for its free values, which are changed in x."""
     jets, columns = system.stages[number].jets[free], np.flatnonzero(free)
     scale: Vector | None = None
+    units: tuple[Vector, Vector] | None = None
     left, settled = np.zeros(0), False
     for _ in range(FOLLOWING.most_iterations):
         values = system.values(x, number)
@@ -111,7 +112,12 @@ def _follow_stage(
             return Followed(x)
         if settled or not columns.size:
             return Followed(x, number, left)
-        step = _step(matrix[:, columns], values, system.accuracy.dependent)
+        own = matrix[:, columns]
+        if not np.isfinite(own.data if sparse.issparse(own) else own).all():
+            break
+        # Other units would give another compromise between equations that contradict each other.
+        units = _units(own) if units is None else units
+        step = _step(own, values, units, system.accuracy.dependent)
         if step is None:
             break
         x[jets] += step
@@ -119,32 +125,42 @@ def _follow_stage(
     return Followed(x, number, left, certain=False)
 
 
-def _step(matrix: Any, values: Vector, dependent: float) -> Vector | None:
+def _is_large(matrix: Any) -> bool:
+    return bool(matrix.shape[0] * matrix.shape[1] > FOLLOWING.most_dense_entries)
+
+
+def _dense(matrix: Any) -> Vector:
+    found: Vector = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
+    return found
+
+
+def _units(matrix: Any) -> tuple[Vector, Vector]:
+    """Factors of rows and columns without which entries are of one size."""
+    if not _is_large(matrix):
+        return balanced(_dense(matrix))
+    columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
+    return np.ones(matrix.shape[0]), np.where(columns > 0.0, columns, 1.0)
+
+
+def _step(matrix: Any, values: Vector, units: tuple[Vector, Vector], dependent: float) -> Vector | None:
     """The step that meets linearised equations as well as possible; None where it has no numbers."""
-    if not np.isfinite(matrix.data if sparse.issparse(matrix) else matrix).all():
-        return None
+    factors, columns = units
     try:
-        if matrix.shape[0] * matrix.shape[1] > FOLLOWING.most_dense_entries:
-            columns = np.asarray(abs(sparse.csc_matrix(matrix)).max(axis=0).toarray()).ravel()
-            units = 1.0 / np.where(columns > 0.0, columns, 1.0)
-            rows = LinearRows(sparse.csr_matrix(matrix), dependent, FOLLOWING.diagonal_shift, scales=units)
-            step: Vector = -rows.solve(values)
+        if _is_large(matrix):
+            rows = sparse.csr_matrix(matrix)
+            step = -LinearRows(rows, dependent, FOLLOWING.diagonal_shift, scales=1.0 / columns).solve(values)
         else:
-            dense = matrix.toarray() if sparse.issparse(matrix) else np.asarray(matrix)
-            factors, columns = balanced(dense)
-            scaled = dense / factors[:, None] / columns
+            scaled = _dense(matrix) / factors[:, None] / columns
             # By orthogonal factors, which are cheaper than singular values.
-            step = -lstsq(scaled, values / factors, cond=dependent, lapack_driver="gelsy")[0] / columns
+            found = lstsq(scaled, values / factors, cond=dependent, lapack_driver="gelsy")[0]
+            step = -found / columns
     except (np.linalg.LinAlgError, RuntimeError, ValueError):
         return None
     return step if np.isfinite(step).all() else None
 
 
-def agree(one: Followed, other: Followed) -> bool:
-    """Whether two passes, by differences of different steps, contradict the same equations alike."""
-    if one.left is None or other.left is None or one.stage != other.stage:
+def alike(first: Vector | None, second: Vector | None) -> bool:
+    """Whether two passes, by differences of different steps, have found the same."""
+    if first is None or second is None or first.shape != second.shape:
         return False
-    if not (one.certain and other.certain):
-        return False
-    apart = float(np.linalg.norm(one.left - other.left))
-    return apart <= FOLLOWING.agreement * float(np.linalg.norm(one.left))
+    return float(np.linalg.norm(second - first)) <= FOLLOWING.agreement * float(np.linalg.norm(first))

@@ -243,7 +243,10 @@ def _looked_at(
     if found.stage is None:
         if _is_refused(lambda state, time: check_consistent(problem, state, time), u, t):
             return None  # an equation as it is written, which the run refuses
-        return _moved(problem, u, found.x, jets, plain & ~bound)
+        followed = plain & ~bound
+        if not _is_confirmed(system, found, x, bound, sizes, tolerance, followed):
+            return None
+        return _moved(problem, u, found.x, jets, followed)
     if not found.certain or not _is_confirmed(system, found, x, bound, sizes, tolerance):
         return None
     weak = [problem.names[j] for j in jets[plain & ~bound, 0].tolist()]
@@ -262,13 +265,28 @@ def _is_refused(check: Callable[[Any, float], None], u: Vector, t: float) -> boo
 
 
 def _is_confirmed(
-    system: Any, found: Followed, x: Vector, known: Any, sizes: Vector, tolerance: float
+    system: Any,
+    found: Followed,
+    x: Vector,
+    known: Any,
+    sizes: Vector,
+    tolerance: float,
+    followed: Any = None,
 ) -> bool:
-    """Whether a contradiction is none of errors of differences: then shorter steps show it alike."""
-    from dae_sdc.initial.contradictions import agree, follow
+    """Whether a finding is none of errors of differences: then shorter steps show it alike.
+
+    With ``followed``, a mask of the values that have followed, it is their change that is compared.
+    """
+    from dae_sdc.initial.contradictions import alike, follow
 
     shorter = getattr(system, "with_steps", None)
-    return shorter is None or agree(found, follow(shorter(CHECK.shortened), x, known, sizes, tolerance))
+    if shorter is None:
+        return True
+    other = follow(shorter(CHECK.shortened), x, known, sizes, tolerance)
+    if followed is None:
+        return other.stage == found.stage and other.certain and alike(found.left, other.left)
+    change, again = (one.x[followed] - x[followed] for one in (found, other))
+    return other.stage is None and alike(change, again)
 
 
 def _moved(problem: ProblemDAE, u: Vector, x: Vector, jets: Any, followed: Any) -> Start | None:
