@@ -25,7 +25,7 @@ import argparse
 import functools
 import inspect
 import textwrap
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -384,7 +384,7 @@ class Multistep(Group):
     corrector: str | None = option(
         None, "how steps of multistep methods are solved: newton or fixed-point (newton)"
     )
-    start: str | None = option(
+    starting_procedure: str | None = option(
         None, "first values of multistep methods, by collocation or explicit-euler (collocation)"
     )
 
@@ -455,14 +455,49 @@ class Start(Group):
     t0: float | None = option(None, "start time (that of the problem)")
     u0: Any = option(
         None,
-        "initial value, consistent with the equations, of a model also by names",
+        "initial value, consistent with the equations, also by names",
         "If it is not given, it is the problem's own. Of models it is found from their start values, see "
         ":func:`dae_sdc.run.initial.initial`; the message says what was changed, and where other starts were "
         "found. What contradicts hidden constraints is refused: a ``u0``, and start values of all states "
-        "that satisfy the equations as they are written.",
-        like="array_like, shape (n,), or mapping of str to float",
+        "that satisfy the equations as they are written. Values of some unknowns by name are kept, and those "
+        "of the others follow. What :func:`dae_sdc.run.initial.initial` returns is taken with its time.",
+        like="array_like, shape (n,), mapping of str to float, or Initial",
         shell=False,
         told=False,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guesses(Group):
+    """What is known of consistent values."""
+
+    fixed: Mapping[str, float] | Iterable[str] | None = option(
+        None,
+        'values that must not be changed, "der(x)=1" for a derivative',
+        "They are given by name, or as names of those whose guesses must not be changed.",
+        like="mapping of str to float, or iterable of str",
+        metavar="NAME=VALUE",
+    )
+    guesses: Mapping[str, float] | None = option(
+        None,
+        "guesses of values",
+        "They are changed as little as possible. Start values of a model are guesses, or fixed where it "
+        "says so.",
+        like="mapping of str to float",
+        metavar="NAME=VALUE",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsistentStart(Guesses):
+    """How a start is made consistent."""
+
+    start: str | None = option(
+        None,
+        "given: start at the given values (where there are any); consistent: at the nearest consistent ones",
+        "With 'consistent', and where ``fixed`` or ``guesses`` are given, values of ``u0`` are guesses; the "
+        "message says what was changed.",
+        choices=("given", "consistent"),
     )
 
 

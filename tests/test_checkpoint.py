@@ -134,7 +134,10 @@ DENSE: list[tuple[str, dict[str, Any]]] = [
     ("pendulum", {"sweeper": "bdf5", "dt": 0.02, "t_end": 0.6}),
     ("elastic-pendulum", {"sweeper": "adams-moulton-3", "t_end": 0.2}),
     ("elastic-pendulum", {"sweeper": "bdf2", "t_end": 0.2, "corrector": "fixed-point"}),
-    ("elastic-pendulum", {"sweeper": "adams-bashforth-4", "t_end": 0.2, "start": "explicit-euler"}),
+    (
+        "elastic-pendulum",
+        {"sweeper": "adams-bashforth-4", "t_end": 0.2, "starting_procedure": "explicit-euler"},
+    ),
 ]
 
 

@@ -337,7 +337,7 @@ def pendulum_ends(name: str, k: float, dts: tuple[float, ...], **settings: Any) 
 @pytest.mark.parametrize("name", ["bdf3", "bdf4"])
 @pytest.mark.parametrize("start", ["collocation", "explicit-euler"])
 def test_starting_values_by_the_euler_method_cost_all_orders_but_two(name: str, start: str) -> None:
-    ends, exact = pendulum_ends(name, 10.0, (0.02, 0.01), start=start)
+    ends, exact = pendulum_ends(name, 10.0, (0.02, 0.01), starting_procedure=start)
     error = np.abs(ends - exact).max(axis=1)
     order = 2.0 if start == "explicit-euler" else MULTISTEP[name].order
     assert np.log2(error[0] / error[1]) == pytest.approx(order, abs=ORDER)
@@ -440,7 +440,7 @@ def test_a_singular_mass_matrix_is_named() -> None:
         def eval_f(self, u: Any, du: Any, t: float) -> Any:
             return [du[0] + u[1], u[1] - np.sin(t)]
 
-    for settings in ({"corrector": "fixed-point"}, {"start": "explicit-euler"}):
+    for settings in ({"corrector": "fixed-point"}, {"starting_procedure": "explicit-euler"}):
         done = ds.solve(Singular, sweeper="bdf2", dt=0.1, t_end=0.5, trace=False, **settings)
         assert not done.success and "singular" in done.message and "\n" not in done.message
 
@@ -504,12 +504,28 @@ def test_methods_that_use_old_derivatives_refuse_daes(problem: str) -> None:
             {"sweeper": "bdf2", "corrector": "fixed-point"},
             "corrector='fixed-point' is for",
         ),
-        ("hessenberg-2", {"sweeper": "bdf3", "start": "explicit-euler"}, "start='explicit-euler' is for ord"),
+        (
+            "hessenberg-2",
+            {"sweeper": "bdf3", "starting_procedure": "explicit-euler"},
+            "starting_procedure='explicit-euler' is for ord",
+        ),
         ("elastic-pendulum", {"sweeper": "bdf2", "corrector": "chord"}, "unknown corrector 'chord'"),
-        ("elastic-pendulum", {"sweeper": "bdf2", "start": "euler"}, "available: collocation, explicit-euler"),
-        ("elastic-pendulum", {"sweeper": "bdf1", "start": "collocation"}, "no effect on 'bdf1': start"),
+        (
+            "elastic-pendulum",
+            {"sweeper": "bdf2", "starting_procedure": "euler"},
+            "available: collocation, explicit-euler",
+        ),
+        (
+            "elastic-pendulum",
+            {"sweeper": "bdf1", "starting_procedure": "collocation"},
+            "no effect on 'bdf1': starting_procedure",
+        ),
         ("elastic-pendulum", {"sweeper": "adams-bashforth-2", "corrector": "newton"}, "no effect.*corrector"),
-        ("elastic-pendulum", {"sweeper": "radau-iia-5", "start": "collocation"}, "no effect.*start"),
+        (
+            "elastic-pendulum",
+            {"sweeper": "radau-iia-5", "starting_procedure": "collocation"},
+            "no effect.*procedure",
+        ),
         ("elastic-pendulum", {"sweeper": "bdf2", "nodes": 3}, "multistep method 'bdf2': nodes"),
         ("elastic-pendulum", {"sweeper": "bdf2", "rtol": 1e-6}, "no error estimate"),
     ],
@@ -524,8 +540,8 @@ def test_options_that_do_not_fit_are_refused_in_one_line(
 
 def test_a_sweeper_made_by_hand_refuses_options_without_effect() -> None:
     description = describe("elastic-pendulum", sweeper="explicit-euler").with_step(0.01)
-    description["sweeper_params"] = {"start": "explicit-euler"}
-    with pytest.raises(InputError, match="start has no effect on 'explicit-euler'"):
+    description["sweeper_params"] = {"starting_procedure": "explicit-euler"}
+    with pytest.raises(InputError, match="starting_procedure has no effect on 'explicit-euler'"):
         controller_nonMPI(1, {"logger_level": 40}, description)
 
 
@@ -533,10 +549,14 @@ def test_the_command_line_has_both_options(capsys: pytest.CaptureFixture[str]) -
     given = ["solve", "elastic-pendulum", "--sweeper", "bdf2", "--t-end", "0.5"]
     assert cli.main(given) == 0
     plain = capsys.readouterr().out
-    assert cli.main([*given, "--corrector", "fixed-point", "--start", "explicit-euler"]) == 0
+    assert cli.main([*given, "--corrector", "fixed-point", "--starting-procedure", "explicit-euler"]) == 0
     other = capsys.readouterr().out
     done = ds.solve(
-        "elastic-pendulum", sweeper="bdf2", t_end=0.5, corrector="fixed-point", start="explicit-euler"
+        "elastic-pendulum",
+        sweeper="bdf2",
+        t_end=0.5,
+        corrector="fixed-point",
+        starting_procedure="explicit-euler",
     )
     assert f"{done.stats['newton']} Newton iterations" in other and plain != other
 
@@ -647,7 +667,7 @@ def test_a_record_of_ones_own_makes_a_sweeper() -> None:
     )
     cls = multistep(leapfrog)
     assert issubclass(cls, MultistepDAE) and "leapfrog" not in SWEEPERS
-    assert cls.options == ("start",)
+    assert cls.options == ("starting_procedure",)
     slope = convergence(Rotation, sweeper=cls, dt=[0.02, 0.01, 0.005], t_end=2.0).data["slope"]
     assert slope == pytest.approx(2.0, abs=ORDER)
 

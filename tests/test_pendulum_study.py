@@ -32,7 +32,7 @@ def stiff() -> Result:
 
 @pytest.fixture(scope="module")
 def soft() -> Result:
-    return pendulum_study(k=[10.0, 100.0], sweeper=["reference", "bdf3"], start="collocation")
+    return pendulum_study(k=[10.0, 100.0], sweeper=["reference", "bdf3"], starting_procedure="collocation")
 
 
 def row_of(result: Result, label: str, k: float = 1500.0) -> Any:
@@ -99,7 +99,7 @@ def test_the_accurate_solution_is_accurate_and_errors_are_measured(stiff: Result
     lost = 0.5 * 1500.0 * (0.118**2 - damped["amplitude_end"] ** 2)
     assert damped["energy"] == pytest.approx(-lost, rel=0.05)
     coarse, fine = (row_of(soft, "bdf3", k)["error"] for k in (100.0, 10.0))
-    halved = pendulum_study(k=[10.0], sweeper=["bdf3"], dt=0.005, start="collocation")
+    halved = pendulum_study(k=[10.0], sweeper=["bdf3"], dt=0.005, starting_procedure="collocation")
     assert fine / halved.data["error"][0] == pytest.approx(8.0, rel=0.1)
     assert fine < coarse
 
@@ -227,6 +227,6 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert said[-1] == f"written to {out}" and len(said) == 6
     result = load(out)
     assert result.parameters["k"] == [10.0, 100.0] and result.parameters["complete"] is True
-    assert set(result.data["start"]) == {"collocation"} and result.units["time"] == "s"
+    assert set(result.data["starting_procedure"]) == {"collocation"} and result.units["time"] == "s"
     assert main(["plot", "pendulum", str(out)]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 2

@@ -212,7 +212,7 @@ class ConstraintManifold(CompiledParts):
         q, v, _ = self.state_parts(np.array(u, dtype=np.float64))
         t = float(t)
         self._check_derivatives(t, q, v)
-        self._check_constraints(t, q, v, "pass a consistent u0, see consistent()")
+        self._check_constraints(t, q, v, "start='consistent' takes the nearest one, or see consistent()")
         self.saddle_point(t, q, v)
 
     def _check_constraints(self, t: float, q: Vector, v: Vector | None, advice: str) -> None:

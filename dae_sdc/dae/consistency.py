@@ -151,5 +151,5 @@ def check_consistent(
             f"u0 of {type(problem).__name__} violates equation '{problem.equation_names[worst]}' "
             f"at t={t:.6g}: residual {remains[worst]:.2g} (tolerance {tolerance * scale[worst]:.1e})"
             + (f" and {others} more" if others else "")
-            + "; run 'dae-sdc initial', or pass a consistent u0"
+            + "; start='consistent' takes the nearest consistent values, or pass a consistent u0"
         )

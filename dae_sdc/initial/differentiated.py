@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import cache, reduce
 from itertools import pairwise
 from math import comb, factorial
@@ -17,7 +18,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector, attach
 from dae_sdc.errors import DAEError, EvaluationError, InputError, require_number
 from dae_sdc.expressions.names import name_of
-from dae_sdc.initial.jets import Integers, Stage, offsets_stages, row_name
+from dae_sdc.initial.jets import Integers, Stage, linearized, offsets_stages, row_name
 from dae_sdc.initial.projection import TERM_ROUND_OFF, Accuracy
 from dae_sdc.structure.analysis import structure
 from dae_sdc.structure.rank import floating_rank
@@ -61,15 +62,23 @@ NEGLIGIBLE_ENTRY = 1e-13
 """Entry, in units of the largest of its equation, that counts as 0."""
 
 
-@cache
-def weights_of(order: int) -> Vector:
-    """Weights of the values at the points -p, ..., p in the central difference for a derivative at 0."""
+def _places(order: int, forward: bool) -> Vector:
+    """The points of a difference: -p, ..., p or, where it looks ahead, 0, ..., 2 p."""
     p = DIFFERENCES[order].pairs
-    points = np.arange(-p, p + 1, dtype=np.float64)
+    return np.arange(-p, p + 1, dtype=np.float64) + (p if forward else 0)
+
+
+@cache
+def weights_of(order: int, forward: bool = False) -> Vector:
+    """Weights of the values at :func:`_places` in the difference for a derivative at 0."""
+    p, points = DIFFERENCES[order].pairs, _places(order, forward)
     powers = points[None] ** np.arange(2 * p + 1)[:, None]
     rhs = np.zeros(2 * p + 1)
     rhs[order] = factorial(order)
-    solved = np.linalg.solve(powers, rhs)
+    solved = np.asarray(np.linalg.solve(powers, rhs), dtype=np.float64)
+    if forward:
+        solved[0] -= solved.sum() if order else 0.0
+        return solved
     # Symmetric to the last bit, and without an effect on constants.
     found: Vector = 0.5 * (solved + (-1.0) ** order * solved[::-1])
     if order:
@@ -151,9 +160,13 @@ class ProblemJets:
         Time.
     u : ndarray, shape (n,)
         State near which the structure is looked at.
+    forward : bool
+        Whether differences look ahead alone: equations may change, or begin to have values, at the state.
 
     Attributes
     ----------
+    algebraic : ndarray of bool, shape (n,)
+        Unknowns whose derivatives are in no equation.
     whole : bool
         Whether all equations are differentiated, because the structure does not say which must be.
     differentiated : bool
@@ -162,10 +175,12 @@ class ProblemJets:
 
     tolerance = 1e-8
 
-    def __init__(self, problem: ProblemDAE, t: float, u: Vector) -> None:
+    def __init__(self, problem: ProblemDAE, t: float, u: Vector, forward: bool = False) -> None:
+        self._forward, self._shortened = forward, 1.0
         self.problem, self.t, self.title = problem, t, type(problem).__name__
         n = self.unknowns = problem.n
         mass, stiffness, here = patterns_near(problem, t, u)
+        self.algebraic = np.asarray(abs(mass).sum(axis=0)).ravel() == 0.0
         found = offsets_of(problem, mass, stiffness, here)
         self.whole = found is None
         if found is None:
@@ -265,10 +280,15 @@ class ProblemJets:
 
     def _points(self, curve: Vector, order: int) -> tuple[Vector, Vector]:
         """Distances along the curve of the points of a difference, and the weights of their values."""
-        step = DIFFERENCES[order].step * self._time(curve)
-        p = DIFFERENCES[order].pairs
-        distances: Vector = step * np.arange(-p, p + 1, dtype=np.float64)
-        return distances, weights_of(order) / max(step, 1e-300) ** order
+        step = DIFFERENCES[order].step * self._shortened * self._time(curve)
+        distances: Vector = step * _places(order, self._forward)
+        return distances, weights_of(order, self._forward) / max(step, 1e-300) ** order
+
+    def with_steps(self, factor: float) -> ProblemJets:
+        """The equations with differences whose steps are shorter by a factor."""
+        other = copy.copy(self)
+        other._shortened = factor * self._shortened
+        return other
 
     def _at(self, curve: Vector, s: float) -> tuple[Vector, Vector]:
         powers = np.array([s**k / factorial(k) for k in range(len(curve))])
@@ -340,6 +360,36 @@ class ProblemJets:
             pieces.append(self._columns({0: own}, own.shape[0]))
         after = np.concatenate([np.flatnonzero(chosen < self._count), np.flatnonzero(chosen >= self._count)])
         return _stacked(pieces)[np.argsort(after)]
+
+    def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
+        r"""See :class:`JetSystem`.
+
+        The derivative of :math:`F_i^{(k)}` with respect to the highest derivative :math:`u_j^{(l)}` that a
+        stage solves for is that of :math:`F_i`, so that no differences are needed.
+        """
+        rows, jets = self.stages[stage].rows, self.stages[stage].jets
+        if self.whole or (rows >= self._count).any():
+            return linearized(self, x, stage, sizes)
+        curve = self._curve(x)
+        mass, stiffness = self._linearized(curve, 0)
+        equations, orders = np.array([self._rows[i] for i in rows], dtype=np.int64).T
+        unknowns, powers = np.array([self.jets[j] for j in jets], dtype=np.int64).T
+        apart = powers - orders[:, None]
+        own = [half[equations][:, unknowns] for half in (stiffness, mass)]
+        if sparse.issparse(mass):
+            matrix: Any = sum(half.multiply(apart == k) for k, half in enumerate(own))
+        else:
+            matrix = own[0] * (apart == 0) + own[1] * (apart == 1)
+        typical = np.zeros(self.problem.n)
+        typical[[j for j, _ in self.jets]] = sizes
+        moved = np.abs(np.vstack([curve, np.zeros_like(typical)])) + typical
+        parts = [abs(stiffness) @ moved[k] + abs(mass) @ moved[k + 1] for k in range(len(moved) - 1)]
+        # By Leibniz' rule, without the derivatives of the coefficients.
+        scale = [
+            sum(comb(k, m) * parts[m][i] for m in range(k + 1))
+            for i, k in zip(equations, orders, strict=True)
+        ]
+        return matrix, np.array(scale)
 
     def _linearized(self, curve: Vector, order: int) -> tuple[Any, Any]:
         """A derivative of dF/du' and dF/du along the curve."""

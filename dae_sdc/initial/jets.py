@@ -92,6 +92,12 @@ class JetSystem(Protocol):
     def terms(self, x: Vector, stage: int | None = None) -> Vector | None:
         """Sizes of the terms of the equations; None where they are not known."""
 
+    def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
+        """Derivatives of the equations of a stage with respect to its values, and sizes of their terms.
+
+        These are what an equation changes by when each value changes by its size and its typical size.
+        """
+
 
 def row_name(name: str, order: int) -> str:
     """Name of a derivative of an equation."""
@@ -131,6 +137,12 @@ def offsets_stages(
         rows += own_rows
         jets += own_jets
     return rows, jets, stages
+
+
+def linearized(system: JetSystem, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
+    """See :meth:`JetSystem.linearized`; by derivatives with respect to all values."""
+    matrix = system.jacobian(x, stage)
+    return matrix[:, system.stages[stage].jets], np.asarray(abs(matrix) @ (np.abs(x) + sizes)).ravel()
 
 
 class ModelJets:
@@ -229,6 +241,10 @@ class ModelJets:
     def jacobian(self, x: Vector, stage: int | None = None) -> Any:
         """See :class:`JetSystem`."""
         return self.part(stage).jacobian(x)
+
+    def linearized(self, x: Vector, stage: int, sizes: Vector) -> tuple[Any, Vector]:
+        """See :class:`JetSystem`."""
+        return linearized(self, x, stage, sizes)
 
 
 class Part:

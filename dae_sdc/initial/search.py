@@ -255,7 +255,7 @@ def initial_of_model(
     every: bool = False,
     workers: int = 1,
     comm: Any = None,
-    weak: Collection[str] = (),
+    weak: Collection[str] | None = None,
     system: ModelJets | None = None,
     kept_is_enough: bool = False,
 ) -> Initial:
@@ -267,8 +267,9 @@ def initial_of_model(
         Equations; its start values are guesses, or fixed where it says so.
     fixed, guesses, t0, seed, restarts, every, workers, comm
         Arguments of :func:`dae_sdc.run.initial.initial`.
-    weak : collection of str
+    weak : collection of str, optional
         Names of values that are no better known than if nothing was given for them: the search begins there.
+        Derivatives of equations are then blamed for violations rather than equations as they are written.
     system : ModelJets, optional
         What :func:`jets_of` has made of the same model at the same time.
     kept_is_enough : bool
@@ -303,7 +304,7 @@ def initial_of_model(
     point, has, held = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     for jet, (value, is_fixed) in known.items():
         if jet in place:
-            known_well = is_fixed or system.jet_names[place[jet]] not in weak
+            known_well = is_fixed or system.jet_names[place[jet]] not in (weak or ())
             point[place[jet]], has[place[jet]], held[place[jet]] = value, known_well, is_fixed
     auxiliary = _define(system, point, has, held)
     sizes = np.maximum(1e-6, np.where(point != 0.0, np.abs(point), 1.0))
@@ -315,7 +316,7 @@ def initial_of_model(
     if every:
         search = EveryStart(system, given, preference, seed, restarts, workers, comm)
         return _every(system, given, form.names, form.units, remarks, search)
-    more: Any = {"preference": preference, "hidden": bool(weak), "kept_is_enough": kept_is_enough}
+    more: Any = {"preference": preference, "hidden": weak is not None, "kept_is_enough": kept_is_enough}
     return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
 
 
@@ -385,6 +386,8 @@ def initial_of_problem(
     t0: float | None = None,
     seed: int = 0,
     restarts: int | None = None,
+    weak: Collection[str] | None = None,
+    system: ProblemJets | None = None,
 ) -> Initial:
     """Consistent initial values of a problem, see :func:`dae_sdc.run.initial.initial`.
 
@@ -396,6 +399,10 @@ def initial_of_problem(
         Guesses of all unknowns; those of the problem, as far as it has any, if not given.
     fixed, guesses, t0, seed, restarts
         Arguments of :func:`dae_sdc.run.initial.initial`.
+    weak : collection of str, optional
+        As for :func:`initial_of_model`.
+    system : ProblemJets, optional
+        The equations of this problem at this time, near its start.
     """
     time = _time(problem.interval, t0)
     n, names = problem.n, problem.names
@@ -417,8 +424,10 @@ def initial_of_problem(
         if name not in place:
             raise InputError(unknown(f"unknown of {type(problem).__name__}", name, names))
         held[place[name]] = True
-    problem.start_step(attach(point.copy(), problem.n_diff), time)
-    system = ProblemJets(problem, time, point)
+    known[[place[name] for name in weak or ()]] = False
+    if system is None:
+        problem.start_step(attach(point.copy(), problem.n_diff), time)
+        system = ProblemJets(problem, time, point)
     count = len(system.jets)
     start, has, fast = np.zeros(count), np.zeros(count, dtype=bool), np.zeros(count, dtype=bool)
     nominal = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), (n,))
@@ -437,7 +446,8 @@ def initial_of_problem(
             "the structure does not tell which equations hide constraints: all were differentiated alike"
         )
     given = Given(start, has, fast, sizes)
-    return _solved(system, given, tuple(names), problem.units, remarks, seed, restarts, system.whole)
+    more: Any = {"whole": system.whole, "hidden": weak is not None}
+    return _solved(system, given, tuple(names), problem.units, remarks, seed, restarts, **more)
 
 
 def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:

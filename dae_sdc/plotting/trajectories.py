@@ -19,7 +19,7 @@ from dae_sdc.plotting.table import require_columns
 from dae_sdc.run.results import Result
 
 NUMBERS = ("k", "amplitude_start", "amplitude_end")
-TEXTS = ("method", "sweeper", "start")
+TEXTS = ("method", "sweeper", "starting_procedure")
 PATHS = ("y1", "y2")
 
 REFERENCE = "reference"
@@ -108,8 +108,8 @@ def _title(result: Result, rows: NDArray[np.void]) -> tuple[str, str]:
     first, about = rows[0], result.parameters
     parts = []
     dt, interval = about.get("dt"), about.get("interval")
-    if first["start"]:
-        parts.append(f"started by {style.text(first['start'])}")
+    if first["starting_procedure"]:
+        parts.append(f"started by {style.text(first['starting_procedure'])}")
     if first["sweeper"] != REFERENCE and isinstance(dt, int | float) and not np.isfinite(_rtol(first)):
         parts.append(f"dt={dt:g}")
     if isinstance(interval, list) and len(interval) == 2:

@@ -17,6 +17,7 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import LARGEST_COUNT, InputError
 from dae_sdc.options import (
+    ConsistentStart,
     End,
     Method,
     Multistep,
@@ -264,6 +265,7 @@ class RunOptions(  # in the order of the signature, from the last to the first
     Values,
     Times,
     Preparation,
+    ConsistentStart,
     Start,
     Steps,
     End,

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import InputError
 from dae_sdc.initial.consistent import Initial
-from dae_sdc.initial.search import initial_of_model, initial_of_problem, sets_of_model
+from dae_sdc.initial.search import initial_of_model, sets_of_model
 from dae_sdc.initial.sets import SolutionSet
 from dae_sdc.options import (
+    Guesses,
     Parameters,
     Ranks,
     Simplification,
@@ -35,6 +36,7 @@ from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
 from dae_sdc.run.description import make_problem, named
 from dae_sdc.run.models import ModelLike, is_problem, make_model
+from dae_sdc.run.problem_starts import Equations
 from dae_sdc.run.simplify import simplify
 from dae_sdc.sharing import one_at_a_time
 
@@ -66,7 +68,7 @@ class SetsOptions(SearchOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class InitialOptions(Ranks, SearchOptions):
+class InitialOptions(Ranks, Guesses, SearchOptions):
     """What :func:`initial` takes."""
 
     equations: str | Model | ProblemDAE | type[ProblemDAE] | Any = field(
@@ -77,21 +79,6 @@ class InitialOptions(Ranks, SearchOptions):
             "library goes before the problem of the same name.",
             like="str, Model, ProblemDAE, type or callable",
         ),
-    )
-    fixed: Mapping[str, float] | Iterable[str] | None = option(
-        None,
-        'values that must not be changed, "der(x)=1" for a derivative',
-        "They are given by name, or as names of those whose guesses must not be changed.",
-        like="mapping of str to float, or iterable of str",
-        metavar="NAME=VALUE",
-    )
-    guesses: Mapping[str, float] | None = option(
-        None,
-        "guesses of values",
-        "They are changed as little as possible. Start values of a model are guesses, or fixed where it "
-        "says so.",
-        like="mapping of str to float",
-        metavar="NAME=VALUE",
     )
     u0: Any = option(
         None,
@@ -161,12 +148,7 @@ def initial(given: InitialOptions) -> Initial:
     if _is_problem(equations) and not given.all_solutions:
         problem = make_problem(equations, given.params)
         model = None if problem.kernels is not None else _read(problem)
-        if model is None:
-            return initial_of_problem(problem, u0=given.u0, **settings)
-        if given.u0 is not None:
-            own = dict(zip(model.names, problem.state(given.u0).tolist(), strict=True))
-            settings["guesses"] = {**own, **(given.guesses or {})}
-        return initial_of_model(model, **settings)
+        return Equations(problem, model).initial(u0=given.u0, **settings)
     if given.u0 is not None:
         raise InputError("u0 belongs to problems; of a model give guesses by name")
     model = make_model(equations, given.params)

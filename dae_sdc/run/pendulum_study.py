@@ -99,8 +99,8 @@ class Method:
             return {"sweeper": self.sweeper, **own, "t_eval": times, "dense": False}
         taken = getattr(SWEEPERS[self.sweeper], "options", ())
         found = {"sweeper": self.sweeper, "dt": dt, "dense": False}
-        if "start" in taken:
-            found["start"] = start
+        if "starting_procedure" in taken:
+            found["starting_procedure"] = start
         if self.corrector:
             found["corrector"] = self.corrector
         return found
@@ -128,7 +128,9 @@ class PendulumOptions(Output):
     max_order: int | Sequence[int] = option(
         MAX_ORDERS, "one or several highest orders of ida and cvode (5, 1)", check=highest_order
     )
-    start: str = redeclared(Multistep, "start", START, "By explicit Euler, as in the classical study.")
+    starting_procedure: str = redeclared(
+        Multistep, "starting_procedure", START, "By explicit Euler, as in the classical study."
+    )
 
 
 @takes(PendulumOptions)
@@ -155,7 +157,7 @@ def pendulum_study(given: PendulumOptions) -> Result:
     InputError
         If something given cannot be used.
     """
-    ks, dt, start = several(given.k), given.dt, given.start
+    ks, dt, start = several(given.k), given.dt, given.starting_procedure
     if not ks or not all(require_number("k", k) > 0.0 for k in ks):
         raise InputError(f"the spring constants must be positive, one at least; got {ks!r}")
     methods, left_out = _methods(given)
@@ -165,11 +167,11 @@ def pendulum_study(given: PendulumOptions) -> Result:
     for method in methods:
         # Everything that can be refused is refused before the first run.
         settings = method.settings(dt, start, times)
-        named = {name: settings[name] for name in ("start", "corrector") if name in settings}
+        named = {name: settings[name] for name in ("starting_procedure", "corrector") if name in settings}
         if method.sweeper not in SOLVERS:
             describe(PROBLEM, sweeper=settings["sweeper"], **named)
     columns: list[Any] = [
-        *(("method", "U48"), ("sweeper", "U32"), ("corrector", "U16"), ("start", "U16")),
+        *(("method", "U48"), ("sweeper", "U32"), ("corrector", "U16"), ("starting_procedure", "U16")),
         *(("k", "f8"), ("dt", "f8"), ("rtol", "f8"), ("max_order", "i8")),
         *(("amplitude_start", "f8"), ("amplitude_end", "f8"), ("theory", "f8")),
         *(("energy", "f8"), ("error", "f8"), ("time", "f8")),
@@ -177,7 +179,7 @@ def pendulum_study(given: PendulumOptions) -> Result:
         *(("y1", "f8", (steps + 1,)), ("y2", "f8", (steps + 1,))),
     ]
     rows = Study("pendulum", columns, UNITS, given.out)
-    rows.parameters |= {"k": ks, "dt": dt, "start": start, "interval": [first, last]}
+    rows.parameters |= {"k": ks, "dt": dt, "starting_procedure": start, "interval": [first, last]}
     rows.parameters |= {"left_out": left_out, "shortest_window": SHORTEST_WINDOW}
     total = len(methods) * len(ks)
     with rows.running(total, "run", given.progress) as bar:
@@ -254,7 +256,7 @@ def _row(
                 theory = float(np.abs(growth(1j * given["dt"] * math.sqrt(k))) ** np.float64(len(times) - 1))
     work = [solution.stats[name] for name in ("steps", "rejected", "rhs", "newton", "jacobian")]
     return (
-        *(method.label, method.sweeper, method.corrector, given.get("start", "")),
+        *(method.label, method.sweeper, method.corrector, given.get("starting_procedure", "")),
         *(k, given.get("dt", math.nan), method.rtol, method.max_order),
         *(*amplitudes, theory, energies[1] - energies[0], error, took),
         *(*work, u[:, 0], u[:, 1]),

@@ -17,10 +17,19 @@ from dae_sdc.dae.problem import PROBLEMS, ProblemDAE
 from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.problems._models import MODELS
 from dae_sdc.registry import unknown
-from dae_sdc.run.description import make_problem, named
+from dae_sdc.run.description import SolveOptions, make_problem, named
 from dae_sdc.run.models import is_file, is_problem, make_model
-from dae_sdc.run.starting import Start, checked_start, found_start, state_of
-from dae_sdc.run.tracing import is_function, read, with_index
+from dae_sdc.run.problem_starts import Equations, has_hidden_constraints, near_start, start_of
+from dae_sdc.run.starting import (
+    Known,
+    Start,
+    checked_start,
+    found_start,
+    is_made_consistent,
+    state_of,
+    with_given_start,
+)
+from dae_sdc.run.tracing import Reading, is_function, read, with_index
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
@@ -31,7 +40,11 @@ if TYPE_CHECKING:
 HIGHEST_INDEX = 3
 """Index above which equations are reduced first: no method takes more."""
 
-_SETTINGS = ("newton_tol", "newton_maxiter", "linear_solver", "index", "dense")
+_SOLVES = ("newton_tol", "linear_solver")
+"""Settings of the nonlinear solves that are options of a run."""
+
+_SETTINGS = (*_SOLVES, "newton_maxiter", "index", "dense")
+"""Settings of the problem of a model that may stand among its parameters."""
 
 
 @dataclass(frozen=True)
@@ -40,12 +53,8 @@ class Prepared:
 
     Parameters
     ----------
-    problem : ProblemDAE, or what else was given
-        The problem.
-    u0 : array_like or None
-        Its start value, where it is not its own.
-    settings : dict
-        The settings of the run that are left.
+    options : SolveOptions
+        The options of the run, with the problem that is solved, its start and the settings that are left.
     unknowns : Unknowns or None
         The unknowns of the model that was given, where it was simplified.
     remark : str
@@ -54,9 +63,7 @@ class Prepared:
         Whether the equations were read from a function, see :class:`dae_sdc.run.tracing.Reading`.
     """
 
-    problem: Any
-    u0: Any
-    settings: dict[str, Any]
+    options: SolveOptions
     unknowns: Unknowns | None = None
     remark: str = ""
     equations: str = ""
@@ -73,33 +80,13 @@ def is_modelica(problem: Any) -> bool:
     return getattr(MODELS[str(problem)], "path", None) is not None
 
 
-def prepare(
-    problem: Any,
-    simplify: bool | None,
-    reduce: bool | None,
-    u0: Any,
-    t0: float | None,
-    settings: Mapping[str, Any],
-    trace: bool | None = None,
-) -> Prepared:
+def prepare(options: SolveOptions) -> Prepared:
     """The problem of a model, and where it starts.
 
     Parameters
     ----------
-    problem : str, Path, type, ProblemDAE, Model or Simplified
+    options : SolveOptions
         What :func:`dae_sdc.run.solve.solve` was given.
-    simplify : bool or None
-        Whether trivial equations are removed; if None, those of Modelica files.
-    reduce : bool or None
-        Whether the index is reduced; if None, where it is above :data:`HIGHEST_INDEX`.
-    u0 : array_like, mapping or None
-        Start value of the state, or values by name.
-    t0 : float or None
-        Start.
-    settings : mapping
-        Of the run; ``params``, ``newton_tol`` and ``linear_solver`` are those of the problem.
-    trace : bool or None
-        Whether the ``eval_f`` of a problem is read as equations; if None, where that can be done.
 
     Returns
     -------
@@ -111,41 +98,38 @@ def prepare(
     InputError
         If something given cannot be used, or there is no consistent start.
     """
-    for name, value in (("simplify", simplify), ("reduce", reduce)):
+    for name in ("simplify", "reduce"):
+        value = getattr(options, name)
         if value not in (True, False, None):
             raise InputError(f"{name} must be True or False; got {value!r}")
-    if isinstance(problem, FunctionType | MethodType | functools.partial):
-        problem = _of_plain_function(problem, u0)
+    options = with_given_start(options)
+    if isinstance(options.problem, FunctionType | MethodType | functools.partial):
+        options = replace(options, problem=_of_plain_function(options.problem, options.u0))
+    problem, as_model = options.problem, bool(options.simplify or options.reduce)
     ready = _simplified(problem)
-    if not (_is_model(problem, bool(simplify or reduce)) or ready is not None):
-        if isinstance(u0, Mapping) and not (simplify or reduce):
-            u0 = _by_place(problem, u0, settings)
-        if not (simplify or reduce or isinstance(u0, Mapping)):
-            return _of_function(problem, u0, t0, settings, trace, reduce)
-        asked = "simplify" if simplify else "reduce" if reduce else "u0 by the names of some unknowns"
-        if trace is not False and _is_function(problem):
-            return _of_equations(problem, None, simplify, reduce, u0, t0, settings)
-        if _is_problem(problem, bool(simplify or reduce)):
+    if not (_is_model(problem, as_model) or ready is not None):
+        if not as_model:
+            return _of_function(options)
+        if options.trace is not False and _is_function(problem):
+            return _of_equations(options, None)
+        if _is_problem(problem, as_model):
+            asked = "simplify" if options.simplify else "reduce"
             name = (
                 problem if isinstance(problem, str) else getattr(problem, "__name__", type(problem).__name__)
             )
             raise InputError(f"{asked} belongs to models, which are given by their equations; {name} is none")
-    return _of_equations(problem, ready, simplify, reduce, u0, t0, settings)
+    return _of_equations(options, ready)
 
 
-def _by_place(problem: Any, u0: Mapping[str, Any], settings: Mapping[str, Any]) -> Any:
-    """The start of a problem in the order of its unknowns, where all of them are named."""
-    found: Any = named(problem)
-    if isinstance(found, str):
-        found = PROBLEMS[found] if found in PROBLEMS else None
-    if not is_problem(found):
+def _by_place(u0: Any, problem: ProblemDAE) -> Any:
+    """A start in the order of the unknowns, where all of them are named; derivatives may be beside them."""
+    if not isinstance(u0, Mapping):
         return u0
-    names = make_problem(found, settings.get("params")).names
+    names = problem.names
     for name in u0:
         if name not in names and not str(name).startswith("der("):
             raise InputError(unknown("name in u0", str(name), names))
-    complete = set(u0) == set(names)
-    return [require_number(name, u0[name]) for name in names] if complete else u0
+    return [require_number(name, u0[name]) for name in names] if set(names) <= set(u0) else u0
 
 
 def _of_plain_function(function: Any, u0: Any) -> ProblemDAE:
@@ -159,64 +143,78 @@ def _of_plain_function(function: Any, u0: Any) -> ProblemDAE:
     return FunctionProblem(function, int(np.size(u0)))
 
 
-def _is_function(problem: Any) -> bool:
-    """Whether a problem is given by its ``eval_f`` alone."""
+def _problem_or_class(problem: Any) -> Any:
+    """The class or instance that a name stands for; None for a name of no problem."""
     found: Any = named(problem)
     if isinstance(found, str):
-        found = PROBLEMS[found] if found in PROBLEMS else None
+        return PROBLEMS[found] if found in PROBLEMS else None
+    return found
+
+
+def _class_of(problem: Any) -> type[Any]:
+    return problem if isinstance(problem, type) else type(problem)
+
+
+def _is_function(problem: Any) -> bool:
+    """Whether a problem is given by its ``eval_f`` alone."""
+    found = _problem_or_class(problem)
     return is_problem(found) and is_function(found)
 
 
-def _of_function(
-    problem: Any,
-    u0: Any,
-    t0: float | None,
-    settings: Mapping[str, Any],
-    trace: bool | None,
-    reduce: bool | None,
-) -> Prepared:
+def _of_function(options: SolveOptions) -> Prepared:
     """A problem of functions, whose equations are read where that can be done."""
-    left = dict(settings)
-    found: Any = named(problem)
-    if isinstance(found, str):
-        if found not in PROBLEMS:
-            return Prepared(problem, u0, left)
-        found = PROBLEMS[found]
-    if not is_problem(found) or (trace is None and not is_function(found) and found.index is not None):
-        return Prepared(problem, u0, left)
-    given = {**(left.pop("params", None) or {})}
-    given |= {name: left.pop(name) for name in ("newton_tol", "linear_solver") if left.get(name) is not None}
-    reading = read(make_problem(found, given), u0, trace)
-    if reading.model is None and reading.problem.index is not None:
-        return Prepared(problem, u0, dict(settings), equations=reading.equations)
-    if reading.problem.index is None:
-        reading = with_index(reading, u0, t0)
-    if reading.model is not None and reading.index > HIGHEST_INDEX and reduce is None:
-        start = u0 if u0 is None else dict(zip(reading.model.names, np.asarray(u0).tolist(), strict=True))
-        own = {name: value for name, value in given.items() if name in _SETTINGS}
-        made = _of_equations(reading.model, None, None, None, start, t0, {**left, **own})
-        return replace(made, equations=reading.equations)
-    return Prepared(reading.problem, u0, left, equations=reading.equations)
+    found = _problem_or_class(options.problem)
+    if not is_problem(found):
+        return Prepared(options)
+    settled = options.trace is None and not is_function(found) and found.index is not None
+    by_names = isinstance(options.u0, Mapping) or is_made_consistent(options)
+    # The library's own starts are consistent.
+    of_library = options.u0 is None and _class_of(found).__module__.startswith("dae_sdc.problems.")
+    if settled and not by_names and (of_library or not has_hidden_constraints(found)):
+        return Prepared(options)
+    own = {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}
+    given = {**(options.params or {}), **own}
+    problem = make_problem(found, given)
+    options = replace(options, u0=_by_place(options.u0, problem))
+    near = near_start(problem, options)
+    reading = Reading(problem) if settled else read(problem, near, options.trace)
+    as_it_was = settled or (reading.model is None and problem.index is not None)
+    if problem.index is None:
+        reading = with_index(reading, near, options.t0)
+    if reading.model is not None and reading.index > HIGHEST_INDEX and options.reduce is None:
+        settings = {name: value for name, value in given.items() if name in _SETTINGS}
+        of_model = replace(_by_model(options, problem, reading.model), simplify=None, params=settings)
+        return replace(_of_equations(of_model, None), equations=reading.equations)
+    start = start_of(Equations(problem, reading.model), options, reading.systems)
+    if not as_it_was:
+        options = replace(options, problem=problem, params=None, newton_tol=None, linear_solver=None)
+    if start is None:
+        return Prepared(options, equations=reading.equations)
+    options = replace(options, u0=state_of(problem, start.values))
+    return Prepared(options, remark=start.remark, equations=reading.equations)
+
+
+def _by_model(options: SolveOptions, problem: ProblemDAE, model: Model) -> SolveOptions:
+    """The options of a run of the equations that were read from a problem, with their names."""
+    equations = Equations(problem, model)
+    u0: Any = options.u0
+    if u0 is not None and not isinstance(u0, Mapping):
+        u0 = dict(zip(problem.names, problem.state(u0).tolist(), strict=True))
+    fixed, guesses = (equations.named_in_model(one) for one in (options.fixed, options.guesses))
+    own: Any = model
+    return replace(options, problem=own, u0=equations.named_in_model(u0), fixed=fixed, guesses=guesses)
 
 
 @one_at_a_time
-def _of_equations(
-    problem: Any,
-    ready: Simplified | None,
-    simplify: bool | None,
-    reduce: bool | None,
-    u0: Any,
-    t0: float | None,
-    settings: Mapping[str, Any],
-) -> Prepared:
+def _of_equations(options: SolveOptions, ready: Simplified | None) -> Prepared:
     """The problem and start values of a model, or of one that is simplified already."""
+    problem, simplify = options.problem, options.simplify
     from_tool = is_modelica(problem)
-    left = dict(settings)
-    params = left.pop("params", None)
-    given = dict(params or {})
+    given = dict(options.params or {})
     own = {name: given.pop(name) for name in _SETTINGS if name in given}
-    own |= {name: left.pop(name) for name in _SETTINGS if left.get(name) is not None}
-    run = _Wanted(reduce, u0, t0, own, left, from_tool)
+    own |= {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}
+    left = replace(options, params=None, newton_tol=None, linear_solver=None)
+    run = _Wanted(left, own, from_tool)
     if ready is not None:
         if simplify is False:
             raise InputError("this model is simplified already; solve its .original, or leave simplify out")
@@ -227,7 +225,7 @@ def _of_equations(
         from dae_sdc.run.simplify import simplify as simplified
 
         with _having(problem, {}):
-            found = simplified(problem, params=given)
+            found = simplified(cast(Any, problem), params=given)
             if not found.model.names:  # all of them are constants, and something must be left to solve
                 return run.of(found.original, None)
             return run.of(found.model, found)
@@ -237,7 +235,7 @@ def _of_equations(
         with _having(model, given):
             return run.of(cast("Model", model), None)
     with _having(problem, {}):
-        return run.of(make_model(problem, given), None)
+        return run.of(make_model(cast(Any, problem), given), None)
 
 
 def _numbers_of(found: Simplified) -> dict[str, float]:
@@ -293,67 +291,76 @@ def _having(model: Any, values: Mapping[str, Any]) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Wanted:
-    """What is wanted of a model: arguments of :func:`prepare`, and settings of its problem."""
+    """What is wanted of a model: options of the run, and settings of its problem."""
 
-    reduce: bool | None
-    u0: Any
-    t0: float | None
+    options: SolveOptions
     own: Mapping[str, Any]
-    left: dict[str, Any]
     from_tool: bool
 
     def of(self, model: Model, found: Simplified | None) -> Prepared:
         """The problem of a model with its present parameters; found is what it is the simplified form of."""
         problem, reduced = self._problem(model)
-        start = self._start(model, problem, found, self.from_tool or bool(self.reduce or reduced))
+        start = self._start(model, problem, found, self.from_tool or bool(self.options.reduce or reduced))
         unknowns = None
         if found is not None:
             parameters = {**found.original.parameters_by_name, **model.parameters_by_name}
             values = {name: p.value for name, p in parameters.items() if p.value is not None}
             unknowns = Unknowns(found, values)
+        solved = replace(self.options, problem=problem)
         if start is None:
-            return Prepared(problem, self.u0, self.left, unknowns, reduced)
+            return Prepared(solved, unknowns, reduced)
         remark = "; ".join(part for part in (reduced, start.remark) if part)
-        return Prepared(problem, state_of(problem, start.values), self.left, unknowns, remark)
+        return Prepared(replace(solved, u0=state_of(problem, start.values)), unknowns, remark)
 
     def _start(
         self, model: Model, problem: ProblemDAE, found: Simplified | None, guesses_only: bool
     ) -> Start | None:
         """Where the run starts; None for a state that is refused when the run begins."""
+        options = self.options
         first = float(model.interval[0])
-        time = first if self.t0 is None else self.t0
-        if self.u0 is None:
+        time = first if options.t0 is None else options.t0
+        wanted = is_made_consistent(options)
+        if options.u0 is None and not wanted:
             if found is None and not self.from_tool and time != first:
                 return None
-            return found_start(model, found, self.t0, guesses_only)
+            return found_start(model, found, options.t0, guesses_only)
         states = model.form().names
-        if isinstance(self.u0, Mapping):
-            given = {str(name): require_number(str(name), value) for name, value in self.u0.items()}
-            if found is not None:
-                given |= found.kept_values(given, time)
-        else:
-            try:
-                values = np.asarray(self.u0, dtype=np.float64)
-            except (TypeError, ValueError, OverflowError):
-                return None
-            # Who did not ask for a reduction gives the state of the model.
-            names = states if self.reduce is None and values.shape == (len(states),) else problem.names
-            if values.shape != (len(names),) or not np.isfinite(values).all():
-                return None
-            given = dict(zip(names, values.tolist(), strict=True))
-        missing = [name for name in problem.names if name in states and name not in given]
-        if missing:
-            return Start(given)  # the values that are missing are named
-        return checked_start(model, problem, given, self.t0)
+        given = self._values(states, problem)
+        if given is None:
+            return None
+        if wanted:
+            known = Known(options.fixed, {**given, **(options.guesses or {})})
+            return found_start(model, found, options.t0, True, known)
+        whole = given if found is None else {**given, **found.kept_values(given, time)}
+        if any(name in states and name not in whole for name in problem.names):
+            return found_start(model, found, options.t0, True, Known(given, kept=whole))
+        return checked_start(model, problem, whole, options.t0)
+
+    def _values(self, states: tuple[str, ...], problem: ProblemDAE) -> dict[str, float] | None:
+        """The values that are given, by name; None for a state that is refused when the run begins."""
+        u0 = self.options.u0
+        if u0 is None:
+            return {}
+        if isinstance(u0, Mapping):
+            return {str(name): require_number(str(name), value) for name, value in u0.items()}
+        try:
+            values = np.asarray(u0, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            return None
+        # Who did not ask for a reduction gives the state of the model.
+        names = states if self.options.reduce is None and values.shape == (len(states),) else problem.names
+        if values.shape != (len(names),) or not np.isfinite(values).all():
+            return None
+        return dict(zip(names, values.tolist(), strict=True))
 
     def _problem(self, model: Model) -> tuple[ProblemDAE, str]:
         """The problem, and what is to be said if it was reduced without having been asked for."""
-        if self.reduce:
+        if self.options.reduce:
             from dae_sdc.reduction.reduction import reduce_index
 
             return reduce_index(model).problem(**self.own), ""
         problem = make_problem(model, self.own)
-        if self.reduce is False or (problem.index is not None and problem.index <= HIGHEST_INDEX):
+        if self.options.reduce is False or (problem.index is not None and problem.index <= HIGHEST_INDEX):
             return problem, ""
         from dae_sdc.reduction.reduction import reduce_index
 

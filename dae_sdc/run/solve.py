@@ -9,7 +9,6 @@ import argparse
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,9 +24,11 @@ from dae_sdc.dae.problem import PROBLEMS
 from dae_sdc.dae.state import MeshDAE
 from dae_sdc.errors import InputError, require_number
 from dae_sdc.options import (
+    ConsistentStart,
     Method,
     Multistep,
     Parallel,
+    Preparation,
     Sweeps,
     add_options,
     given_options,
@@ -93,11 +94,8 @@ def solve(given: SolveOptions) -> Solution:
     InputError
         If something given cannot be used.
     """
-    own = {name: getattr(given, name) for name in ("params", "newton_tol", "linear_solver")}
-    made = prepare(given.problem, given.simplify, given.reduce, given.u0, given.t0, own, given.trace)
-    if made.problem is not given.problem or made.u0 is not given.u0:
-        left: dict[str, Any] = dict.fromkeys(own) | made.settings
-        given = replace(given, problem=made.problem, u0=made.u0, **left)
+    made = prepare(given)
+    given = made.options
     if isinstance(given.sweeper, str) and given.sweeper not in SWEEPERS:
         from dae_sdc.run.sundials import SOLVERS
 
@@ -144,8 +142,8 @@ def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:
     """The solution by a solver of SUNDIALS, which knows fewer options."""
     from dae_sdc.run.sundials import SundialsOptions, integrate
 
-    used = ("sweeper", "simplify", "reduce", "trace", *names_of_options(SundialsOptions))
-    useless = given.chosen(without=used)
+    used = ("sweeper", *names_of_options(Preparation), *names_of_options(ConsistentStart))
+    useless = given.chosen(without=(*used, *names_of_options(SundialsOptions)))
     if useless:
         raise InputError(f"these options have no effect on '{given.sweeper}': {', '.join(useless)}")
     if given.rtol is None:
@@ -312,7 +310,12 @@ def sweep_at_once(setup: Setup, hooks: Sequence[type[Any]] = ()) -> None:
         setup.description["step_params"]["maxiter"] -= INITIAL_SWEEPS
 
 
-add_arguments = partial(add_options, record=SolveOptions)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Arguments of ``dae-sdc solve``."""
+    add_options(parser, SolveOptions)
+    parser.add_argument(
+        "--consistent", dest="start", action="store_const", const="consistent", help="as --start consistent"
+    )
 
 
 def main(args: argparse.Namespace) -> int:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,11 +15,15 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError, InputError, require_number
 from dae_sdc.expressions.names import name_and_order
+from dae_sdc.registry import unknown
 
 if TYPE_CHECKING:
-    from dae_sdc.initial.consistent import Initial
+    from dae_sdc.initial.consistent import Change, Initial
     from dae_sdc.model.model import Model
     from dae_sdc.model.simplified import Simplified
+
+STARTS = ("given", "consistent")
+"""What a run starts at."""
 
 MOST_CHANGES = 6
 """Start values that a message names."""
@@ -46,7 +51,32 @@ class Start:
     remark: str = ""
 
 
-def found_start(model: Model, simplified: Simplified | None, t0: float | None, guesses_only: bool) -> Start:
+@dataclass(frozen=True)
+class Known:
+    """What is given of a start that is looked for, besides the start values of the equations.
+
+    Parameters
+    ----------
+    fixed : mapping of str to float, iterable of str, or None
+        Values that must not be changed.
+    guesses : mapping of str to float, or None
+        Guesses.
+    kept : collection of str
+        Names of given values, where a start is completed: the others are told.
+    """
+
+    fixed: Mapping[str, float] | Iterable[str] | None = None
+    guesses: Mapping[str, float] | None = None
+    kept: Collection[str] = ()
+
+
+def found_start(
+    model: Model,
+    simplified: Simplified | None,
+    t0: float | None,
+    guesses_only: bool,
+    known: Known | None = None,
+) -> Start:
     """The start of a model for which no state is given: that of :func:`dae_sdc.run.initial.initial`.
 
     Where all differential states have start values that satisfy the equations as they are written, they are
@@ -62,6 +92,8 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
         Time; the start of the interval if None.
     guesses_only : bool
         Whether start values are guesses even if there is one of every state.
+    known : Known, optional
+        What else is given.
 
     Raises
     ------
@@ -87,29 +119,39 @@ def found_start(model: Model, simplified: Simplified | None, t0: float | None, g
         if looked is not None:
             hidden = looked.violated
             if hidden and all(one.order for one in hidden):
-                raise _refused(f"the start values of model {model.name}", looked, "correct the start values")
+                raise refused(f"the start values of model {model.name}", looked)
             if not hidden and (looked.unique or len(looked.values) > SEARCH.most_values):
                 return _kept(given, looked)
+    own = known or Known()
+    settings: dict[str, Any] = {
+        "fixed": own.fixed,
+        "guesses": own.guesses,
+        "system": system,
+        "kept_is_enough": True,
+    }
     try:
-        start = initial_of_model(whole, t0=t0, system=system, kept_is_enough=True)
+        start = nearest(
+            lambda **more: initial_of_model(whole, t0=t0, **settings, **more),
+            complete=set(form.names) <= set(own.guesses or ()),
+        )
     except InputError as error:
         if guesses_only or simplified is not None or len(given) < len(form.names):
             raise
         return Start(given, f"whether the start satisfies hidden constraints was not found out: {error}")
     if simplified is None:
-        return Start(start.values, _told(start, form.names))
+        return Start(start.values, told(start, form.names, own.kept))
     time = start.t
-    own = {name: value for name, value in start.values.items() if name_and_order(name)[0] in model.names}
-    own = {**simplified.kept_values(start.values, time), **own}
-    moved = initial_of_model(model, t0=t0, guesses=own, restarts=0)
-    remark = _told(start, whole.form().names)
+    values = {name: value for name, value in start.values.items() if name_and_order(name)[0] in model.names}
+    values = {**simplified.kept_values(start.values, time), **values}
+    moved = initial_of_model(model, t0=t0, guesses=values, restarts=0)
+    remark = told(start, whole.form().names, own.kept)
     strayed = [
         one
         for one in moved.changed
         if abs(one.after - one.before) > SAME_VALUE * (abs(one.before) + abs(one.after))
     ]
     if strayed:
-        remark = "; ".join(filter(None, [remark, "simplified equations have " + _listed(strayed)]))
+        remark = "; ".join(filter(None, [remark, "simplified equations have " + listed_changes(strayed)]))
     return Start(moved.values, remark)
 
 
@@ -145,7 +187,7 @@ def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float],
         return Start(given, f"whether u0 satisfies hidden constraints was not found out: {error}")
     hidden = [one for one in looked.violated if one.order]
     if hidden and len(hidden) == len(looked.violated):
-        raise _refused(f"u0 of model {model.name}", looked, "give one that satisfies them")
+        raise refused(f"u0 of model {model.name}", looked)
     if looked.violated:
         return Start(given)  # equations as they are written, which the run refuses
     found = _kept(own, looked)
@@ -155,6 +197,14 @@ def checked_start(model: Model, problem: ProblemDAE, given: Mapping[str, float],
         except InputError:
             return Start(given)
     return Start({**given, **found.values}, found.remark)
+
+
+def nearest(find: Callable[..., Initial], complete: bool) -> Initial:
+    """The nearest start; where all values are given, random starts are left for where there is none."""
+    if complete:
+        with suppress(InconsistentStateError):
+            return find(restarts=0)
+    return find()
 
 
 def _start_values(model: Model, form: Any) -> list[float]:
@@ -175,30 +225,52 @@ def _kept(given: Mapping[str, float], looked: Initial) -> Start:
     from dae_sdc.initial.consistent import Change
 
     changes = [Change(name, given[name], value) for name, value in wrong.items()]
-    return Start({**looked.values, **given, **wrong}, f"start values made consistent: {_listed(changes)}")
-
-
-def _refused(what: str, looked: Initial, advice: str) -> InconsistentStateError:
-    """The error for a state that contradicts hidden constraints."""
-    worst = sorted(looked.violated, key=lambda one: -abs(one.residual) / one.scale)
-    named = ", ".join(f"'{one.equation}' ({one.residual:.3g})" for one in worst[:MOST_CHANGES])
-    more = f" and {len(worst) - MOST_CHANGES} more" if len(worst) > MOST_CHANGES else ""
-    near = f", for instance {_listed(looked.changed)}" if looked.changed else ""
-    return InconsistentStateError(
-        f"{what} violate hidden constraints at t={looked.t:.6g}: {named}{more}; {advice}, or start at "
-        f"ds.initial(model).u{near}"
+    return Start(
+        {**looked.values, **given, **wrong}, f"start values made consistent: {listed_changes(changes)}"
     )
 
 
-def _listed(changes: Any) -> str:
+def refused(what: str, looked: Initial) -> InconsistentStateError:
+    """The error for a state that contradicts hidden constraints: which, by how much, and what is nearest."""
+    worst = sorted(looked.violated, key=lambda one: -abs(one.residual) / one.scale)
+    named = ", ".join(f"'{one.equation}' ({one.residual:.3g})" for one in worst[:MOST_CHANGES])
+    more = f" and {len(worst) - MOST_CHANGES} more" if len(worst) > MOST_CHANGES else ""
+    near = f": {listed_changes(looked.changed)}" if looked.changed else ""
+    return InconsistentStateError(
+        f"{what} violate{'' if what.startswith('the ') else 's'} hidden constraints at t={looked.t:.6g}: "
+        f"{named}{more}; start='consistent' takes the nearest consistent values{near}"
+    )
+
+
+def listed_changes(changes: Sequence[Change]) -> str:
+    """What was changed from and to, the first ones if there are many."""
     said = [f"{one.name} from {one.before:.6g} to {one.after:.6g}" for one in changes]
     more = f" and {len(said) - MOST_CHANGES} more" if len(said) > MOST_CHANGES else ""
     return ", ".join(said[:MOST_CHANGES]) + more
 
 
-def _told(start: Initial, names: tuple[str, ...]) -> str:
-    """What to say of a start that was found."""
-    parts = [f"start values made consistent: {_listed(start.changed)}"] if start.changed else []
+def _valued(names: Sequence[str], values: Mapping[str, float]) -> str:
+    """Values by name, the first ones if there are many."""
+    more = f" and {len(names) - MOST_CHANGES} more" if len(names) > MOST_CHANGES else ""
+    return ", ".join(f"{name} = {values[name]:.6g}" for name in names[:MOST_CHANGES]) + more
+
+
+def told(start: Initial, names: Sequence[str], kept: Collection[str] = ()) -> str:
+    """What to say of a start that was found.
+
+    Parameters
+    ----------
+    start : Initial
+        The start.
+    names : sequence of str
+        The state.
+    kept : collection of str
+        Given values to which the others were found; none where all were guesses.
+    """
+    added = [name for name in names if kept and name not in kept and name in start.values]
+    parts = [f"u0 completed with {_valued(added, start.values)}"] if added else []
+    if start.changed and not kept:
+        parts.append(f"start values made consistent: {listed_changes(start.changed)}")
     if start.guessed:
         parts.append(f"nothing was given for what is free at the start: {', '.join(start.guessed)}")
     if len(start.solutions) > 1:
@@ -216,6 +288,43 @@ def _told(start: Initial, names: tuple[str, ...]) -> str:
                 "ds.initial lists them, guesses or u0 choose another"
             )
     return "; ".join(parts)
+
+
+def is_made_consistent(options: Any) -> bool:
+    """Whether a run starts at the nearest consistent values, of which those that are given are guesses."""
+    return options.start == "consistent" or options.fixed is not None or options.guesses is not None
+
+
+def with_given_start(options: Any) -> Any:
+    """The options of a run with a start that was found before by its names, and nothing given twice.
+
+    Parameters
+    ----------
+    options : SolveOptions
+        Of the run.
+
+    Raises
+    ------
+    InputError
+        For options of the start that do not go together.
+    """
+    found = sys.modules.get("dae_sdc.initial.consistent")  # if it was never imported, it made nothing
+    if found is not None and isinstance(options.u0, found.Initial):
+        start: Initial = options.u0
+        if options.t0 not in (None, start.t):
+            raise InputError(f"u0 is a start at t={start.t:.6g}, but t0 is {options.t0:.6g}; leave t0 out")
+        options = replace(options, u0=dict(zip(start.names, start.u.tolist(), strict=True)), t0=start.t)
+    if options.start not in (None, *STARTS):
+        raise InputError(unknown("start", str(options.start), STARTS))
+    if options.start == "given" and is_made_consistent(options):
+        raise InputError("fixed and guesses belong to start='consistent'; leave them or start='given' out")
+    numbers = options.fixed if isinstance(options.fixed, Mapping) else {}
+    for other in ("guesses", "u0"):
+        values = getattr(options, other)
+        twice = sorted(set(numbers) & set(values)) if isinstance(values, Mapping) else []
+        if twice:
+            raise InputError(f"{twice[0]} is in fixed and in {other}; give it once")
+    return options
 
 
 def state_of(problem: ProblemDAE, values: Mapping[str, float]) -> Vector:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -18,6 +18,7 @@ from dae_sdc.errors import DAEError, InputError
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
+    from dae_sdc.initial.jets import ModelJets
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
 
@@ -43,11 +44,14 @@ class Reading:
         "traced", or "function: " and the reason; empty for a problem whose form is not a function alone.
     model : Model or None
         The equations.
+    systems : dict of float to ModelJets
+        Equations with their derivatives at a time, for all problems that have the same ones.
     """
 
     problem: ProblemDAE
     equations: str = ""
     model: Model | None = None
+    systems: dict[float, ModelJets] = field(default_factory=dict)
 
     @property
     def index(self) -> int:
@@ -111,7 +115,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         # The structure that is analysed has the entries of all branches, of which a run may take a few.
         return Reading(problem, f"function: {error}")
     use_trace(problem, traced, known.form)
-    return Reading(problem, "traced", traced.model)
+    return Reading(problem, "traced", traced.model, known.systems)
 
 
 @dataclass(frozen=True)
@@ -246,6 +250,7 @@ class _Known:
     form: Form
     index: int | None
     variable_index: tuple[int, ...]
+    systems: dict[float, ModelJets] = field(default_factory=dict)
 
 
 _KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}

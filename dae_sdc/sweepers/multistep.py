@@ -27,7 +27,7 @@ from dae_sdc.sweepers.tableaux import radau_iia
 CORRECTORS = ("newton", "fixed-point")
 """How implicit equations may be solved."""
 
-STARTS = ("collocation", "explicit-euler")
+STARTING_PROCEDURES = ("collocation", "explicit-euler")
 """What may give the values before the first step of the method itself."""
 
 
@@ -65,8 +65,9 @@ class MultistepDAE(DirectSweeper):
     ----------
     params : dict
         ``corrector``: "newton" (default; modified Newton method with matrices kept over the steps) or
-        "fixed-point" (ODEs only). ``start``: "collocation" (default; each of the first k - 1 steps is a Radau
-        IIA step of enough stages for full order) or "explicit-euler" (ODEs only; costs the order all but 2).
+        "fixed-point" (ODEs only). ``starting_procedure``: "collocation" (default; each of the first k - 1
+        steps is a Radau IIA step of enough stages for full order) or "explicit-euler" (ODEs only; costs the
+        order all but 2).
     level : pySDC.core.level.Level
         The level that steps. pySDC wants ``maxiter`` 1 for direct methods.
 
@@ -79,11 +80,11 @@ class MultistepDAE(DirectSweeper):
     method: ClassVar[MultistepMethod]
     family = "multistep method"
     corrector: str
-    start: str
+    starting_procedure: str
 
     def __init__(self, params: dict[str, Any], level: Any) -> None:
         given = dict(params)
-        for option, known in (("corrector", CORRECTORS), ("start", STARTS)):
+        for option, known in (("corrector", CORRECTORS), ("starting_procedure", STARTING_PROCEDURES)):
             value = given.pop(option, known[0])
             if value not in known:
                 raise InputError(unknown(option, value, known))
@@ -119,7 +120,10 @@ class MultistepDAE(DirectSweeper):
 
     def _bind(self, problem: ProblemDAE) -> None:
         if not is_ordinary(problem):
-            for option, default in (("corrector", CORRECTORS[0]), ("start", STARTS[0])):
+            for option, default in (
+                ("corrector", CORRECTORS[0]),
+                ("starting_procedure", STARTING_PROCEDURES[0]),
+            ):
                 if getattr(self, option) != default:
                     raise InputError(
                         f"{option}='{getattr(self, option)}' is for ordinary differential equations, "
@@ -134,7 +138,7 @@ class MultistepDAE(DirectSweeper):
         values, slopes, h = self._past()
         if len(values) >= self.method.steps:
             u, du = self._multistep(values, slopes, h)
-        elif self.start == "explicit-euler":
+        elif self.starting_procedure == "explicit-euler":
             u, du = self._solved_for_slope(values[-1] + h * slopes[-1], slopes[-1].copy(), L.time + L.dt)
         else:
             u, du = self._collocated(slopes)
@@ -162,7 +166,7 @@ class MultistepDAE(DirectSweeper):
                 # Its own distance, so that step sizes that differ by rounding share a matrix.
                 return known.value, known.derivative, known.dt
         slope = L.f[0].view(np.ndarray) if known is not None else np.full(L.prob.n, np.nan)
-        if self.method.uses_slopes or self.start == "explicit-euler":
+        if self.method.uses_slopes or self.starting_procedure == "explicit-euler":
             guess = np.zeros(L.prob.n) if known is None else slope.copy()
             _, slope = self._solved_for_slope(start.copy(), guess, L.time)
             L.f[0] = attach(slope, L.prob.n_diff)
@@ -282,7 +286,7 @@ def multistep(method: MultistepMethod) -> type[MultistepDAE]:
     type
         A subclass of :class:`MultistepDAE` named ``method.class_name``.
     """
-    takes = {"corrector": not method.explicit, "start": method.steps > 1}
+    takes = {"corrector": not method.explicit, "starting_procedure": method.steps > 1}
     attributes = {
         "method": method,
         "options": tuple(option for option, taken in takes.items() if taken),

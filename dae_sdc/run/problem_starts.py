@@ -1,0 +1,388 @@
+"""Where the run of a problem of functions starts: as given, completed, or made consistent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dae_sdc.arguments import shown
+from dae_sdc.dae.consistency import check_consistent
+from dae_sdc.dae.counters import uncounted
+from dae_sdc.dae.problem import ProblemDAE
+from dae_sdc.dae.state import Vector, attach
+from dae_sdc.errors import DAEError, InconsistentStateError, require_number
+from dae_sdc.expressions.names import name_and_order, name_of
+from dae_sdc.run.starting import MOVED, Start, is_made_consistent, listed_changes, nearest, refused, told
+from dae_sdc.sharing import one_at_a_time
+
+if TYPE_CHECKING:
+    from dae_sdc.initial.consistent import Initial
+    from dae_sdc.initial.contradictions import Followed
+    from dae_sdc.initial.jets import JetSystem
+    from dae_sdc.model.model import Model
+    from dae_sdc.run.description import SolveOptions
+
+
+@dataclass(frozen=True)
+class CheckOptions:
+    """When a start is refused because of hidden constraints.
+
+    Parameters
+    ----------
+    of_run : float
+        Largest violation, in units of the relative tolerance of the run, of a start: the end of one run may
+        be the start of the next.
+    least, largest : float
+        Bounds of this violation, relative to the terms of the constraint; the larger one where steps are
+        of a fixed size.
+    shortened : float
+        Factor of the steps of differences with which a violation must show again.
+    most_differentiated : int
+        Derivatives of functions by differences that are exact enough to refuse a start.
+    most_unknowns : int
+        Number of unknowns up to which functions are differentiated for the check.
+    """
+
+    of_run: float = 100.0
+    least: float = 1e-7
+    largest: float = 1e-4
+    shortened: float = 0.125
+    most_differentiated: int = 2
+    most_unknowns: int = 1000
+
+
+CHECK = CheckOptions()
+
+
+@dataclass(frozen=True)
+class Equations:
+    """A problem, and its equations where they were read.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem.
+    model : Model or None
+        Its equations, with the unknowns in its order.
+    """
+
+    problem: ProblemDAE
+    model: Model | None = None
+
+    def initial(
+        self,
+        *,
+        u0: Any = None,
+        fixed: Any = None,
+        guesses: Mapping[str, float] | None = None,
+        **search: Any,
+    ) -> Initial:
+        """Consistent values, in the names and the order of the problem.
+
+        Parameters
+        ----------
+        u0 : array_like, shape (n,), optional
+            Guesses of all unknowns.
+        fixed, guesses : mapping or iterable of str, optional
+            As for :func:`dae_sdc.run.initial.initial`.
+        **search
+            Other arguments of :func:`dae_sdc.initial.search.initial_of_problem`.
+        """
+        from dae_sdc.initial.search import initial_of_model, initial_of_problem
+
+        problem, model = self.problem, self.model
+        if model is None:
+            return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
+        back = dict(zip(model.names, problem.names, strict=True))
+        own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
+        own |= self.named_in_model(guesses) or {}
+        search["weak"] = self.named_in_model(search.get("weak"))
+        found = initial_of_model(model, fixed=self.named_in_model(fixed), guesses=own, **search)
+        values = {self._renamed(name, back): value for name, value in found.values.items()}
+        place = {name: number for number, name in enumerate(found.names)}
+        order = [place[name] for name in model.names]
+        return replace(
+            found,
+            names=problem.names,
+            units=problem.units,
+            u=found.u[order],
+            du=found.du[order],
+            values=values,
+            fixed=tuple(self._renamed(name, back) for name in found.fixed),
+            changed=tuple(replace(one, name=self._renamed(one.name, back)) for one in found.changed),
+            free=tuple(self._renamed(name, back) for name in found.free),
+            guessed=tuple(self._renamed(name, back) for name in found.guessed),
+            solutions=tuple(
+                {self._renamed(name, back): value for name, value in one.items()} for one in found.solutions
+            ),
+        )
+
+    def named_in_model(self, given: Any) -> Any:
+        """Values by name, or names, with the names that unknowns have in the equations."""
+        if self.model is None or given is None or isinstance(given, str):
+            return given
+        names = dict(zip(self.problem.names, self.model.names, strict=True))
+        if isinstance(given, Mapping):
+            return {self._renamed(str(name), names): value for name, value in given.items()}
+        return [self._renamed(str(name), names) for name in given]
+
+    def _renamed(self, name: str, names: Mapping[str, str]) -> str:
+        """An unknown or derivative by its name in the equations, or in the problem."""
+        base, order = (name, 0) if name in names else name_and_order(name)
+        return name_of(names.get(base, base), order)
+
+    def system(self, t: float, u: Vector, known: dict[float, Any]) -> JetSystem:
+        """The equations and their derivatives at a time, near a state; those that were read are kept."""
+        from dae_sdc.initial.differentiated import ProblemJets
+        from dae_sdc.initial.jets import ModelJets
+
+        if self.model is None:
+            self.problem.start_step(attach(u.copy(), self.problem.n_diff), t)
+            return ProblemJets(self.problem, t, u, forward=True)
+        if t not in known:
+            known.clear()
+            known[t] = ModelJets(self.model, t)
+        found: JetSystem = known[t]
+        return found
+
+    def algebraic(self, system: Any) -> Any:
+        """Unknowns whose derivatives are in no equation, a mask of shape (n,)."""
+        if self.model is None:
+            return system.algebraic
+        form = self.model.form()
+        return np.isin(self.model.names, form.names[form.n_diff :])
+
+
+def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
+    """Whether equations may bind a state by more than they say as they are written."""
+    if getattr(problem, "check_start", None) is not None:
+        return True
+    if isinstance(problem, type) and problem.index is None:
+        return True
+    return problem.index is not None and problem.index > 1
+
+
+def checked_values(
+    equations: Equations, u: Vector, t: float, rtol: float | None, systems: dict[float, Any]
+) -> Start | None:
+    """A complete start that is given: refused if it contradicts hidden constraints.
+
+    Algebraic unknowns that are bound by hidden constraints alone get the values that follow, with a remark.
+
+    Parameters
+    ----------
+    equations : Equations
+        What is solved.
+    u : ndarray, shape (n,)
+        The state.
+    t : float
+        Time.
+    rtol : float or None
+        Relative tolerance of the run; None where steps are of a fixed size.
+    systems : dict of float to ModelJets
+        Equations with their derivatives at a time; is changed.
+
+    Returns
+    -------
+    Start or None
+        None for a start that is taken as it is.
+
+    Raises
+    ------
+    InconsistentStateError
+        If the state contradicts hidden constraints.
+    """
+    problem = equations.problem
+    if not has_hidden_constraints(problem) or not np.isfinite(u).all():
+        return None
+    tolerance = CHECK.largest if rtol is None else CHECK.of_run * float(rtol)
+    tolerance = min(CHECK.largest, max(CHECK.least, tolerance))
+    try:
+        with uncounted(problem):
+            found = _looked_at(equations, u, t, tolerance, systems)
+    except Exception as error:  # of a function that is not made for values beside the start
+        why = f"{type(error).__name__}: {shown(str(error))}"
+        given = dict(zip(problem.names, u.tolist(), strict=True))
+        return Start(given, f"whether u0 satisfies hidden constraints was not found out ({why})")
+    if isinstance(found, InconsistentStateError):
+        raise found
+    return found
+
+
+@one_at_a_time
+def _looked_at(
+    equations: Equations, u: Vector, t: float, tolerance: float, systems: dict[float, Any]
+) -> InconsistentStateError | Start | None:
+    """See :func:`checked_values`; the error is returned, to tell it from those of functions."""
+    from dae_sdc.initial.contradictions import follow
+
+    problem = equations.problem
+    if getattr(problem, "check_start", None) is not None:
+        violated = _is_refused(problem.check_start, u, t)
+        return _contradiction(equations, u, t, problem.names[problem.n_diff :]) if violated else None
+    if equations.model is None and problem.n > CHECK.most_unknowns:
+        return None
+    system = equations.system(t, u, systems)
+    if equations.model is None and max(system.row_orders) > CHECK.most_differentiated:
+        return None
+    jets = np.array(system.jets)
+    plain = (jets[:, 1] == 0) & (jets[:, 0] < problem.n)
+    x, sizes = np.zeros(len(jets)), np.ones(len(jets))
+    x[plain] = u[jets[plain, 0]]
+    own = jets[:, 0] < problem.n
+    sizes[own] = (np.asarray(problem.nominal, dtype=np.float64) + np.abs(u))[jets[own, 0]]
+    if follow(system, x, plain, sizes, tolerance).stage is None:
+        return None
+    bound = plain.copy()
+    bound[plain] = ~equations.algebraic(system)[jets[plain, 0]]
+    found = follow(system, x, bound, sizes, tolerance)
+    if found.stage is None:
+        if _is_refused(lambda state, time: check_consistent(problem, state, time), u, t):
+            return None  # an equation as it is written, which the run refuses
+        followed = plain & ~bound
+        if not _is_confirmed(system, found, x, bound, sizes, tolerance, followed):
+            return None
+        return _moved(problem, u, found.x, jets, followed)
+    if not found.certain or not _is_confirmed(system, found, x, bound, sizes, tolerance):
+        return None
+    weak = [problem.names[j] for j in jets[plain & ~bound, 0].tolist()]
+    return _contradiction(equations, u, t, weak, system)
+
+
+def _is_refused(check: Callable[[Any, float], None], u: Vector, t: float) -> bool:
+    """Whether a check refuses a state, which is told when the run begins."""
+    try:
+        check(u, t)
+    except InconsistentStateError:
+        return True
+    except DAEError:
+        return False
+    return False
+
+
+def _is_confirmed(
+    system: Any,
+    found: Followed,
+    x: Vector,
+    known: Any,
+    sizes: Vector,
+    tolerance: float,
+    followed: Any = None,
+) -> bool:
+    """Whether a finding is none of errors of differences: then shorter steps show it alike.
+
+    With ``followed``, a mask of the values that have followed, it is their change that is compared.
+    """
+    from dae_sdc.initial.contradictions import alike, follow
+
+    shorter = getattr(system, "with_steps", None)
+    if shorter is None:
+        return True
+    other = follow(shorter(CHECK.shortened), x, known, sizes, tolerance)
+    if followed is None:
+        return other.stage == found.stage and other.certain and alike(found.left, other.left)
+    change, again = (one.x[followed] - x[followed] for one in (found, other))
+    return other.stage is None and alike(change, again)
+
+
+def _moved(problem: ProblemDAE, u: Vector, x: Vector, jets: Any, followed: Any) -> Start | None:
+    """The start with the values that follow for algebraic unknowns."""
+    from dae_sdc.initial.consistent import Change
+
+    values, changes = dict(zip(problem.names, u.tolist(), strict=True)), []
+    for j, value in zip(jets[followed, 0].tolist(), x[followed].tolist(), strict=True):
+        name = problem.names[j]
+        if not abs(value - u[j]) <= MOVED * (abs(value) or 1.0):
+            changes.append(Change(name, values[name], value))
+            values[name] = value
+    return Start(values, f"start values made consistent: {listed_changes(changes)}") if changes else None
+
+
+def _contradiction(
+    equations: Equations, u: Vector, t: float, weak: Sequence[str], system: JetSystem | None = None
+) -> InconsistentStateError | Start | None:
+    """The error for a start that contradicts hidden constraints; None for one that the run refuses."""
+    problem = equations.problem
+    search: dict[str, Any] = {
+        "t0": t,
+        "restarts": 0,
+        "weak": weak,
+        **({} if system is None else {"system": system}),
+    }
+    try:
+        looked = equations.initial(u0=u, **search)
+    except DAEError as error:
+        given = dict(zip(problem.names, u.tolist(), strict=True))
+        return Start(given, f"whether u0 satisfies hidden constraints was not found out: {error}")
+    if system is not None:
+        if not any(one.order for one in looked.violated):
+            return None
+        written = any(not one.order for one in looked.violated)
+        if written and _is_refused(lambda state, time: check_consistent(problem, state, time), u, t):
+            return None
+    return refused(f"u0 of {type(problem).__name__}", looked) if looked.violated else None
+
+
+# --- what is asked for --------------------------------------------------------------------------------------
+
+
+def start_of(equations: Equations, options: SolveOptions, systems: dict[float, Any]) -> Start | None:
+    """Where the run of a problem starts.
+
+    Parameters
+    ----------
+    equations : Equations
+        What is solved.
+    options : SolveOptions
+        Of the run.
+    systems : dict of float to ModelJets
+        Equations with their derivatives at a time; is changed.
+
+    Returns
+    -------
+    Start or None
+        None where what is given, or the problem's own start, is taken as it is.
+
+    Raises
+    ------
+    InconsistentStateError
+        If there is no consistent start, or what is given contradicts hidden constraints.
+    """
+    problem, u0 = equations.problem, options.u0
+    search: dict[str, Any] = {"t0": options.t0}
+    if is_made_consistent(options):
+        guesses = {**(u0 if isinstance(u0, Mapping) else {}), **(options.guesses or {})}
+        search |= {"fixed": options.fixed, "guesses": guesses}
+        search["u0"] = None if isinstance(u0, Mapping) else u0
+        complete = search["u0"] is not None or set(problem.names) <= set(guesses)
+        found = nearest(partial(equations.initial, **search), complete)
+        return Start(found.values, told(found, problem.names))
+    if isinstance(u0, Mapping):
+        found = equations.initial(fixed=u0, **search)
+        return Start(found.values, told(found, problem.names, kept=u0))
+    t = float(problem.interval[0]) if options.t0 is None else require_number("t0", options.t0)
+    try:
+        u = np.array(problem.state(problem.u_exact(t) if u0 is None else u0))
+    except Exception:  # told when the run begins
+        return None
+    return checked_values(equations, u, t, options.rtol, systems)
+
+
+def near_start(problem: ProblemDAE, options: SolveOptions) -> Any:
+    """A state near the start, where values of some unknowns are given by name; else what is given."""
+    if not isinstance(options.u0, Mapping):
+        return options.u0
+    t = problem.interval[0] if options.t0 is None else options.t0
+    try:
+        u = np.array(problem.state(problem.u_exact(t)))
+    except DAEError:
+        u = np.zeros(problem.n)
+    place = {name: number for number, name in enumerate(problem.names)}
+    for name, value in options.u0.items():
+        if name in place:
+            u[place[name]] = require_number(name, value)
+    return u

@@ -1,0 +1,460 @@
+"""Starts of all kinds of problems: accepted if consistent, refused with names, completed, repaired."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import dae_sdc as ds
+from dae_sdc import cli
+from dae_sdc.run.description import SolveOptions
+from dae_sdc.run.preparation import prepare
+
+G = 9.81
+
+
+def pendulum(t: float, u: Any, du: Any) -> Any:
+    x, y, v, w, tension = u
+    return [du[0] - v, du[1] - w, du[2] + x * tension, du[3] + y * tension + G, x * x + y * y - 1.0]
+
+
+def pendulum_constraints(t: float, u: Any) -> list[float]:
+    """The length, its first and its second derivative."""
+    x, y, v, w, tension = u
+    return [x * x + y * y - 1.0, x * v + y * w, v * v + w * w - tension * (x * x + y * y) - G * y]
+
+
+def swinging(angle: float = 0.4, rate: float = 1.5) -> list[float]:
+    """A consistent state of the pendulum."""
+    x, y = math.sin(angle), -math.cos(angle)
+    return [x, y, -rate * y, rate * x, rate**2 - G * y]
+
+
+TURNED = [4, 2, 0, 3, 1]
+"""An order of the unknowns of the pendulum with the multiplier first."""
+
+
+def turned_pendulum(t: float, u: Any, du: Any) -> Any:
+    tension, v, x, w, y = u
+    return pendulum(t, [x, y, v, w, tension], [du[2], du[4], du[1], du[3], du[0]])
+
+
+class Swing(ds.ProblemDAE):
+    """The pendulum as a class, with nothing declared."""
+
+    names = ("x", "y", "vx", "vy", "tension")
+    equation_names = ("rate x", "rate y", "force x", "force y", "length")
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(n_diff=4, n_alg=1, **settings)
+
+    def eval_f(self, u: Any, du: Any, t: float) -> Any:
+        return pendulum(t, u, du)
+
+    def u_exact(self, t: float) -> Any:
+        return swinging()
+
+
+def pendulum_model() -> ds.Model:
+    m = ds.Model("swing")
+    x, y, tension = m.variables("x y tension")
+    m.equation(m.der(x, 2) + tension * x, name="force x")
+    m.equation(m.der(y, 2) + tension * y + G, name="force y")
+    m.equation(x**2 + y**2 - 1, name="length")
+    return m
+
+
+def chain(t: float, u: Any, du: Any) -> Any:
+    """a = sin t, b = a', c = b' and an unknown of its own, mixed: linear of index 3."""
+    a, b, c, d = u
+    first, second, third = a - np.sin(t), b - du[0], c - du[1]
+    return [first + second, second - third, third + 2.0 * first, du[3] + d - a]
+
+
+def chain_constraints(t: float, u: Any) -> list[float]:
+    a, b, c, _ = u
+    return [a - math.sin(t), b - math.cos(t), c + math.sin(t)]
+
+
+def robertson(t: float, u: Any) -> Any:
+    a, b, c = u
+    return [-0.04 * a + 1e4 * b * c, 0.04 * a - 1e4 * b * c - 3e7 * b * b, a + b + c - 1.0]
+
+
+def two_tanks(t: float, u: Any) -> Any:
+    """Two tanks at one level, so that the flow between them follows: index 2."""
+    first, second, flow = u
+    return [1.0 - flow, flow - 0.5 * second, first - second]
+
+
+def hessenberg_2_constraints(t: float, u: Any) -> list[float]:
+    y1, y2, z = u
+    return [y1 * y1 * y2 - 1.0, 2.0 * y2 * z * z - 3.0 * z + y1 * y1]
+
+
+def hessenberg_3_constraints(t: float, u: Any) -> list[float]:
+    y1, y2, v1, v2, w = u
+    rates = [2.0 * y1 * y2 * v1 * v2, -y1 * y2 * v2**2, (y1 * y2 + v1 * v2) * w, -y1 * y2**2 * v2**2 * w]
+    hidden = rates[1] * v1 + y2 * rates[2] - rates[0] * v2 - y1 * rates[3]
+    return [y1 * y2 * y2 - 1.0, y2 * v1 - y1 * v2, hidden]
+
+
+def simple_constraints(t: float, u: Any) -> list[float]:
+    u1, u2, z = u
+    a, e = 10.0, math.exp(t)
+    rate1 = (a - 1.0 / (2.0 - t)) * u1 + (2.0 - t) * a * z + (3.0 - t) / (2.0 - t) * e
+    rate2 = (1.0 - a) / (t - 2.0) * u1 - u2 + (a - 1.0) * z + 2.0 * e
+    constraint = (t + 2.0) * u1 + (t * t - 4.0) * u2 - (t * t + t - 2.0) * e
+    rest = u1 + 2.0 * t * u2 - (2.0 * t + 1.0 + t * t + t - 2.0) * e
+    return [constraint, (t + 2.0) * rate1 + (t * t - 4.0) * rate2 + rest]
+
+
+def mechanical(name: str, positions: int) -> Callable[[float, Any], list[float]]:
+    """The last equations of a problem, which bind positions, and their derivatives along the velocities."""
+    problem = ds.PROBLEMS[name]()
+    rows = [i for i in range(problem.n) if i >= problem.n_diff and "moment" not in problem.equation_names[i]]
+
+    def constraints(t: float, u: Any) -> list[float]:
+        def at(s: float) -> Any:
+            moved = np.array(u, dtype=float)
+            moved[:positions] += s * moved[positions : 2 * positions]
+            return np.array(problem.evaluate(problem.state(moved), problem.state(0.0 * moved), t + s))[rows]
+
+        return [*at(0.0), *((at(1e-4) - at(-1e-4)) / 2e-4)]
+
+    return constraints
+
+
+def of_kernel(name: str) -> type[ds.ProblemDAE]:
+    """A class with the eval_f that the kernel of a problem is in Python, and with nothing declared."""
+    own = ds.PROBLEMS[name]()
+    kernel, p = type(own).residual_kernel, np.array(own.kernel_parameters(), dtype=float)
+
+    class Plain(ds.ProblemDAE):
+        names, equation_names, interval, dt = own.names, own.equation_names, own.interval, own.dt
+        nominal = 1.0 if own.given_nominal is None else np.asarray(own.given_nominal)
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(own.n_diff, own.n_alg, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            out = np.zeros(self.n)
+            kernel(t, u, du, p, out)
+            return out
+
+    return Plain
+
+
+@dataclass(frozen=True)
+class Case:
+    """A problem, a consistent start, all that binds a state, and unknowns to perturb.
+
+    ``groups`` has their numbers, each with a pattern for the names of what is violated then.
+    """
+
+    problem: Callable[[], Any]
+    start: Any
+    constraints: Callable[[float, Any], list[float]]
+    groups: tuple[tuple[list[int], str], ...]
+    options: Any = None
+    names: tuple[str, ...] = ()
+    starts: int = 20
+
+
+def swings(problem: Callable[[], Any], length: str, **more: Any) -> Case:
+    """The pendulum, with the name of the equation of its length."""
+    groups = (([2, 3], f"'derivative of {length}'"), ([0, 1], f"'{length}'"))
+    return Case(problem, swinging(), pendulum_constraints, groups, **more)
+
+
+def of_library(name: str, constraints: Any, *groups: tuple[list[int], str], **more: Any) -> Case:
+    own = ds.PROBLEMS[name]()
+    problem = more.pop("problem", lambda: name)
+    return Case(problem, np.array(own.u_exact(own.interval[0])), constraints, groups, **more)
+
+
+UNTRACED = {"trace": False}
+WHEEL = "'(derivative of )?(position of the left wheel|length of the bar)'"
+STATE = ("x", "y", "der(x)", "der(y)", "tension")
+
+CASES = {
+    "function": swings(lambda: pendulum, "equation 4"),
+    "untraced function": swings(lambda: pendulum, "equation 4", options=UNTRACED, starts=4),
+    "class": swings(lambda: Swing, "length"),
+    "untraced class": swings(lambda: Swing, "length", options=UNTRACED, starts=4),
+    "model": swings(pendulum_model, "length", names=STATE),
+    "chain": Case(
+        lambda: chain, [0.0, 1.0, 0.0, 0.5], chain_constraints, (([0], "'"), ([1], "'derivative of "))
+    ),
+    "untraced chain": Case(
+        lambda: chain,
+        [0.0, 1.0, 0.0, 0.5],
+        chain_constraints,
+        (([0], "'"), ([1], "'derivative of ")),
+        UNTRACED,
+        starts=4,
+    ),
+    "tanks": Case(
+        lambda: ds.MassMatrixProblem(two_tanks, np.diag([1.0, 1.0, 0.0])),
+        [1.0, 1.0, 0.75],
+        lambda t, u: [u[0] - u[1], 1.0 - 2.0 * u[2] + 0.5 * u[1]],
+        (([0], "'equation 2'"),),
+    ),
+    "robertson": Case(
+        lambda: ds.MassMatrixProblem(robertson, np.diag([1.0, 1.0, 0.0])),
+        [1.0, 0.0, 0.0],
+        lambda t, u: [sum(u) - 1.0],
+        (([0, 2], "'equation 2'"),),
+    ),
+    "simple": of_library("simple", simple_constraints, ([0, 1], "'constraint'")),
+    "hessenberg-2": of_library("hessenberg-2", hessenberg_2_constraints, ([0, 1], "'constraint'"), starts=14),
+    "hessenberg-3": of_library(
+        "hessenberg-3",
+        hessenberg_3_constraints,
+        ([2, 3], "'derivative of constraint'"),
+        ([0, 1], "'constraint'"),
+        starts=14,
+    ),
+    "untraced hessenberg-3": of_library(
+        "hessenberg-3",
+        hessenberg_3_constraints,
+        ([2, 3], "'derivative of constraint'"),
+        problem=lambda: of_kernel("hessenberg-3"),
+        options=UNTRACED,
+        starts=4,
+    ),
+    "pendulum": of_library(
+        "pendulum", mechanical("pendulum", 2), ([2], "'derivative of length'"), ([0], "'length'"), starts=14
+    ),
+    "car-axis": of_library(
+        "car-axis", mechanical("car-axis", 4), ([4, 5, 6, 7], WHEEL), ([1, 2, 3], WHEEL), starts=2
+    ),
+    "andrews": of_library(
+        "andrews", mechanical("andrews", 7), (list(range(7, 14)), "'derivative of loop "), starts=1
+    ),
+    "rigid-pendulum": of_library(
+        "rigid-pendulum", mechanical("rigid-pendulum", 2), ([2], "derivative of length of the rod'"), starts=4
+    ),
+}
+
+
+def perturbed(case: Case, seed: int) -> tuple[Any, str]:
+    """A start that violates a constraint, and a pattern for its name."""
+    rng = np.random.default_rng(seed)
+    u = np.array(case.start, dtype=float)
+    unknowns, pattern = case.groups[seed % len(case.groups)]
+    size = rng.uniform(0.01, 0.1, len(unknowns)) * rng.choice([-1.0, 1.0], len(unknowns))
+    u[unknowns] += size * (1.0 + np.abs(u[unknowns]))
+    return (dict(zip(case.names, u.tolist(), strict=True)) if case.names else u), pattern
+
+
+def test_there_are_two_hundred_perturbed_starts() -> None:
+    assert sum(case.starts for case in CASES.values()) >= 200
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_perturbed_start_is_refused_by_name_or_repaired_as_asked(name: str) -> None:
+    case = CASES[name]
+    options = {"rtol": 1e-6, **(case.options or {})}
+    for seed in range(case.starts):
+        u0, pattern = perturbed(case, seed)
+        with pytest.raises(ds.InconsistentStateError) as caught:
+            ds.solve(case.problem(), u0=u0, **options)
+        message = str(caught.value)
+        assert "violates" in message and re.search(pattern, message), message
+        assert "start='consistent'" in message and "\n" not in message
+        made = prepare(SolveOptions(case.problem(), u0=u0, start="consistent", **options))
+        assert made.remark.startswith("start values made consistent: ")
+        own = np.array(made.options.u0)
+        if case.names:
+            own = np.array(
+                [dict(zip(made.options.problem.names, own, strict=True))[one] for one in case.names]
+            )
+        assert np.abs(case.constraints(0.0, own)).max() < 1e-7
+
+
+@pytest.mark.parametrize("name", ["function", "untraced class", "simple", "model"])
+def test_a_run_from_a_start_made_consistent_keeps_all_constraints(name: str) -> None:
+    case = CASES[name]
+    u0, _ = perturbed(case, 0)
+    found = ds.solve(case.problem(), u0=u0, start="consistent", rtol=1e-8, t_end=0.3, **(case.options or {}))
+    assert found.success and "start values made consistent" in found.message
+    order = [found.names.index(one) for one in case.names or found.names]
+    for t, u in zip(found.t, found.u[:, order], strict=True):
+        assert np.abs(case.constraints(t, u)[:2]).max() < 1e-6
+
+
+# --- what is consistent is taken as it is -------------------------------------------------------------------
+
+
+def function_of(name: str) -> type[ds.ProblemDAE]:
+    """A class with an eval_f that calls the equations of a problem, and with nothing declared."""
+    own = ds.PROBLEMS[name]()
+
+    class Called(ds.ProblemDAE):
+        names, interval, dt, nominal = own.names, own.interval, own.dt, own.nominal
+
+        def __init__(self, **settings: Any) -> None:
+            super().__init__(own.n_diff, own.n_alg, **settings)
+
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return own.evaluate(own.state(u), own.state(du), t)
+
+    return Called
+
+
+WAYS: dict[str, Callable[[str], Any]] = {
+    "kernels": lambda name: name,
+    "traced": of_kernel,
+    "untraced": function_of,
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", ds.PROBLEMS)
+def test_starts_of_the_catalogue_are_taken_without_a_word(name: str, way: str) -> None:
+    own = ds.PROBLEMS[name]()
+    if way == "traced" and type(own).residual_kernel is None:
+        pytest.skip("given by parts")
+    start = np.array(own.u_exact(own.interval[0]))
+    trace = False if way == "untraced" else None
+    made = prepare(SolveOptions(WAYS[way](name), u0=start, t0=own.interval[0], rtol=1e-6, trace=trace))
+    assert made.remark == "" and made.options.u0 is start
+
+
+def wave(t: float, u: Any, du: Any) -> Any:
+    """x = sin(1e6 t) and its rate, of a unit of time that is far from the usual step."""
+    return [u[0] - math.sin(1e6 * t), u[1] - 1e-6 * du[0]]
+
+
+def root(t: float, u: Any, du: Any) -> Any:
+    """Has no values before t = 0."""
+    return [u[0] - math.sqrt(t) ** 3, u[1] - du[0]]
+
+
+def kink(t: float, u: Any, du: Any) -> Any:
+    """x = |t| and its rate to the right."""
+    return [u[0] - abs(t), u[1] - du[0]]
+
+
+def jump(t: float, u: Any, du: Any) -> Any:
+    """x = t, or something else before."""
+    return [u[0] - (t if t >= 0.0 else 1.0), u[1] - du[0]]
+
+
+STARTS_OF_FUNCTIONS = {wave: [0.0, 1.0], root: [0.0, 0.0], kink: [0.0, 1.0], jump: [0.0, 1.0]}
+
+
+@pytest.mark.parametrize("function", STARTS_OF_FUNCTIONS, ids=lambda one: one.__name__)
+def test_a_consistent_start_is_never_refused(function: Any) -> None:
+    u0 = STARTS_OF_FUNCTIONS[function]
+    made = prepare(SolveOptions(function, u0=u0, t_end=1e-6, rtol=1e-6, trace=False))
+    assert made.options.u0 is u0 or made.options.u0 == pytest.approx(u0, abs=1e-3)
+
+
+def test_the_end_of_a_run_may_be_the_start_of_the_next() -> None:
+    for rtol in (1e-4, 1e-7):
+        first = ds.solve(Swing, rtol=rtol, t_end=0.5)
+        second = ds.solve(Swing, u0=first.u[-1], t0=0.5, rtol=rtol, t_end=1.0)
+        assert second.success
+
+
+# --- starts that are completed, given by names, or found before ---------------------------------------------
+
+
+NAMED = {"x": 0.6, "vx": 0.8}
+
+
+@pytest.mark.parametrize("options", [{}, UNTRACED], ids=["traced", "untraced"])
+def test_a_start_of_some_unknowns_is_completed(options: Any) -> None:
+    found = ds.solve(Swing, u0=NAMED, rtol=1e-6, t_end=0.1, **options)
+    state = dict(zip(found.names, found.u[0], strict=True))
+    assert {name: state[name] for name in NAMED} == NAMED
+    assert np.abs(pendulum_constraints(0.0, found.u[0])).max() < 1e-7
+    assert "u0 completed with y = " in found.message
+
+
+def test_a_start_of_some_unknowns_is_completed_in_catalogue_and_model() -> None:
+    of_name = ds.solve("simple", u0={"u1": 1.0, "u2": 1.0}, rtol=1e-6, t_end=0.1)
+    assert of_name.u[0] == pytest.approx([1.0, 1.0, -0.5], abs=1e-9)
+    given = {"x": 0.6, "der(x)": 0.8, "y": -0.8}
+    of_model = ds.solve(pendulum_model(), u0=given, rtol=1e-6, t_end=0.1)
+    assert of_model.values("der(y)")[0] == pytest.approx(0.6)
+    assert "u0 completed with" in of_model.message
+
+
+def test_values_of_some_unknowns_that_contradict_each_other_are_refused() -> None:
+    with pytest.raises(ds.InconsistentStateError, match=r"fixed values 'x', 'y' .* contradict 'length'"):
+        ds.solve(Swing, u0={"x": 0.6, "y": -0.9}, rtol=1e-6)
+
+
+def test_multipliers_follow_with_a_remark() -> None:
+    u0 = [*swinging()[:4], 0.0]
+    for options in ({}, UNTRACED):
+        found = ds.solve(Swing, u0=u0, rtol=1e-6, t_end=0.1, **options)
+        assert found.u[0] == pytest.approx(swinging(), abs=1e-8)
+        assert found.message == f"start values made consistent: tension from 0 to {swinging()[4]:.6g}"
+
+
+def test_a_start_that_was_found_is_taken_by_names() -> None:
+    start = ds.initial(pendulum_model(), fixed={"x": 0.6, "der(x)": 0.4}, guesses={"y": -0.5})
+    run = ds.solve(pendulum_model(), u0=start, rtol=1e-6, t_end=0.1)
+    assert run.message == "" and run.u[0].tolist() == start.u.tolist()
+    turned = ds.FunctionProblem(turned_pendulum, 5, names=("tension", "v", "x", "w", "y"))
+    start = ds.initial(turned, u0=np.array(swinging())[TURNED])
+    assert start.names == turned.names
+    for problem in (turned, turned_pendulum):
+        run = ds.solve(problem, u0=start, rtol=1e-6, t_end=0.1)
+        assert run.message == "" and run.u[0].tolist() == start.u.tolist()
+    mixed = ds.FunctionProblem(pendulum, 5, names=("x", "y", "v", "w", "tension"))
+    run = ds.solve(mixed, u0=start, rtol=1e-6, t_end=0.1)
+    assert run.u[0] == pytest.approx(swinging())
+
+
+def test_a_start_that_was_found_has_its_time() -> None:
+    start = ds.initial(ds.FunctionProblem(chain, 4), guesses={"u[3]": 0.5}, t0=0.3)
+    assert ds.solve(chain, u0=start, rtol=1e-6, t_end=0.4).t[0] == 0.3
+    with pytest.raises(ds.InputError, match=r"start at t=0\.3, but t0 is 0"):
+        ds.solve(chain, u0=start, t0=0.0, rtol=1e-6)
+
+
+def test_fixed_values_and_guesses_choose_a_start() -> None:
+    run = ds.solve(Swing, fixed={"x": 0.6}, guesses={"y": 0.5}, rtol=1e-6, t_end=0.1)
+    assert run.u[0, :2] == pytest.approx([0.6, 0.8]) and "y from 0.5 to 0.8" in run.message
+    held = ds.solve(Swing, u0=[0.6, -0.5, 0.0, 0.0, 0.0], fixed=["x"], rtol=1e-6, t_end=0.1)
+    assert held.u[0, :2] == pytest.approx([0.6, -0.8])
+    model = ds.solve(pendulum_model(), fixed={"x": 0.6}, guesses={"y": 0.5}, rtol=1e-6, t_end=0.1)
+    assert model.values("y")[0] == pytest.approx(0.8)
+
+
+def test_the_command_line_makes_starts_consistent(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--rtol", "1e-6", "--t-end", "0.1"]
+    assert cli.main(["solve", "pendulum", "--fixed", "x=0.6", "--guesses", "y=0.5", *options]) == 0
+    assert "y from 0.5 to 0.8" in capsys.readouterr().out
+    assert cli.main(["solve", "simple", "--consistent", *options]) == 0
+    assert cli.main(["solve", "simple", "--start", "consistent", *options]) == 0
+
+
+MISTAKES: dict[str, tuple[dict[str, Any], str]] = {
+    "start": ({"start": "nearest"}, "unknown start 'nearest'; available: consistent, given"),
+    "given and fixed": ({"start": "given", "fixed": {"x": 0.6}}, "fixed and guesses belong to start='consis"),
+    "twice": ({"u0": {"x": 0.6}, "fixed": {"x": 0.6}}, "x is in fixed and in u0; give it once"),
+    "guessed twice": ({"guesses": {"x": 0.6}, "fixed": {"x": 0.6}}, "x is in fixed and in guesses"),
+    "no unknown": ({"fixed": {"z": 0.6}}, "z"),
+    "no name": ({"u0": {"z": 0.6}}, "unknown name in u0 'z'"),
+    "no solution": ({"fixed": {"x": 2.0}}, "fixed values 'x' of .* contradict"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_what_does_not_go_together_is_said_in_one_line(name: str) -> None:
+    options, message = MISTAKES[name]
+    with pytest.raises(ds.InputError, match=message) as caught:
+        ds.solve(Swing, rtol=1e-6, t_end=0.1, **options)
+    assert "\n" not in str(caught.value)
