@@ -17,15 +17,13 @@ from dae_sdc.errors import InputError, require_count
 from dae_sdc.registry import unknown
 
 MOST: Mapping[str, int] = {
-    "maxiter": 100_000,
-    "points": 1_000_000,
     "ranks": 10_000,
     "repetitions": 100_000,
     "restarts": 100_000,
     "sizes": 10_000_000,
     "workers": 10_000,
 }
-"""Largest counts that public functions take, by the name of the argument; others have bounds of their own."""
+"""Largest counts that public functions take, by name of the argument; options have bounds of their own."""
 
 LEAST: Mapping[str, int] = {"seed": 0}
 """Smallest counts that public functions take, by the name of the argument."""

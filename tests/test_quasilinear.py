@@ -16,6 +16,7 @@ import dae_sdc as ds
 from dae_sdc.constrained.compiled_parts import Pointers
 from dae_sdc.constrained.parts import PARTS
 from dae_sdc.dae import machine
+from dae_sdc.dae.differences import most_accurate
 from dae_sdc.dae.kernels import COMPLEX_STEP
 from dae_sdc.dae.state import Vector
 from dae_sdc.run.description import describe
@@ -1080,6 +1081,95 @@ def test_a_wrong_value_of_a_part_is_refused_by_name(name: str, value: Any, says:
 def test_given_derivatives_that_are_right_pass() -> None:
     for P in (WithB(), AllGiven()):
         P._check_derivatives(T, Q[: P.n_u], V[: P.n_u])
+
+
+def slope_of_rails(t: float, q: Vector) -> Any:
+    return np.array([[-2e-4 * q[0], 1.0, 0.0], [-math.cos(q[0]), 0.0, 1.0]])
+
+
+class Rails(ds.QuasiSecondOrderProblem):
+    """A point 100 away that is held by a rail that is hardly bent, and by one that is."""
+
+    right = np.ones(2)  # factors of the entries of d2g
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(3, 2, **settings)
+
+    def A(self, t: float, q: Vector, v: Vector) -> Any:
+        return np.eye(3)
+
+    def B(self, t: float, q: Vector, v: Vector) -> Any:
+        return slope_of_rails(t, q).T
+
+    def h(self, t: float, q: Vector, v: Vector) -> Any:
+        return [0.0, -GRAVITY, 0.0]
+
+    def g(self, t: float, q: Vector) -> Any:
+        return [q[1] - 100.0 - 1e-4 * q[0] ** 2, q[2] - np.sin(q[0])]
+
+    def d2g(self, t: float, q: Vector, v: Vector) -> Any:
+        return self.right * [-2e-4 * v[0] ** 2, math.sin(q[0]) * v[0] ** 2]
+
+
+class RailsWithSlopes(Rails):
+    def dg(self, t: float, q: Vector) -> Any:
+        return slope_of_rails(t, q)
+
+
+class RealRails(Rails):
+    def g(self, t: float, q: Vector) -> Any:
+        return Rails.g(self, t, np.array([float(entry) for entry in q]))
+
+    d2g = Rails.d2g
+
+
+def rails(t: float, q: Vector, v: Vector, p: Vector, out: Vector) -> None:
+    out[0], out[1] = q[1] - 100.0 - 1e-4 * q[0] ** 2, q[2] - math.sin(q[0])
+
+
+class CompiledRails(Rails):
+    g_kernel = rails
+    g = ds.QuasiSecondOrderProblem.g
+    d2g = Rails.d2g
+
+
+RAILS = [Rails, RailsWithSlopes, RealRails, CompiledRails]
+ON_RAILS = np.array([0.5, 100.0, math.sin(0.5)]), np.array([1.0, 1e-4, math.cos(0.5)])
+
+
+@pytest.mark.parametrize("dt", [1.0, 1e-3, 1e-6])
+@pytest.mark.parametrize("cls", RAILS)
+def test_a_small_entry_that_is_right_passes_where_differences_have_large_errors(cls: Any, dt: float) -> None:
+    P = cls()
+    P.dt = dt
+    P._check_derivatives(0.0, *ON_RAILS)
+
+
+@pytest.mark.parametrize(
+    "right", [[1.0, 1.001], [1.0, -1.0], [1.0, 0.0], [-1.0, 1.0], [0.0, 1.0], [1.1, 1.0]]
+)
+@pytest.mark.parametrize("dt", [1e-3, 1e-6])
+@pytest.mark.parametrize("cls", RAILS)
+def test_an_entry_that_is_wrong_is_refused_where_differences_have_large_errors(
+    cls: Any, dt: float, right: Any
+) -> None:
+    P = cls()
+    P.dt, P.right = dt, np.array(right)
+    with refused(ds.InputError, rf"d2g of {cls.__name__} is wrong in entry \({int(right[0] == 1.0)}\)"):
+        P._check_derivatives(0.0, *ON_RAILS)
+
+
+def test_steps_that_are_lost_in_rounding_tell_nothing_of_a_derivative() -> None:
+    nan = np.nan
+    columns = [
+        [0, 0, 0, 9, 2.5, 2, 2.1, 5],
+        [0, 0, 0, 0, 0, 0, 0, 0],
+        [0, 0, 0, 0, 0, 1, 9, -4],
+        [3, 3.1, 3, nan, 3, 3, 5, 9],
+    ]
+    best, error = most_accurate(np.transpose(columns))
+    assert best[[0, 3]] == pytest.approx([2.0, 3.1]) and error[[0, 3]] == pytest.approx([0.5, 0.1])
+    assert np.isinf(error[[1, 2]]).all()
 
 
 def test_kernels_that_are_wrong_derivatives_are_refused() -> None:

@@ -155,16 +155,16 @@ class CompiledParts(PartDerivatives):
         """The workspace of compiled derivatives of constraints."""
         own = constraint_machine()
         first = (self._size - self.n_constraints) if self.kind == "daen1" else 0
-        places = {own.N: self._size, own.M: self.n_constraints, own.N_U: first}
-        places |= {own.BY_VELOCITY: int("g" in self._with_velocity)}
-        places |= {own.G: functions["g"].address, own.DG: functions["dg"].address}
+        memory = own.PartsMemory(n=self._size, m=self.n_constraints, n_u=first)
+        memory.by_velocity = "g" in self._with_velocity
+        memory.g, memory.dg = functions["g"].address, functions["dg"].address
         if self._source_of("dg_dt") or self._rates_vanish:
-            places[own.DG_DT] = functions["dg_dt"].address
+            memory.dg_dt = functions["dg_dt"].address
         if set(self._substitutes().values()) & {"dg", "dg_dt", "d2g"}:
             stepped = functions["complex g"] = self._complex_kernel("g")
-            places[own.G_COMPLEX] = stepped.address
+            memory.complex_g = stepped.address
         scales, time = self._scales(np.zeros(self._size))
-        return own.Workspace(places, np.append(scales, time), functions)
+        return own.Workspace(memory, np.append(scales, time), functions)
 
     @property
     def _compiles_equations(self) -> bool:
@@ -198,15 +198,15 @@ class CompiledParts(PartDerivatives):
             return known
         own, functions = constraint_machine(), self._functions()
         made = self._make_workspace(functions)
-        last, second = self._last_rows(), "A" in self._with_velocity
-        places = {own.A: functions["A"].address, own.H: functions["h"].address, own.SECOND_ORDER: int(second)}
-        places |= {own.MULTIPLIED: int("B" in functions), own.FORM: getattr(own, last.upper())}
+        memory = made.memory
+        memory.second_order, memory.multiplied = "A" in self._with_velocity, "B" in functions
+        memory.form = getattr(own, self._last_rows().upper())
+        memory.A, memory.h = functions["A"].address, functions["h"].address
         if self._source_of("B"):
-            places[own.B] = functions["B"].address
+            memory.B = functions["B"].address
         if not self._rates_vanish:
-            places[own.RATES] = functions["dg_dt"].address
-        places[own.REST] = functions["d2g" if "d2g" in functions else "dg_dt"].address
-        made.enter(places)
+            memory.rates = functions["dg_dt"].address
+        memory.rest = functions["d2g" if "d2g" in functions else "dg_dt"].address
         self._workspace_of_parts = made
         return made
 
@@ -214,19 +214,19 @@ class CompiledParts(PartDerivatives):
         """Compile the parts that the Jacobian differentiates for complex steps, where that is possible."""
         if self._workspace_of_parts is not None and self._workspace_of_parts.stepped:
             return
-        made, own, last = self.kernel_workspace(), constraint_machine(), self._last_rows()
-        names = {"A": own.A_COMPLEX, "h": own.H_COMPLEX, "B": own.B_COMPLEX}
+        made, last = self.kernel_workspace(), self._last_rows()
+        fields = {"A": "complex_A", "h": "complex_h", "B": "complex_B"}
         if last != "constraint" or ("B" in made.functions and not self._source_of("B")):
-            names["dg"] = own.DG_COMPLEX
+            fields["dg"] = "complex_dg"
         if last == "constraint" and "g" in self._with_velocity:
-            names["g"] = own.G_COMPLEX
+            fields["g"] = "complex_g"
         if last in ("hidden", "both"):
-            names["dg_dt"] = own.RATES_COMPLEX
+            fields["dg_dt"] = "complex_rates"
         if last == "derivative":
-            names["d2g" if "d2g" in self._parts_of_kind() else "dg_dt"] = own.REST_COMPLEX
-        for name, place in names.items():
+            fields["d2g" if "d2g" in self._parts_of_kind() else "dg_dt"] = "complex_rest"
+        for name, field in fields.items():
             key = f"complex {name}"
             if self._source_of(name) == "kernel" and key not in made.functions:
                 made.functions[key] = function = self._complex_kernel(name)
-                made.enter({place: 0 if function is None else function.address})
+                setattr(made.memory, field, 0 if function is None else function.address)
         made.stepped = True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from dae_sdc.dae.differences import (
     STEP,
     complex_slope,
     curvature,
+    most_accurate,
     slope,
     takes_complex,
 )
@@ -23,6 +25,7 @@ from dae_sdc.dae.kernels import machine
 from dae_sdc.dae.state import Vector
 from dae_sdc.dae.values import undefined
 from dae_sdc.errors import InputError
+from dae_sdc.sharing import filtering
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,19 @@ class DerivativeCheckOptions:
         Relative difference beyond which a given derivative is refused.
     least_size : float
         Number added to the size of a row of a derivative in relative differences.
+    step_factors : tuple of float
+        Factors of the usual steps with which an automatic derivative is computed again, if a given one differs
+        from it, to estimate its error.
+    error_factor : float
+        A given derivative may differ from an automatic one by this factor times that error besides.
     """
 
     position_shift: float = 0.01
     velocity_shift: float = 0.3
     largest_error: float = 1e-5
     least_size: float = 1e-4
+    step_factors: tuple[float, ...] = tuple(4.0**k for k in range(-3, 7))
+    error_factor: float = 10.0
 
 
 CHECK = DerivativeCheckOptions()
@@ -131,13 +141,14 @@ class PartDerivatives(QuasilinearParts):
 
         return [(along(e), float(scale)) for e, scale in zip(unit, scales, strict=True)]
 
-    def _derived_dg(self, t: float, q: Vector, v: Vector | None) -> Vector:
+    def _derived_dg(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
+        """The matrix dg; differences are taken with the usual steps times a factor."""
         if "g" not in self._complex:
             self._part("g", t, q, v)  # checks its shape
         if not self._takes_complex("g", t, q, v):
             columns = self._columns(self._g_at, t, q, v)
             return np.ascontiguousarray(
-                np.transpose([slope(along, FIRST_DIFFERENCE * scale) for along, scale in columns])
+                np.transpose([slope(along, factor * FIRST_DIFFERENCE * scale) for along, scale in columns])
             )
         if v is not None and "g" in self._with_velocity:
             rows = [self._g_at(t, q, w) for w in v + self._steps]
@@ -145,24 +156,24 @@ class PartDerivatives(QuasilinearParts):
             rows = [self._g_at(t, z, v) for z in q + self._steps]
         return np.ascontiguousarray(np.array(rows, dtype=np.complex128).imag.T) / STEP
 
-    def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None) -> Vector:
+    def _derived_dg_dt(self, t: float, q: Vector, v: Vector | None, factor: float = 1.0) -> Vector:
         if self._rates_vanish:
             return np.zeros(self.n_constraints)
         if self._takes_complex("g", t, q, v, time=True):
             rate = complex_slope(lambda s: self._g_at(t + s, q, v))
         else:
-            rate = np.asarray(slope(lambda s: self._g_at(t + s, q, v), FIRST_DIFFERENCE * self._scales(q)[1]))
+            step = factor * FIRST_DIFFERENCE * self._scales(q)[1]
+            rate = np.asarray(slope(lambda s: self._g_at(t + s, q, v), step))
         if v is None or "g" not in self._with_velocity:
             return rate
         if self._takes_complex("g", t, q, v):
             return rate + complex_slope(lambda s: self._g_at(t, q + s * v, v))
-        return np.asarray(
-            rate + slope(lambda s: self._g_at(t, q + s * v, v), FIRST_DIFFERENCE * self._reach(q, v))
-        )
+        step = factor * FIRST_DIFFERENCE * self._reach(q, v)
+        return np.asarray(rate + slope(lambda s: self._g_at(t, q + s * v, v), step))
 
-    def _derived_d2g(self, t: float, q: Vector, v: Vector) -> Vector:
+    def _derived_d2g(self, t: float, q: Vector, v: Vector, factor: float = 1.0) -> Vector:
         """g_tt + 2 g_tq v + g_qq(v, v); the last two are the slope at 0 of g_q(t + 2 s, q + s v) v."""
-        time, reach = self._scales(q)[1], self._reach(q, v)
+        time, reach = factor * self._scales(q)[1], factor * self._reach(q, v)
         if self._source_of("dg"):
             if self._takes_complex("dg", t, q, v):
                 changes = complex_slope(lambda s: self._at_complex("dg", t, q + s * v, v) @ v)
@@ -281,9 +292,11 @@ class PartDerivatives(QuasilinearParts):
             return False
         if not (np.isfinite(expected).all() and np.isfinite(given).all()):
             return False
-        size = np.maximum(np.abs(given), np.abs(expected)).reshape(len(given), -1).max(axis=1)
-        scale = (size + CHECK.least_size).reshape((-1,) + (1,) * (given.ndim - 1))
-        relative = np.abs(given - expected) / scale
+        relative = _relative_difference(given, expected)
+        if relative.max() > CHECK.largest_error:
+            expected, uncertainty = _with_error(lambda factor: derive(t, q, v, factor), expected)
+            margin = CHECK.error_factor * uncertainty
+            relative = _relative_difference(given, np.clip(given, expected - margin, expected + margin))
         worst = np.unravel_index(int(relative.argmax()), relative.shape)
         if relative[worst] > CHECK.largest_error:
             label = self._user_names.get(name, name)
@@ -294,3 +307,30 @@ class PartDerivatives(QuasilinearParts):
                 f"differentiation {expected[worst]:.6g}; correct it, or leave it out"
             )
         return True
+
+
+def _relative_difference(given: Vector, expected: Vector) -> Vector:
+    """Differences of two derivatives of constraints in units of the sizes of their rows."""
+    size = np.maximum(np.abs(given), np.abs(expected)).reshape(len(given), -1).max(axis=1)
+    scale: Vector = (size + CHECK.least_size).reshape((-1,) + (1,) * (given.ndim - 1))
+    return np.abs(given - expected) / scale
+
+
+def _with_error(derive: Callable[[float], Vector], usual: Vector) -> tuple[Vector, Vector]:
+    """The best derivative by differences with other steps than the usual ones, and its error.
+
+    Parameters
+    ----------
+    derive : callable
+        Gives the derivative with the usual steps times a factor.
+    usual : ndarray
+        That with the usual steps, which stays where nothing is known of the error.
+    """
+    found = np.full((len(CHECK.step_factors), *usual.shape), np.nan)
+    with filtering("ignore"):
+        for k, factor in enumerate(CHECK.step_factors):
+            with suppress(Exception):  # whatever a function says to numbers beyond those it was made for
+                found[k] = derive(factor)
+    best, error = most_accurate(found)
+    known = np.isfinite(error)
+    return np.where(known, best, usual), np.where(known, error, 0.0)

@@ -285,15 +285,13 @@ def compile_residual(function: Callable[..., None]) -> Any:
 
 
 @intrinsic
-def integers_of(context: Any, number: Any) -> Any:
-    """Pointer to integers at the address that is stored in the bits of a double."""
-    pointer = types.CPointer(types.int64)
+def address_in(context: Any, number: Any) -> Any:
+    """The address that is stored in the bits of a double."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = context.get_value_type(types.int64)
-        return builder.inttoptr(builder.bitcast(arguments[0], kind), context.get_value_type(pointer))
+        return builder.bitcast(arguments[0], context.get_value_type(types.int64))
 
-    return pointer(types.float64), generate
+    return types.int64(types.float64), generate
 
 
 def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
@@ -301,7 +299,7 @@ def _jacobian(t: float, u: Any, du: Any, c: float, p: Any, out: Any) -> None:
     if p[-2] != SIGN:
         out[0] = np.nan
         return
-    own = workspace_at(address_of(integers_of(p[-1])))
+    own = workspace_at(address_in(p[-1]))
     n, first, work = own.n, own.first, own.work
     value, slope, found = doubles(work), doubles(work + 16 * n), doubles(work + 32 * n)
     for i in range(n):

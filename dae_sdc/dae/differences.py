@@ -50,6 +50,31 @@ def curvature(function: Callable[[float], Any], step: float) -> Any:
     return (270.0 * one - 27.0 * two + 2.0 * three) / (180.0 * step * step)
 
 
+def most_accurate(found: Vector) -> tuple[Vector, Vector]:
+    """The best of derivatives by differences with growing steps, and its error, for each entry.
+
+    Small steps leave round-off and large ones what the formula neglects, so that a derivative is as far from
+    those by the next smaller and the next larger step as it is wrong, or farther. The smallest steps may be
+    lost in rounding, and give exactly 0; if others give something else, these do not count.
+
+    Parameters
+    ----------
+    found : ndarray, shape (k, ...)
+        The derivatives, at least 3; NaN where one is not known.
+
+    Returns
+    -------
+    (ndarray, ndarray)
+        Values and errors; an error is infinite where no three derivatives in turn tell anything.
+    """
+    lost = ~np.logical_or.accumulate(found != 0.0, axis=0)
+    changes = np.nan_to_num(np.abs(np.diff(np.where(lost, np.nan, found), axis=0)), nan=np.inf)
+    errors = np.maximum(changes[:-1], changes[1:])
+    at = errors.argmin(axis=0)[None]
+    best, error = np.take_along_axis(found, at + 1, axis=0)[0], np.take_along_axis(errors, at, axis=0)[0]
+    return best, np.where(lost[0] & (error >= np.abs(best)), np.inf, error)
+
+
 def complex_slope(function: Callable[[complex], Any]) -> Vector:
     """f'(0) by a complex step, exact to round-off where f is analytic."""
     derivative: Vector = np.imag(function(1j * STEP)) / STEP

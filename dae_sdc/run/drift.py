@@ -14,13 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dae_sdc.constrained.quasilinear import QuasilinearProblem
-from dae_sdc.errors import InputError, require_count, require_number
+from dae_sdc.errors import InputError, require_number
 from dae_sdc.options import (
+    MOST_TIMES,
     End,
     Output,
     Parameters,
     Steps,
     about,
+    count,
     option,
     redeclared,
     takes,
@@ -115,7 +117,9 @@ class DriftOptions(Output, Parameters, End):
     rtol: float = redeclared(Steps, "rtol", RTOL, "Methods that choose their steps take it.")
     dt: float = redeclared(Steps, "dt", DT, "Methods with steps of a fixed size take it, such as 'rattle'.")
     points: int = option(
-        POINTS, f"number of equal parts of the interval for which the largest errors are kept ({POINTS})"
+        POINTS,
+        f"number of equal parts of the interval for which the largest errors are kept ({POINTS})",
+        check=count(MOST_TIMES),
     )
 
 
@@ -144,7 +148,6 @@ def drift(given: DriftOptions) -> Result:
         raise InputError("the cases say in which formulation the problem is solved; leave it out")
     problem, cases, points = given.problem, given.case, given.points
     own = _quasilinear(problem, params)
-    require_count("points", points)
     name = problem_name(problem)
     start = float(own.interval[0])
     usual = LONG.get(name, float(own.interval[1]))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from dae_sdc.dae.memory import tell_addresses
 from dae_sdc.expressions.codegen import Compiled, compile_program
 from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
@@ -305,46 +307,36 @@ class Follower:
 
     def __init__(self, compiled: Compiled, expanded: int, blocks: Sequence[_Block], n: int) -> None:
         own = self._own = importlib.import_module("dae_sdc.structure.following")
-        self._compiled, count, large = compiled, len(blocks), blocks[expanded:]
+        count, large = len(blocks), blocks[expanded:]
         side = max((len(block.rows) for block in large), default=0)
-        lengths = {
-            own.OUT: len(compiled.program.outputs),
-            own.SQUARE: side**2,
-            own.STATE: 2 * n,
-            own.MIDDLE: 2 * n,
-            own.VALUES: 3 * count,
-            own.BETWEEN: count,
-            own.SIGNS: count,
-            own.UNITS: count,
-            own.TIMES: 3,
+        heads = [(len(block.rows), block.places) for block in large]
+        layout = [[size, len(places), *(i * size + j for i, j in places)] for size, places in heads]
+        self._blocks = np.array([number for part in layout for number in part], dtype=np.int64)
+        memory = own.FollowerMemory(program=compiled.address, n=n, count=count, expanded=expanded)
+        sizes = {
+            **{"out": len(compiled.program.outputs), "matrix": side * side, "last": 2 * n, "middle": 2 * n},
+            **{"ends": 3 * count, "between": count, "units": count, "times": 3},
         }
-        ints = [0] * own.HEADER
-        ints[own.ADDRESS], ints[own.N], ints[own.BLOCKS] = compiled.address, n, count
-        ints[own.EXPANDED] = expanded
-        at = 0
-        for part, length in lengths.items():
-            ints[part], at = at, at + length
-        for block in large:
-            size = len(block.rows)
-            ints += [size, len(block.nodes), *(i * size + j for i, j in block.places)]
-        self._ints = np.array(ints, dtype=np.int64)
-        self._floats = np.full(at, np.nan)
-        self._floats[ints[own.SIGNS] : ints[own.SIGNS] + count] = 0.0
+        arrays = {name: np.full(size, np.nan) for name, size in sizes.items()}
+        self._take(memory, compiled, arrays | {"signs": np.zeros(count)})
+
+    def _take(self, memory: Any, compiled: Compiled, arrays: Mapping[str, Vector]) -> None:
+        """Work on arrays whose addresses are put into a memory."""
+        self._memory, self._address = memory, ctypes.addressof(memory)
+        self._compiled, self._arrays = compiled, arrays
+        tell_addresses(memory, {**arrays, "blocks": self._blocks})
 
     def __copy__(self) -> Follower:
         made = Follower.__new__(Follower)
-        vars(made).update(vars(self), _floats=self._floats.copy())
+        made._own, made._blocks = self._own, self._blocks
+        arrays = {name: array.copy() for name, array in self._arrays.items()}
+        made._take(type(self._memory).from_buffer_copy(self._memory), self._compiled, arrays)
         return made
-
-    def _row(self, part: int, number: int = 0) -> Vector:
-        count = int(self._ints[self._own.BLOCKS])
-        at = int(self._ints[part]) + number * count
-        return self._floats[at : at + count].copy()
 
     def values(self, t: float, u: Vector, du: Vector, p: Vector) -> Vector:
         """The determinants at a time and state, shape (blocks,); NaN where one has no value."""
-        self._own.values(self._ints, self._floats, p, t, u, du)
-        return self._row(self._own.BETWEEN)
+        self._own.values(self._address, p, t, u, du)
+        return self._arrays["between"].copy()
 
     def begin(self, t: float, u: Vector, du: Vector, p: Vector) -> None:
         """Begin at a time and state.
@@ -356,7 +348,7 @@ class Follower:
         u, du, p : ndarray
             State, derivative and parameters.
         """
-        self._own.begin(self._ints, self._floats, p, t, u, du)
+        self._own.begin(self._address, p, t, u, du)
 
     def follow(self, t: float, u: Vector, du: Vector, p: Vector) -> int:
         """Go on to the end of a step, looking at the middle of the straight line to it, too.
@@ -374,12 +366,12 @@ class Follower:
             0, or the sum of 1 if a determinant has changed its sign, 2 if one may have touched zero in the
             step, 4 if one may have done so near its start, and 8 if one was to change its sign and has not.
         """
-        return int(self._own.follow(self._ints, self._floats, p, t, u, du, DETERMINANTS.suspicious))
+        return int(self._own.follow(self._address, p, t, u, du, DETERMINANTS.suspicious))
 
     @property
     def signs(self) -> Vector:
         """Last signs of the determinants, 0 where nothing is known, shape (blocks,)."""
-        return self._row(self._own.SIGNS)
+        return self._arrays["signs"].copy()
 
 
 def null_rows(matrix: Vector, usual: Vector, least: float = DETERMINANTS.vanishing) -> Vector | None:
