@@ -41,8 +41,8 @@ class DerivativeCheckOptions:
     least_size : float
         Number added to the size of a row of a derivative in relative differences.
     step_factors : tuple of float
-        Factors of the usual steps with which an automatic derivative is computed again, if a given one differs
-        from it, to estimate its error.
+        Factors of the usual steps with which an automatic derivative is computed again, if a given one
+        differs from it, to estimate its error.
     error_factor : float
         A given derivative may differ from an automatic one by this factor times that error besides.
     """
