@@ -25,9 +25,13 @@ from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.model.jumps import Jump, jumps_of
+from dae_sdc.model.magnitudes import magnitudes
 
 DENSE: Final = 30
 """Number of unknowns up to which the Jacobian is an array and not a sparse matrix."""
+
+ROUNDING: Final = 1e-13
+"""Part of its terms that rounding may leave of an equation."""
 
 _C = Leaf("c")
 
@@ -342,6 +346,7 @@ class FormEquations:
     n: int
     sparsity: Any
     packed_parameters: Vector
+    kernel_parameters: Callable[[], npt.ArrayLike]
     jacobian_is_derived = True
 
     @property
@@ -363,6 +368,17 @@ class FormEquations:
         address = self.form.compiled[0].address
         machine().residuals_at(address, times, place, slope, self.packed_parameters, out)
         return out
+
+    def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """What rounding of its terms may leave of every equation at a state, shape (n,)."""
+        known: dict[str, Any] = {
+            "u": np.asarray(u),
+            "du": np.asarray(du),
+            "t": [t],
+            "p": self.kernel_parameters(),
+        }
+        program = self.form.residual
+        return ROUNDING * magnitudes(program, [known[given.kind][given.index] for given in program.inputs])
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:

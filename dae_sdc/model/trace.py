@@ -145,6 +145,7 @@ def trace_problem(
             dt=require_number("dt", problem.dt),
             reference=problem.reference,
         )
+        model.of_function = True
         symbols = _Symbols(model, problem, [one for one in known if one not in numbers])
         _add_unknowns(model, problem, start)
         paths = ExecutionPaths(model.graph)
