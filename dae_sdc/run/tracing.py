@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from dae_sdc.initial.jets import ModelJets
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
+    from dae_sdc.model.trace import Traced
 
 SMALLEST_SINGULAR_VALUE: Final = 1e-10
 """Ratio of singular values of a system Jacobian below which rounding may have made it regular."""
 
 MOST_KNOWN: Final = 64
-"""Systems of equations whose programs are kept."""
+"""Systems of equations whose programs are kept, and functions whose equations are."""
 
 LARGEST_CHECKED: Final = 400
 """Number of unknowns up to which singular values are looked at."""
@@ -88,7 +89,6 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         not possible.
     """
     from dae_sdc.model.retargeting import given_by_library
-    from dae_sdc.model.trace import trace_problem
     from dae_sdc.model.traced_problem import use_trace
 
     if wanted is False:
@@ -101,7 +101,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
             raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
         if hasattr(problem, "residual_of_parts") and given_by_library(problem):
             raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
-        traced = trace_problem(problem, _start(problem, u0))
+        traced = _traced(problem, _start(problem, u0))
     except InputError as error:
         if wanted:
             raise
@@ -241,6 +241,30 @@ def _start(problem: ProblemDAE, u0: Any) -> npt.NDArray[np.float64] | None:
         return None if u0 is None else np.array(problem.state(u0))
     except InputError:  # told when the run begins
         return None
+
+
+_READ: Final[list[tuple[tuple[Any, ...], Traced]]] = []
+
+
+def _traced(problem: ProblemDAE, start: npt.NDArray[np.float64] | None) -> Traced:
+    """The equations of a problem, not read again where its function and all that it reads are as before."""
+    from dae_sdc.model.trace import trace_problem, traced_before
+
+    key = (
+        *(type(problem), problem.n_diff, problem.names, problem.units, problem.equation_names),
+        *(tuple(problem.parameter_units.items()), problem.title, problem.reference),
+        *(tuple(problem.interval), problem.dt),
+    )
+    for known in _READ[::-1]:
+        if known[0] == key:
+            again = traced_before(problem, known[1], start)
+            if again is not None:
+                return again
+    found = trace_problem(problem, start)
+    if found.reads is not None:
+        _READ.append((key, found))
+        del _READ[:-MOST_KNOWN]
+    return found
 
 
 @dataclass(frozen=True)
