@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from benchmarks.measuring.processes import PATIENCE, ask, environment
 from benchmarks.studies.peers.solvers import TOO_LONG, Outcome, PeerFailure, carry_out
-from benchmarks.studies.peers.study import LONG, time_to
+from benchmarks.studies.peers.study import LONG, LONGEST_WARM_UP, time_to
 from benchmarks.studies.plain import problems as plain_problems
 from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
 from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
@@ -270,8 +270,10 @@ class _Bench:
         """The rows of all tolerances, up to the one at which a solver is accurate enough."""
         runs: list[tuple[Contender, float, Outcome]] = []
         for one in self.contenders:
+            if one.solver in (DEFAULT, UNTRACED):  # what is compiled is compiled here
+                self._carried_out(one, rtols[0], max(LONGEST_WARM_UP, self.time_limit))
             for rtol in rtols:
-                first = self._carried_out(one, rtol)
+                first = self._carried_out(one, rtol, self.time_limit)
                 if isinstance(first, str):
                     self.rows.put(**self._about(one, rtol), message=first)
                     if first.startswith(TOO_LONG):
@@ -284,7 +286,7 @@ class _Bench:
         for _ in range(repetitions):
             for (one, rtol, first), own in zip(runs, times, strict=True):
                 if first.time < LONG * self.time_limit:
-                    again = self._carried_out(one, rtol)
+                    again = self._carried_out(one, rtol, self.time_limit)
                     own += [again.time] if isinstance(again, Outcome) else []
         for (one, rtol, first), own in zip(runs, times, strict=True):
             self.rows.put(
@@ -293,9 +295,9 @@ class _Bench:
                 **{"error": self.error(first), "steps": first.steps, "rhs": first.rhs},
             )
 
-    def _carried_out(self, one: Contender, rtol: float) -> Outcome | str:
+    def _carried_out(self, one: Contender, rtol: float, seconds: float) -> Outcome | str:
         with filtering("ignore", UserWarning):
-            return carry_out(partial(one.run, rtol), self.time_limit)
+            return carry_out(partial(one.run, rtol), seconds)
 
     def error(self, found: Outcome) -> float:
         """Largest error at the end relative to the sizes of the unknowns."""
