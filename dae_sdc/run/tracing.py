@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
     from dae_sdc.model.trace import Traced
+    from dae_sdc.structure.analysis import Structure
 
 SMALLEST_SINGULAR_VALUE: Final = 1e-10
 """Ratio of singular values of a system Jacobian below which rounding may have made it regular."""
@@ -304,7 +305,9 @@ def _indices(model: Model) -> tuple[int | None, tuple[int, ...]]:
     from dae_sdc.structure.unknowns import index_of_unknowns
 
     try:
-        found = structure(model)
+        found = structure(model, differentiation=False)
+        if not _is_settled(found):
+            found = structure(model)
     except DAEError:
         return None, ()
     index = found.differentiation_index
@@ -315,6 +318,12 @@ def _indices(model: Model) -> tuple[int | None, tuple[int, ...]]:
     if not found.regular:
         return index, (max(1, index),) * len(model.names)
     return index, index_of_unknowns(found)
+
+
+def _is_settled(found: Structure) -> bool:
+    """Whether the offsets prove the index: equations are differentiated for algebraic unknowns alone."""
+    consistent = found.leading is None or bool(found.leading.points)
+    return bool(found.regular) and consistent and not found.c.any()
 
 
 def _use_index(problem: ProblemDAE, known: _Known) -> None:
