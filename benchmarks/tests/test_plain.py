@@ -72,7 +72,7 @@ def test_all_solvers_come_to_the_reference(name: str) -> None:
 def result(tmp_path_factory: pytest.TempPathFactory) -> Result:
     out = tmp_path_factory.mktemp("plain") / "plain.npy"
     how: dict[str, Any] = {"repetitions": 1, "processes": 0, "time_limit": 20.0}
-    plain(problems=["amplifier"], rtols=[1e-3, 1e-5], accuracies=[1e-5], out=out, **how)
+    plain(problems=["amplifier"], rtols=[1e-4], accuracies=[1e-3], out=out, **how)
     return load(out)
 
 
@@ -82,7 +82,7 @@ def test_a_study_has_a_row_for_each_run_and_leaves_out_what_cannot_be(result: Re
     assert set(data["solver"].tolist()) == solvers and set(data["n"].tolist()) == {8}
     own = data[data["solver"] == DEFAULT]
     assert (own["success"] == 1).all() and (own["time"] > 0.0).all() and (own["steps"] > 10.0).all()
-    assert own["error"][-1] <= 1e-5 and own["rtol"][0] == 1e-3
+    assert own["error"][-1] <= 1e-3 and own["rtol"][0] == 1e-4
     assert any(
         "amplifier, scipy-radau: the matrix of du is singular" in t for t in result.parameters["left_out"]
     )

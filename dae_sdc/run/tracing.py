@@ -30,6 +30,9 @@ SMALLEST_SINGULAR_VALUE: Final = 1e-10
 MOST_KNOWN: Final = 64
 """Systems of equations whose programs are kept, and functions whose equations are."""
 
+MOST_NODES: Final = 200_000
+"""Nodes in the expressions of all functions whose equations are kept, more than one function."""
+
 LARGEST_CHECKED: Final = 400
 """Number of unknowns up to which singular values are looked at."""
 
@@ -264,7 +267,9 @@ def _traced(problem: ProblemDAE, start: npt.NDArray[np.float64] | None) -> Trace
     found = trace_problem(problem, start)
     if found.reads is not None:
         _READ.append((key, found))
-        del _READ[:-MOST_KNOWN]
+        nodes = sum(len(known.model.graph) for _, known in _READ)
+        while len(_READ) > 1 and (len(_READ) > MOST_KNOWN or nodes > MOST_NODES):
+            nodes -= len(_READ.pop(0)[1].model.graph)
     return found
 
 
