@@ -70,19 +70,19 @@ UNITS = {"time": "s", "rtol": "1", "error": "1"}
 # It is handed to Python as text: to start a module of this package would import the package before the clock.
 CHILD = """
 import importlib.util, json, sys
-from time import perf_counter
+from time import process_time
 
 asked = json.load(sys.stdin)
 found = importlib.util.spec_from_file_location("plain_problems", asked["file"])
 module = sys.modules["plain_problems"] = importlib.util.module_from_spec(found)
 found.loader.exec_module(module)
 problem = module.PLAIN[asked["problem"]]
-marks = [perf_counter()]
+marks = [process_time()]
 import dae_sdc as ds
-marks.append(perf_counter())
+marks.append(process_time())
 for _ in range(2):
     solution = ds.solve(problem.function, u0=problem.start, t_end=problem.t_end, rtol=asked["rtol"])
-    marks.append(perf_counter())
+    marks.append(process_time())
     if not solution.success:
         sys.exit(solution.message)
 print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
@@ -114,7 +114,7 @@ def plain(
     Times are those of the processor, which other processes on the machine disturb less; all solve on one
     thread. All that a call does belongs to its time, also reading the equations. The runs take turns after
     one of each that is not counted. What the first call of a process takes is measured apart, in processes
-    of their own: import, first call and second call by the clock on the wall.
+    of their own: import, first call and second call.
 
     Parameters
     ----------
@@ -325,7 +325,7 @@ def _first_calls(rows: Study, name: str, processes: int, cold: bool) -> None:
 
 
 def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
-    """Seconds that a new process takes to import this package, and for the first two solves of a problem.
+    """Seconds of the processor for the import and the first two solves in a new process.
 
     Parameters
     ----------
@@ -439,7 +439,7 @@ def _first_lines(first: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str
     if not rows:
         return []
     return [
-        f"s in a fresh process to rtol {FIRST_RTOL:g}, by the clock on the wall",
+        f"s of the processor in a fresh process to rtol {FIRST_RTOL:g}",
         f"{'problem':<12} {'cache':<5} {'import':>8} {'first':>8} {'second':>8}",
         *rows,
     ]
