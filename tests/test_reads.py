@@ -256,6 +256,12 @@ def test_what_reads_more_than_is_noted_is_read_every_time(readings: list[str]) -
             return [super().eval_f(u, du, t)[0] - 1.0]
 
     assert reached(Steeper, None) == pytest.approx(2.0) and reached(Steeper, None) == pytest.approx(2.0)
+
+    class Same(Filling):
+        def eval_f(self, u: Any, du: Any, t: float) -> Any:
+            return [self.area * du[0] - self.__class__.inflow]
+
+    assert reached(Same, None) == pytest.approx(1.0)
     assert reached(lambda t, u, du: [du[0] - eval("1.0")]) == pytest.approx(1.0)
     assert tracing._READ == []
 

@@ -17,8 +17,10 @@ CONSTANT_MODULES: Final = frozenset(
 )
 """Top-level modules whose functions return the same for the same arguments at all times."""
 
-UNSEEN: Final = frozenset({"eval", "exec", "compile", "globals", "locals", "vars", "input", "id"})
-"""Built-in functions by which a function can read what is not noted."""
+UNSEEN: Final = frozenset(
+    {"eval", "exec", "compile", "globals", "locals", "vars", "input", "id", "__class__", "__dict__"}
+)
+"""Built-in names by which a function can read what is not noted."""
 
 DEEPEST: Final = 8
 """Lists and mappings inside one another that are looked into."""

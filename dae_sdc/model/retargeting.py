@@ -337,12 +337,7 @@ class _Object:
     def __init__(self, work: Retargeting, target: Any, symbols: Mapping[str, Scalar]) -> None:
         self.__dict__["_of"] = work, target, symbols
 
-    def _class(self) -> Any:
-        work, target, _ = self.__dict__["_of"]
-        work.reads.complete = False  # what is read from a class itself is not noted
-        return type(target)
-
-    __class__: Any = property(_class)  # what isinstance and super() ask
+    __class__: Any = property(lambda self: type(self.__dict__["_of"][1]))  # what isinstance and super() ask
 
     def __getattr__(self, name: str) -> Any:
         work, target, symbols = self.__dict__["_of"]
