@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -88,7 +89,8 @@ def begin_scales(
             most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, START.largest_trial)
             _try_sizes(problem, u0, slope, t0, (most, most / known.time))
             # Central differences do not see squares at 0, which are no terms there.
-            known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0, accurate=True), span)
+            with suppress(SolveError):  # their points are far away, where F need not be defined
+                known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0, accurate=True), span)
     except SolveError:  # a Jacobian that cannot be evaluated is reported when a step needs it
         return
     problem.run_scales.begin(u0.view(np.ndarray), known, rtol)

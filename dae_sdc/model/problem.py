@@ -19,7 +19,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
@@ -62,6 +62,8 @@ class Form:
         What is compared, for messages.
     systems : dict
         What was made of the equations with values of their parameters, which are the keys.
+    constant_mass : bool
+        Whether dF/du' has neither time nor unknowns in it.
     """
 
     states: tuple[tuple[int, int], ...]
@@ -76,6 +78,7 @@ class Form:
     sides: Vector = field(default_factory=lambda: np.zeros((0, 2)))
     border_names: tuple[str, ...] = ()
     systems: dict[tuple[float, ...], Any] = field(default_factory=dict, repr=False)
+    constant_mass: bool = False
 
     def __deepcopy__(self, memo: Any) -> Form:
         return self  # nothing in it changes
@@ -187,7 +190,11 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None) -> Form:
     for i, root in enumerate(model.roots):
         enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
     states = [(j, 0) for j in range(n)]
-    return _form(model, graph, (states, n_diff, given), (model.roots, model.equation_names), entries, dense)
+    equations = model.roots, model.equation_names
+    form = _form(model, graph, (states, n_diff, given), equations, entries, dense)
+    slopes = (item for root in model.roots for item in graph.gradient(root).items())
+    moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
+    return replace(form, constant_mass=not moving)
 
 
 def _form(

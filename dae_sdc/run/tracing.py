@@ -23,12 +23,17 @@ if TYPE_CHECKING:
     from dae_sdc.initial.jets import ModelJets
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
+    from dae_sdc.model.trace import Traced
+    from dae_sdc.structure.analysis import Structure
 
 HIGHEST_INDEX: Final = 3
 """Index above which equations are reduced first: no method takes more."""
 
 MOST_KNOWN: Final = 64
-"""Systems of equations whose programs are kept."""
+"""Systems of equations whose programs are kept, and functions whose equations are."""
+
+MOST_NODES: Final = 200_000
+"""Nodes in the expressions of all functions whose equations are kept, more than one function."""
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,6 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         not possible.
     """
     from dae_sdc.model.retargeting import given_by_library
-    from dae_sdc.model.trace import trace_problem
     from dae_sdc.model.traced_problem import use_trace
 
     if wanted is False:
@@ -107,7 +111,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
             raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
         if hasattr(problem, "residual_of_parts") and given_by_library(problem):
             raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
-        traced = trace_problem(problem, _start(problem, u0))
+        traced = _traced(problem, _start(problem, u0))
     except InputError as error:
         if wanted:
             raise
@@ -313,6 +317,32 @@ def _start(problem: ProblemDAE, u0: Any) -> npt.NDArray[np.float64] | None:
         return None
 
 
+_READ: Final[list[tuple[tuple[Any, ...], Traced]]] = []
+
+
+def _traced(problem: ProblemDAE, start: npt.NDArray[np.float64] | None) -> Traced:
+    """The equations of a problem, not read again where its function and all that it reads are as before."""
+    from dae_sdc.model.trace import trace_problem, traced_before
+
+    key = (
+        *(type(problem), problem.n_diff, problem.names, problem.units, problem.equation_names),
+        *(tuple(problem.parameter_units.items()), problem.title, problem.reference),
+        *(tuple(problem.interval), problem.dt),
+    )
+    for known in _READ[::-1]:
+        if known[0] == key:
+            again = traced_before(problem, known[1], start)
+            if again is not None:
+                return again
+    found = trace_problem(problem, start)
+    if found.reads is not None:
+        _READ.append((key, found))
+        nodes = sum(len(known.model.graph) for _, known in _READ)
+        while len(_READ) > 1 and (len(_READ) > MOST_KNOWN or nodes > MOST_NODES):
+            nodes -= len(_READ.pop(0)[1].model.graph)
+    return found
+
+
 @dataclass(frozen=True)
 class _Known:
     """Equations as programs, their index (None where it is not certain), and that of unknowns by offsets."""
@@ -351,7 +381,9 @@ def _known_of(model: Model, form: Form) -> _Known:
     from dae_sdc.structure.unknowns import index_of_unknowns
 
     try:
-        found = structure(model)
+        found = structure(model, differentiation=False)
+        if not _is_settled(found):
+            found = structure(model)
     except DAEError:
         return _Known(form)
     index = found.differentiation_index
@@ -364,6 +396,12 @@ def _known_of(model: Model, form: Form) -> _Known:
     if not found.regular:
         return _Known(form, index, turns=turns)
     return _Known(form, index, index_of_unknowns(found))
+
+
+def _is_settled(found: Structure) -> bool:
+    """Whether the offsets prove the index: equations are differentiated for algebraic unknowns alone."""
+    consistent = found.leading is None or bool(found.leading.points)
+    return bool(found.regular) and consistent and not found.c.any()
 
 
 def _use_index(problem: ProblemDAE, known: _Known) -> None:
