@@ -96,7 +96,8 @@ class Equations:
 
         problem, model = self.problem, self.model
         if model is None:
-            return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
+            with uncounted(problem):
+                return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
         back = dict(zip(model.names, problem.names, strict=True))
         own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
         own |= self.named_in_model(guesses) or {}
