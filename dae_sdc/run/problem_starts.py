@@ -96,7 +96,8 @@ class Equations:
 
         problem, model = self.problem, self.model
         if model is None:
-            return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
+            with uncounted(problem):
+                return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
         back = dict(zip(model.names, problem.names, strict=True))
         own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
         own |= self.named_in_model(guesses) or {}
@@ -358,7 +359,8 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[float, A
         guesses = {**(u0 if isinstance(u0, Mapping) else {}), **(options.guesses or {})}
         search |= {"fixed": options.fixed, "guesses": guesses}
         search["u0"] = None if isinstance(u0, Mapping) else u0
-        complete = search["u0"] is not None or set(problem.names) <= set(guesses)
+        own = u0 is None and options.fixed is None and not guesses and _has_start(problem, options.t0)
+        complete = own or search["u0"] is not None or set(problem.names) <= set(guesses)
         found = nearest(partial(equations.initial, **search), complete)
         return Start(found.values, told(found, problem.names))
     if isinstance(u0, Mapping):
@@ -370,6 +372,16 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[float, A
     except Exception:  # told when the run begins
         return None
     return checked_values(equations, u, t, options.rtol, systems)
+
+
+def _has_start(problem: ProblemDAE, t0: float | None) -> bool:
+    """Whether a problem has a start of its own."""
+    try:
+        return bool(
+            np.isfinite(problem.state(problem.u_exact(problem.interval[0] if t0 is None else t0))).all()
+        )
+    except DAEError:
+        return False
 
 
 def near_start(problem: ProblemDAE, options: SolveOptions) -> Any:
