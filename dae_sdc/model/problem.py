@@ -61,7 +61,7 @@ class Form:
     border_names : tuple of str
         What is compared, for messages.
     systems : dict
-        What was made of the equations with values of their parameters, which are the keys.
+        The equations with their derivatives, by time and values of the parameters.
     constant_mass : bool
         Whether dF/du' has neither time nor unknowns in it.
     """
@@ -77,7 +77,7 @@ class Form:
     borders: Program | None = None
     sides: Vector = field(default_factory=lambda: np.zeros((0, 2)))
     border_names: tuple[str, ...] = ()
-    systems: dict[tuple[float, ...], Any] = field(default_factory=dict, repr=False)
+    systems: dict[Any, Any] = field(default_factory=dict, repr=False)
     constant_mass: bool = False
 
     def __deepcopy__(self, memo: Any) -> Form:

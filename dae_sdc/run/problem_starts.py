@@ -136,7 +136,7 @@ class Equations:
         base, order = (name, 0) if name in names else name_and_order(name)
         return name_of(names.get(base, base), order)
 
-    def system(self, t: float, u: Vector, known: dict[float, Any]) -> JetSystem:
+    def system(self, t: float, u: Vector, known: dict[Any, Any]) -> JetSystem:
         """The equations and their derivatives at a time, near a state; those that were read are kept."""
         from dae_sdc.initial.differentiated import ProblemJets
         from dae_sdc.initial.jets import ModelJets
@@ -144,10 +144,11 @@ class Equations:
         if self.model is None:
             self.problem.start_step(attach(u.copy(), self.problem.n_diff), t)
             return ProblemJets(self.problem, t, u, forward=True)
-        if t not in known:
+        parameters = tuple(entry.value for entry in self.model.parameters_by_name.values())
+        if (t, parameters) not in known:
             known.clear()
-            known[t] = ModelJets(self.model, t)
-        found: JetSystem = known[t]
+            known[t, parameters] = ModelJets(self.model, t)
+        found: JetSystem = known[t, parameters]
         return found
 
     def algebraic(self, system: Any) -> Any:
@@ -168,7 +169,7 @@ def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
 
 
 def checked_values(
-    equations: Equations, u: Vector, t: float, rtol: float | None, systems: dict[float, Any]
+    equations: Equations, u: Vector, t: float, rtol: float | None, systems: dict[Any, Any]
 ) -> Start | None:
     """A complete start that is given: refused if it contradicts hidden constraints.
 
@@ -184,8 +185,8 @@ def checked_values(
         Time.
     rtol : float or None
         Relative tolerance of the run; None where steps are of a fixed size.
-    systems : dict of float to ModelJets
-        Equations with their derivatives at a time; is changed.
+    systems : dict of (float, tuple) to ModelJets
+        Equations with their derivatives, by time and parameters; is changed.
 
     Returns
     -------
@@ -216,7 +217,7 @@ def checked_values(
 
 @one_at_a_time
 def _looked_at(
-    equations: Equations, u: Vector, t: float, tolerance: float, systems: dict[float, Any]
+    equations: Equations, u: Vector, t: float, tolerance: float, systems: dict[Any, Any]
 ) -> InconsistentStateError | Start | None:
     """See :func:`checked_values`; the error is returned, to tell it from those of functions."""
     from dae_sdc.initial.contradictions import follow
@@ -331,7 +332,7 @@ def _contradiction(
 # --- what is asked for --------------------------------------------------------------------------------------
 
 
-def start_of(equations: Equations, options: SolveOptions, systems: dict[float, Any]) -> Start | None:
+def start_of(equations: Equations, options: SolveOptions, systems: dict[Any, Any]) -> Start | None:
     """Where the run of a problem starts.
 
     Parameters
@@ -340,8 +341,8 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[float, A
         What is solved.
     options : SolveOptions
         Of the run.
-    systems : dict of float to ModelJets
-        Equations with their derivatives at a time; is changed.
+    systems : dict of (float, tuple) to ModelJets
+        Equations with their derivatives, by time and parameters; is changed.
 
     Returns
     -------

@@ -48,8 +48,8 @@ class Reading:
         "traced", or "function: " and the reason; empty for a problem whose form is not a function alone.
     model : Model or None
         The equations.
-    systems : dict of float to ModelJets
-        Equations with their derivatives at a time, for all problems that have the same ones.
+    systems : dict of (float, tuple) to ModelJets
+        Equations with their derivatives, by time and parameters, for all problems that have the same ones.
     turns : bool
         Whether derivatives stand in combinations that change, and cancel in what is hidden: with these no
         method is known to converge for an index above 1.
@@ -60,7 +60,7 @@ class Reading:
     problem: ProblemDAE
     equations: str = ""
     model: Model | None = None
-    systems: dict[float, ModelJets] = field(default_factory=dict)
+    systems: dict[Any, ModelJets] = field(default_factory=dict)
     turns: bool = False
     remark: str = ""
 
@@ -127,7 +127,7 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
     use_trace(problem, traced, known.form)
     if known.index is not None and not _declares_variables(problem):
         problem.variable_index = known.variable_index or _of_unknowns(problem, u0, known.index)
-    return Reading(problem, "traced", traced.model, known.systems, known.turns)
+    return Reading(problem, "traced", traced.model, known.form.systems, known.turns)
 
 
 @dataclass(frozen=True)
@@ -351,7 +351,6 @@ class _Known:
     index: int | None = None
     variable_index: tuple[int, ...] = ()
     turns: bool = False
-    systems: dict[float, ModelJets] = field(default_factory=dict)
 
 
 _KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
