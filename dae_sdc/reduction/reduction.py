@@ -215,15 +215,15 @@ class Reduction:
             return [*self.system.hidden, *kept, *self._extra]
         names = self._texts.equation_names
         return [
-            *((name_of(names[i], order), node) for (i, order), node in self.system.equations.items()),
+            *((name_of(names[i], order), node) for (i, order), node in self.system.invariants.items()),
             *self._extra,
         ]
 
     def _outputs(self) -> list[int]:
         """All expressions that are calculated: right-hand sides, matrices and invariants."""
-        held = [node for _, node in self._invariant_nodes()]
         if isinstance(self.system, Staged):
-            return held
+            return [*self.system.equations.values(), *(node for _, node in self._extra)]
+        held = [node for _, node in self._invariant_nodes()]
         if self.goal == "implicit":
             rows = [node for _, row, _ in self.system.rows for node in row.values()]
             return [*rows, *(right for _, _, right in self.system.rows), *held]
