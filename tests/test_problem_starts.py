@@ -316,6 +316,10 @@ WAYS: dict[str, Callable[[str], Any]] = {
 }
 
 
+REDUCED = ("problematic-f",)
+"""Problems whose index is reduced where nothing is declared."""
+
+
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ds.PROBLEMS)
 def test_starts_of_the_catalogue_are_taken_without_a_word(name: str, way: str) -> None:
@@ -325,6 +329,11 @@ def test_starts_of_the_catalogue_are_taken_without_a_word(name: str, way: str) -
     start = np.array(own.u_exact(own.interval[0]))
     trace = False if way == "untraced" else None
     made = prepare(SolveOptions(WAYS[way](name), u0=start, t0=own.interval[0], rtol=1e-6, trace=trace))
+    if name in REDUCED and way != "kernels":
+        assert re.fullmatch(
+            r"index 2 reduced to \d first; reduce=False \w+ the equations as they are", made.remark
+        )
+        return
     assert made.remark == "" and made.options.u0 is start
 
 
