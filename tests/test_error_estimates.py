@@ -110,7 +110,7 @@ def noisy_error(solution: Any) -> float:
 @pytest.mark.parametrize("method", ["esdirk32", "esdirk43"])
 def test_embedded_pairs_are_refused_where_their_estimate_does_not_hold(method: str) -> None:
     with pytest.raises(InputError, match=r"holds up to index 2.*index 3"):
-        ds.solve(Rotated, u0=curve(3, 0.0), rtol=1e-3, sweeper=method)
+        ds.solve(Rotated, u0=curve(3, 0.0), rtol=1e-3, sweeper=method, reduce=False)
     with pytest.raises(InputError, match="holds up to index 2"):
         ds.solve("hessenberg-3", rtol=1e-3, sweeper=method)
 
@@ -129,7 +129,8 @@ def test_every_method_that_estimates_says_up_to_which_index() -> None:
 @pytest.mark.parametrize("sweeper, nodes", [("fully-implicit", 2), ("radau-iia-3", None)])
 def test_too_few_nodes_for_the_index_are_refused(sweeper: str, nodes: int | None) -> None:
     with pytest.raises(InputError, match=r"holds up to index 3.*at least 3 nodes"):
-        ds.solve(turning(4, 0.0, True), u0=curve(6, 0.0), rtol=1e-3, sweeper=sweeper, nodes=nodes)
+        given = {"u0": curve(6, 0.0), "rtol": 1e-3, "reduce": False}
+        ds.solve(turning(4, 0.0, True), sweeper=sweeper, nodes=nodes, **given)
 
 
 @pytest.mark.parametrize("method", COLLOCATION)
@@ -137,7 +138,8 @@ def test_too_few_nodes_for_the_index_are_refused(sweeper: str, nodes: int | None
 def test_errors_that_grow_in_every_step_end_the_run_with_the_reason(
     method: str, problem: type[ds.ProblemDAE]
 ) -> None:
-    solution = ds.solve(problem, u0=curve(3, 0.0), rtol=1e-3, sweeper=method, time_limit=2.0)
+    given = {"u0": curve(3, 0.0), "rtol": 1e-3, "time_limit": 2.0, "reduce": False}
+    solution = ds.solve(problem, sweeper=method, **given)
     assert not solution.success
     assert "errors grow" in solution.message or problem is Unknown, solution.message
     assert np.abs(solution.u - [curve(3, t) for t in solution.t]).max() < 10.0
@@ -151,7 +153,8 @@ def test_with_success_turning_coordinates_cost_no_more_than_is_told(
 ) -> None:
     n = size + 2
     rtol, problem = 1e-4, turning(size, rate, declared)
-    solution = ds.solve(problem, u0=curve(n, 0.0), rtol=rtol, sweeper=method, time_limit=2.0)
+    given = {"u0": curve(n, 0.0), "rtol": rtol, "time_limit": 2.0, "reduce": False}
+    solution = ds.solve(problem, sweeper=method, **given)
     if not solution.success:
         assert size == 2
         return
