@@ -24,7 +24,7 @@ from dae_sdc.initial.violations import violations
 from dae_sdc.registry import unknown
 
 MOST_VALUES_OF_EVERY_START = 200
-"""Number of values up to which all solutions are looked for to find the nearest one."""
+"""Largest number of values for which all solutions are sought in order to find the nearest one."""
 
 Fixed = Mapping[str, float] | Iterable[str] | None
 
@@ -42,7 +42,7 @@ def _numbers(what: str, given: Mapping[str, Any] | None) -> dict[str, float]:
 
 
 def _time(interval: Sequence[float], t0: Any) -> float:
-    """The time that is given, or the start of an interval."""
+    """The given time, or the start of an interval."""
     found = float(interval[0]) if t0 is None else require_number("t0", t0)
     if not np.isfinite(found):
         raise InputError(f"t0 must be finite; got {found}")
@@ -50,7 +50,7 @@ def _time(interval: Sequence[float], t0: Any) -> float:
 
 
 def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
-    """Fixed values by name, and names of values that are fixed at their guesses."""
+    """Fixed values by name, and names of those that are fixed at their guesses."""
     if fixed is None:
         return {}, []
     if isinstance(fixed, Mapping):
@@ -73,7 +73,7 @@ def _solved(
     hidden: bool = False,
     kept_is_enough: bool = False,
 ) -> Initial:
-    """The result for the values nearest to the given ones; u and du are those of ``names``."""
+    """The result for the values nearest to the given ones; u and du belong to ``names``."""
     solver = Solver(system, given, seed, restarts)
     known: list[Vector] = []
     every = False
@@ -95,7 +95,7 @@ def _solved(
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
         found = [x, *(() if unique and kept_is_enough else solver.others(x, free, known))]
-        # With the same free values the nearest may be one of the others.
+        # Another solution with the same free values may be nearer.
         nearest = min(found, key=lambda one: given.distance(one, system.stages))
         x = solver.settled(nearest)
         solutions = [x, *(one for one in found if one is not nearest)]
@@ -110,7 +110,7 @@ def _solved(
     u, du = _state(system, x, names)
     left = [j for j in free.tolist() if not given.fixed[j]]
     if whole:
-        # Derivatives that are not determined would be so if the equations were differentiated once more.
+        # Some derivatives are determined only by equations that are differentiated once more.
         place = {name: number for number, name in enumerate(system.jet_names)}
         determined = solver.determined(x)
         du[[not determined[place[_rate(name)]] for name in names]] = np.nan
@@ -120,7 +120,7 @@ def _solved(
 
 
 def _is_unique(solver: Solver, x: Vector) -> bool:
-    """Whether all given values were kept, and the equations are linear in those that were not given."""
+    """Whether all given values were kept, and the equations are linear in the others."""
     system = solver.system
     if not isinstance(system, ModelJets) or not solver.small or solver.changes(x):
         return False
@@ -134,19 +134,19 @@ def _is_unique(solver: Solver, x: Vector) -> bool:
 def _every_known(
     system: ModelJets, given: Given, preference: Sequence[int], seed: int
 ) -> tuple[list[Vector], bool]:
-    """All solutions that algebra finds quickly, the nearest first, and whether there are no others."""
+    """All solutions, if homotopies find them quickly, the nearest first, and whether there are no others."""
     if len(system.jets) > MOST_VALUES_OF_EVERY_START:
         return [], False
     search = EveryStart(system, given, preference, seed, 0, most_paths=BLOCKS.few_paths)
     try:
         starts = search.solve()
-    except DAEError:  # there is none with as many guesses as they are
+    except DAEError:  # there is no solution with all values that are taken from guesses
         return [], False
     return [start.x for start in starts], search.complete and not starts[0].chosen
 
 
 def _tell_guessed(given: Given, system: JetSystem, free: list[int], remarks: list[str]) -> None:
-    """Say for which free values nothing was given."""
+    """Add a remark on free values for which nothing was given."""
     guessed = _guessed(given, system, free)
     if guessed:
         remarks.append(f"nothing was given for what is free: {', '.join(guessed[:6])}")
@@ -167,7 +167,7 @@ def _told(
     hidden: bool = False,
     **more: Any,
 ) -> Initial:
-    """The result from solutions, of which the first was taken; ``hidden`` as in :func:`violations`."""
+    """The result from solutions, of which the first is taken; ``hidden`` is that of :func:`violations`."""
     system, given, x = solver.system, solver.given, solutions[0]
     return Initial(
         title=system.title,
@@ -189,7 +189,7 @@ def _told(
 
 
 def _state(system: JetSystem, x: Vector, names: tuple[str, ...]) -> tuple[Vector, Vector]:
-    """State and its derivative, NaN where nothing determines it."""
+    """State and its derivative, NaN where it is not determined."""
     place = {name: number for number, name in enumerate(system.jet_names)}
     u = np.array([x[place[name]] if name in place else np.nan for name in names])
     du = np.array([x[place[rate]] if rate in place else np.nan for rate in map(_rate, names)])
@@ -204,7 +204,7 @@ def _every(
     remarks: list[str],
     search: EveryStart,
 ) -> Initial:
-    """All solutions, the one nearest to what was given first."""
+    """The result of a search for all solutions, the one nearest to the given values first."""
     starts = search.solve()
     x = starts[0].x
     solver = Solver(system, given, restarts=0)
@@ -240,7 +240,7 @@ def _rate(name: str) -> str:
 
 
 def jets_of(model: Any, t0: float | None) -> ModelJets:
-    """The equations of a model and their derivatives, as :func:`initial_of_model` needs them."""
+    """The equations of a model and their derivatives, as an argument of :func:`initial_of_model`."""
     return ModelJets(model, _time(model.interval, t0))
 
 
@@ -264,16 +264,23 @@ def initial_of_model(
     Parameters
     ----------
     model : Model
-        Equations; its start values are guesses, or fixed where it says so.
+        The model; its start values are guesses, or fixed where the model fixes them.
     fixed, guesses, t0, seed, restarts, every, workers, comm
         Arguments of :func:`dae_sdc.run.initial.initial`.
     weak : collection of str, optional
-        Names of values that are no better known than if nothing was given for them: the search begins there.
+        Names of given values at which the search begins, but which count like values that were not given.
         Derivatives of equations are then blamed for violations rather than equations as they are written.
     system : ModelJets, optional
-        What :func:`jets_of` has made of the same model at the same time.
+        Result of :func:`jets_of` for this model and time.
     kept_is_enough : bool
-        Whether no others are looked for if there is one solution with all values that are given.
+        Whether a solution with all given values ends the search for others.
+
+    Raises
+    ------
+    InputError
+        If a value that is to be fixed has no value, or follows from lower derivatives.
+    InconsistentStateError
+        If there are no consistent values.
     """
     system = jets_of(model, t0) if system is None else system
     own = system.model
@@ -321,7 +328,7 @@ def initial_of_model(
 
 
 def _jets_by_name(model: Any, system: ModelJets) -> Callable[[str], tuple[int, int]]:
-    """Number of an unknown in a system, and order of the derivative, of a name in the model."""
+    """A function from a name in the model to the number of an unknown in a system and an order."""
     index = {name: j for j, name in enumerate(system.model.names)}
 
     def jet(name: str) -> tuple[int, int]:
@@ -332,9 +339,9 @@ def _jets_by_name(model: Any, system: ModelJets) -> Callable[[str], tuple[int, i
 
 
 def _define(system: ModelJets, point: Vector, known: Any, held: Any) -> Any:
-    """Give auxiliary unknowns the values that follow from those of the others; a mask of these unknowns.
+    """Set auxiliary unknowns from the values of the others; returns a mask of these unknowns.
 
-    Unless it is fixed, a start value of such an unknown is not one that the user has given.
+    Start values of auxiliary unknowns do not count as given by the user unless they are fixed.
     """
     auxiliary = np.zeros(len(system.jets), dtype=bool)
     for definition in system.model.definitions:
@@ -362,7 +369,7 @@ def sets_of_model(
     Parameters
     ----------
     model : Model
-        Equations.
+        The model.
     fixed, t0, seed, workers
         Arguments of :func:`dae_sdc.run.initial.solution_sets`.
     """
@@ -394,13 +401,13 @@ def initial_of_problem(
     Parameters
     ----------
     problem : ProblemDAE
-        Equations as functions.
+        The problem, with its equations as functions.
     u0 : array_like, shape (n,), optional
-        Guesses of all unknowns; those of the problem, as far as it has any, if not given.
+        Guesses of all unknowns; by default those of the problem, as far as it has any.
     fixed, guesses, t0, seed, restarts
         Arguments of :func:`dae_sdc.run.initial.initial`.
     weak : collection of str, optional
-        As for :func:`initial_of_model`.
+        As in :func:`initial_of_model`.
     system : ProblemJets, optional
         The equations of this problem at this time, near its start.
     """
@@ -451,7 +458,7 @@ def initial_of_problem(
 
 
 def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:
-    """Guesses of the state, and which of them are given."""
+    """Guesses of the state, and a mask of those that are given."""
     n = problem.n
     if u0 is not None:
         return np.array(problem.state(u0), dtype=np.float64), np.ones(n, dtype=bool)

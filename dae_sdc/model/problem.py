@@ -74,7 +74,7 @@ class Form:
     systems: dict[tuple[float, ...], Any] = field(default_factory=dict, repr=False)
 
     def __deepcopy__(self, memo: Any) -> Form:
-        return self  # it is immutable
+        return self  # immutable but for its cache
 
     @functools.cached_property
     def compiled(self) -> tuple[Compiled, Compiled]:
