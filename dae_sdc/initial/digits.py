@@ -17,7 +17,7 @@ from dae_sdc.structure.real_series import RealArithmetic, many_digits
 MOST_NEWTON_STEPS = 80
 """Largest number of steps of Newton's method."""
 
-SOLVED = 1e-45
+CONVERGED_STEP = 1e-45
 """Step, relative to 1 + the values, at which Newton's method has converged quadratically."""
 
 
@@ -65,6 +65,6 @@ class ManyDigits:
             except (ZeroDivisionError, ValueError, TypeError):  # singular
                 return None
             y = [a - b for a, b in zip(y, step, strict=True)]
-            if max(abs(b) for b in step) <= SOLVED * (1 + max(abs(a) for a in y)):
+            if max(abs(b) for b in step) <= CONVERGED_STEP * (1 + max(abs(a) for a in y)):
                 return np.array([float(a) for a in y])
         return None
