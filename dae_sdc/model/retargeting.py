@@ -221,7 +221,7 @@ class Retargeting:
         return called
 
     def _with_paths(self, function: FunctionType) -> Callable[..., Any]:
-        """A function whose branches are merged where it returns, if it can change no more than arrays."""
+        """A function whose branches are merged in its result, if it can change only arrays."""
 
         @functools.wraps(function)
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -234,7 +234,7 @@ class Retargeting:
         return call
 
     def _is_restored(self, value: Any) -> bool:
-        """Whether what a function does to an argument is undone, or not possible, or has it refused."""
+        """Whether changes of an argument by a function are undone, impossible or refused."""
         if isinstance(value, tuple):
             return all(map(self._is_restored, value)) and not any(isinstance(x, np.ndarray) for x in value)
         return value is None or isinstance(value, _RESTORED) or id(value) in self._seen

@@ -23,7 +23,7 @@ class Untraceable(BaseException):
 
 
 CONDITIONS: Final[ContextVar[Callable[[Scalar], bool] | None]] = ContextVar("CONDITIONS", default=None)
-"""What says which way a function goes on where it asks whether an expression is true."""
+"""Function that gives the truth value of an expression on which a traced function branches, or None."""
 
 
 class NumberNeeded(BaseException):
