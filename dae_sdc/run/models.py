@@ -177,7 +177,7 @@ def trace(problem: ModelLike, *, params: Mapping[str, Any] | None = None) -> Mod
     Examples
     --------
     >>> trace("robertson").names
-    ('u[0]', 'u[1]', 'u[2]')
+    ('y_1', 'y_2', 'y_3')
     """
     if isinstance(problem, str) and problem in PROBLEMS:
         from dae_sdc.model.trace import trace_problem
