@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -101,3 +102,20 @@ def test_mistakes_end_in_one_line(name: str) -> None:
 
 def test_structure_takes_a_function_problem() -> None:
     assert ds.structure(ds.FunctionProblem(pendulum, 5)).index == 3
+
+
+@pytest.mark.parametrize("trace", [None, False])
+def test_a_circuit_at_rest_whose_diodes_are_not_defined_far_from_there(trace: bool | None) -> None:
+    """Two nodes behind resistors, the second with diode and capacitor; sizes come from the equations."""
+
+    def circuit(t: float, u: Any, du: Any) -> Any:
+        first, second = (np.sin(100.0 * np.pi * t) - u[0]) / 100.0, (u[0] - u[1]) / 100.0
+        diode = 1e-12 * (math.exp(u[1] / 0.026) - 1.0)
+        return [first - second, second - 1e-6 * du[1] - diode]
+
+    found = ds.solve(circuit, u0=[0.0, 0.0], t_end=0.005, rtol=1e-6, trace=trace)
+    # The capacitor's charge hardly changes at the crest: the current through the resistors is the diode's.
+    first, second = found.u[-1]
+    assert found.success and first == pytest.approx(0.5 * (1.0 + second), rel=1e-9)
+    assert (1.0 - second) / 200.0 == pytest.approx(1e-12 * np.exp(second / 0.026), rel=1e-3)
+    assert found.stats["steps"] < 100

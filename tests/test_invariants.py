@@ -15,7 +15,7 @@ from pySDC.helpers.stats_helper import get_sorted
 import dae_sdc as ds
 from dae_sdc.control.invariants import moved, nearest
 from dae_sdc.dae.state import Vector
-from dae_sdc.initial.projection import Projection, project
+from dae_sdc.initial.projection import EquationFunctions, Projection, project
 
 PROJECTION = import_module("dae_sdc.initial.projection")
 INDEX_1 = {"formulation": "index-1"}
@@ -32,9 +32,12 @@ def circle_jacobian(x: Vector) -> Vector:
     return 2.0 * x[None]
 
 
+CIRCLE = EquationFunctions(circle, circle_jacobian)
+
+
 @pytest.mark.parametrize("point", [(3.0, 4.0), (0.6000001, 0.8), (1e-3, 0.0), (100.0, -50.0)])
 def test_the_nearest_point_of_a_circle_is_on_the_ray(point: tuple[float, float]) -> None:
-    found = project(point, circle, circle_jacobian)
+    found = project(point, CIRCLE)
     assert found.converged
     np.testing.assert_allclose(found.x, np.array(point) / np.linalg.norm(point), atol=1e-8)
     assert abs(found.after[0]) <= 1e-14
@@ -42,7 +45,7 @@ def test_the_nearest_point_of_a_circle_is_on_the_ray(point: tuple[float, float])
 
 
 def test_a_point_that_fulfils_the_equations_stays_to_the_last_bit() -> None:
-    found = project((0.6, 0.8), circle, circle_jacobian)
+    found = project((0.6, 0.8), CIRCLE)
     assert found.converged
     assert found.iterations == 0
     assert found.x.tolist() == [0.6, 0.8]
@@ -64,8 +67,9 @@ def test_the_nearest_point_of_an_ellipse(point: Any, weights: Any) -> None:
     w, semi = np.array(weights), np.array([2.0, 0.7])
     found = project(
         point,
-        lambda x: np.array([((x / semi) ** 2).sum() - 1.0]),
-        lambda x: (2.0 * x / semi**2)[None],
+        EquationFunctions(
+            lambda x: np.array([((x / semi) ** 2).sum() - 1.0]), lambda x: (2.0 * x / semi**2)[None]
+        ),
         weights=w,
     )
     assert found.converged
@@ -74,7 +78,7 @@ def test_the_nearest_point_of_an_ellipse(point: Any, weights: Any) -> None:
 
 
 def test_fixed_entries_stay_and_the_others_do_what_is_left() -> None:
-    found = project((0.6, 5.0), circle, circle_jacobian, fixed=(True, False))
+    found = project((0.6, 5.0), CIRCLE, fixed=(True, False))
     assert found.converged
     assert found.x[0] == 0.6
     assert found.x[1] == pytest.approx(0.8, abs=1e-13)
@@ -92,7 +96,7 @@ PLANES = np.array([[1.0, 1.0, 1.0], [3.0, 3.0, 3.0], [1.0, -1.0, 0.0]])
 def test_equations_may_follow_from_others(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     dense = replace(PROJECTION.PROJECTION, most_dense_entries=0)
     monkeypatch.setattr(PROJECTION, "PROJECTION", dense)  # take sparse matrices as they are
-    found = project((1.0, 2.0, 3.0), planes, lambda x: kind(PLANES))
+    found = project((1.0, 2.0, 3.0), EquationFunctions(planes, lambda x: kind(PLANES)))
     assert found.converged
     # Linear equations: minus the pseudoinverse of the residual.
     expected = np.array([1.0, 2.0, 3.0]) - np.linalg.pinv(PLANES) @ planes(np.array([1.0, 2.0, 3.0]))
@@ -105,13 +109,16 @@ def test_equations_that_contradict_each_other_are_told_apart(
 ) -> None:
     dense = replace(PROJECTION.PROJECTION, most_dense_entries=0)
     monkeypatch.setattr(PROJECTION, "PROJECTION", dense)
-    found = project((1.0, 2.0, 3.0), lambda x: planes(x) + np.array([0.0, 1.0, 0.0]), lambda x: kind(PLANES))
+    found = project(
+        (1.0, 2.0, 3.0),
+        EquationFunctions(lambda x: planes(x) + np.array([0.0, 1.0, 0.0]), lambda x: kind(PLANES)),
+    )
     assert not found.converged
     assert found.contradictory == (0, 1)
 
 
 def test_no_way_leads_from_where_all_derivatives_vanish() -> None:
-    found = project((0.0, 0.0), circle, circle_jacobian)
+    found = project((0.0, 0.0), CIRCLE)
     assert not found.converged
     assert found.x.tolist() == [0.0, 0.0]
     assert found.contradictory == (0,)
@@ -119,14 +126,14 @@ def test_no_way_leads_from_where_all_derivatives_vanish() -> None:
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_equations_without_values_end_the_search(value: float) -> None:
-    found = project((1.0, 2.0), lambda x: np.array([value]), circle_jacobian)
+    found = project((1.0, 2.0), EquationFunctions(lambda x: np.array([value]), circle_jacobian))
     assert not found.converged
     assert found.contradictory == ()
 
 
 def test_a_step_into_the_undefined_is_shortened() -> None:
     # Newton's step from 3 leads to -0.3, where the logarithm has no value.
-    found = project((3.0,), lambda x: np.log(x), lambda x: np.array([1.0 / x]))
+    found = project((3.0,), EquationFunctions(lambda x: np.log(x), lambda x: np.array([1.0 / x])))
     assert found.converged
     assert found.x[0] == pytest.approx(1.0, abs=1e-12)
 
@@ -412,7 +419,7 @@ def test_a_start_beside_the_invariants_is_refused() -> None:
 
 
 def test_what_a_projection_says_of_itself() -> None:
-    found = project((0.6, 5.0), circle, circle_jacobian)
+    found = project((0.6, 5.0), CIRCLE)
     assert isinstance(found, Projection)
     # The gradient times the point, 2 on the circle, and times unknowns of size 1.
     assert found.scale[0] == pytest.approx(2.0 + 2.0 * np.abs(found.x).sum())

@@ -544,3 +544,13 @@ def test_a_force_that_jumps_is_not_lost() -> None:
     end = dict(zip(solution.names, solution.u[-1], strict=True))
     assert abs(end["x"] - 0.125) < 1e-7
     assert abs(end["v"] - 0.5) < 1e-7
+
+
+def test_invariants_of_stages_bind_the_state_alone() -> None:
+    m = ds.Model("kept")
+    a, b, z = m.variables("a b z", start=1.0)
+    m.equations(m.der(a) - z, m.der(b) + b, a - b)
+    found = ds.reduce(m, method="stages")
+    derivatives = {str(part) for one in found.invariants for part in one.atoms(sp.Function, sp.Derivative)}
+    assert "der(b)" not in {*derivatives, *(str(s) for one in found.invariants for s in one.free_symbols)}
+    assert found.invariant_names == found.problem().invariant_names

@@ -211,6 +211,15 @@ def test_a_velocity_that_hidden_constraints_forbid_is_refused_with_their_names(g
     )
 
 
+def test_the_problem_of_a_model_knows_its_hidden_constraints() -> None:
+    problem = four_bar(0.1).problem()
+    with pytest.raises(ds.InconsistentStateError, match="'derivative of left crank'"):
+        ds.solve(problem, rtol=1e-6, t_end=0.05)
+    run = ds.solve(problem, start="consistent", rtol=1e-6, t_end=0.05)
+    right = ds.solve(four_bar(0.0), rtol=1e-6, t_end=0.05)
+    assert run.success and run.u[0] == pytest.approx(right.u[0], rel=1e-6, abs=1e-9)
+
+
 def test_multipliers_follow_from_a_start_that_satisfies_hidden_constraints() -> None:
     # Both cranks turn by one angle: a pendulum of unit length and two masses, whose forces are along it:
     # 2 l1 = 2 l2 = (velocity^2 - g) at the top, and none in the rod.

@@ -65,7 +65,7 @@ def judged(run: Callable[[], Finding]) -> Finding:
     """What came of a run, whatever it raised."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = _caught(run)
+        found = outcome_of(run)
     raw = [
         f"{one.category.__name__}: {one.message}"
         for one in caught
@@ -74,7 +74,8 @@ def judged(run: Callable[[], Finding]) -> Finding:
     return replace(found, warned=raw[0].splitlines()[0][:200] if raw else "")
 
 
-def _caught(run: Callable[[], Finding]) -> Finding:
+def outcome_of(run: Callable[[], Finding]) -> Finding:
+    """What came of a run, without the warnings that it let through."""
     try:
         found = run()
     except InputError as error:

@@ -14,6 +14,7 @@ from benchmarks.__main__ import main as benchmark
 from benchmarks.measuring.outcomes import BAD, CRASHED, DONE, FAILED, REFUSED, WRONG, Finding, judged
 from benchmarks.measuring.workers import carry_out
 from benchmarks.studies.truth import solves, study
+from benchmarks.studies.truth.checks import plain
 from benchmarks.studies.truth.checks.structures import dependent, disguised
 from benchmarks.studies.truth.families.hessenberg import differences
 from benchmarks.studies.truth.generated import FAMILIES, Units
@@ -273,6 +274,24 @@ def test_every_planned_run_has_its_own_line_and_is_understood() -> None:
     }
     assert counts["structure"] >= 500 and counts["initial"] >= 300 and counts["events"] >= 300
     assert sum(1 + line.endswith("fixed") for line in every if study.kind_of(line) == "solve") >= 3000
+
+
+def test_runs_with_nothing_declared_say_what_was_found_of_the_index(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        "varying-3:1:plain:function:traced:rtol=1e-06",
+        "varying-2:0:plain:problem:untraced:rtol=1e-06",
+        "mechanics-index-3:0:plain:function:traced:rtol=1e-09",
+        "pencil-4:0:plain:problem:untraced:rtol=1e-09",
+    ]
+    found = truth_of(lines)
+    assert "traced: 2 of 2 done (100.0%); index right in 2 (100.0%), not sure in 0, wrong in 0" in found
+    assert "untraced: 2 of 2 done" in found
+    monkeypatch.setattr(plain, "with_index", lambda reading, *_: reading)
+    assert "untraced: 2 of 2 done (100.0%); index right in 0 (0.0%), not sure in 2" in truth_of(lines)
+
+
+def truth_of(lines: list[str]) -> str:
+    return study.report(study.truth(chosen=lines, workers=0))
 
 
 def test_the_command_repeats_a_run_by_its_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,7 +107,7 @@ class WatchAmplification(Hooks):  # type: ignore[misc]
 def _fixed(piece: Piece) -> bool:
     """Whether the kernel of dF/du' cannot turn, or the index is too low for errors to grow."""
     problem = piece.problem
-    if problem.index in (0, 1):
+    if problem.index in (0, 1) or problem.constant_mass:
         return True
     mass, split = piece.mass(piece.t0), problem.n_diff
     return not mass[:, split:].any() and not piece.kernel(mass[:, :split]).size

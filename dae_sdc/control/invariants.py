@@ -19,7 +19,7 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector, attach
 from dae_sdc.errors import InconsistentStateError, InputError, SolveError
 from dae_sdc.initial.completion import complete
-from dae_sdc.initial.projection import Projection, project
+from dae_sdc.initial.projection import EquationFunctions, Projection, project
 
 
 @runtime_checkable
@@ -66,7 +66,7 @@ def nearest(
         return problem.invariants_jacobian(attach(x, first), t)
 
     sizes = np.broadcast_to(np.asarray(problem.nominal, dtype=np.float64), u.shape)
-    return project(u, values, jacobian, weights=1.0 / sizes, tolerance=tolerance)
+    return project(u, EquationFunctions(values, jacobian), weights=1.0 / sizes, tolerance=tolerance)
 
 
 class _WatchInvariants(Hooks):  # type: ignore[misc]

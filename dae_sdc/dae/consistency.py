@@ -87,10 +87,13 @@ def violation(problem: ProblemDAE, u: MeshDAE, t: float) -> tuple[Vector, Vector
     scale = spread(np.asarray(terms @ np.abs(u.view(np.ndarray))).ravel())
     if (np.abs(remains) <= CONSISTENCY.largest_violation * scale).all():
         return remains, scale
-    least = balance_at(problem, clean, t, halves, span).sizes
-    return remains, scale + spread(np.asarray(terms @ least).ravel()) * (
-        CONSISTENCY.round_off / CONSISTENCY.largest_violation
+    errors = (
+        CONSISTENCY.round_off * np.asarray(terms @ balance_at(problem, clean, t, halves, span).sizes).ravel()
     )
+    own: Callable[[MeshDAE, MeshDAE, float], Vector] | None = getattr(problem, "residual_errors", None)
+    if own is not None:  # terms without unknowns, as those of time, have errors too
+        errors = np.maximum(errors, own(u, du, t))
+    return remains, scale + spread(errors) / CONSISTENCY.largest_violation
 
 
 def _unreached(mass: Any) -> tuple[Callable[[Vector], Vector], Callable[[Vector], Vector]]:

@@ -37,6 +37,11 @@ LARGEST_PROBLEM = 10_000_000
 """Largest number of unknowns of a problem."""
 
 
+def _of_class(cls: type[Any], name: str) -> Any:
+    """An attribute of a class as it stands there, None if it has none."""
+    return next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+
+
 class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
     """A differential-algebraic equation F(t, u, u') = 0 with n = n_diff + n_alg unknowns.
 
@@ -95,6 +100,8 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
         Start and end time used where the user gives none, in ``time_unit``.
     dt : float
         Step size used where the user gives none.
+    constant_mass : bool
+        Whether dF/du' is known to be the same matrix at all times and states.
     noise : Noise or None
         Noise of F besides round-off, None if none is known; runs to a tolerance measure it at their start,
         see :func:`dae_sdc.dae.noise.measured_noise`.
@@ -119,6 +126,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
     time_unit: ClassVar[str] = "s"
     nominal: npt.ArrayLike = 1.0
     noise: Noise | None = None
+    constant_mass: bool = False
     jacobian_is_derived: ClassVar[bool] = False
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
@@ -185,7 +193,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
     def check_properties(self) -> None:
         """Refuse properties of a subclass whose values cannot be used; they may need what it has set last."""
         for name in (*TEXTS, *PER_UNKNOWN, *WITH_DEFAULTS, "variable_index", *OPTIONAL):
-            own = inspect.getattr_static(type(self), name, None)
+            own = _of_class(type(self), name)
             if not isinstance(own, property) or own is ProblemDAE.__dict__.get(name):
                 continue
             try:
@@ -216,7 +224,7 @@ class ProblemDAE(Branches, CompiledEquations, Problem):  # type: ignore[misc]
 
     @property
     def _gives_nominal(self) -> bool:
-        own = inspect.getattr_static(type(self), "nominal")
+        own = _of_class(type(self), "nominal")
         return "nominal" in self.__dict__ or own is not ProblemDAE.__dict__["nominal"]
 
     @property

@@ -279,6 +279,15 @@ class BalanceOptions:
 BALANCE = BalanceOptions()
 
 
+def _entries(matrix: Any) -> tuple[Any, Any, Vector]:
+    """Rows, columns and values of the entries of a matrix."""
+    if sparse.issparse(matrix):
+        found = sparse.coo_array(matrix)
+        return found.row, found.col, found.data
+    rows, columns = np.nonzero(matrix)
+    return rows, columns, matrix[rows, columns]
+
+
 class Terms(NamedTuple):
     """Nonzero terms of linearised equations, T of them.
 
@@ -308,12 +317,12 @@ class Terms(NamedTuple):
         constants : ndarray, shape (n,)
             Sizes of terms that no unknown multiplies.
         """
-        halves = [sparse.coo_array(half) for half in (mass, stiffness)]
+        halves = [_entries(half) for half in (mass, stiffness)]
         some = np.flatnonzero(constants)
-        rows = np.concatenate([*(half.row for half in halves), some])
-        columns = np.concatenate([*(half.col for half in halves), np.full(len(some), -1)])
-        entries = np.abs(np.concatenate([*(half.data for half in halves), constants[some]]))
-        derivatives = np.arange(len(rows)) < halves[0].nnz
+        rows = np.concatenate([*(half[0] for half in halves), some])
+        columns = np.concatenate([*(half[1] for half in halves), np.full(len(some), -1)])
+        entries = np.abs(np.concatenate([*(half[2] for half in halves), constants[some]]))
+        derivatives = np.arange(len(rows)) < len(halves[0][2])
         used = entries > 0.0
         return cls(rows[used], columns[used], entries[used], derivatives[used])
 

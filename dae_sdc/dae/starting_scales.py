@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,6 +26,8 @@ class StartingScaleOptions:
         Times, in units of the interval, at which F is evaluated for constants that are 0 at the start.
     round_off : float
         Part of the terms of an equation below which their sum is 0.
+    doubtful : float
+        Part of what F is later, below which the errors of its terms are asked for.
     largest_trial : float
         First size that is tried for an unknown at 0, for differences of F.
     trial_ratio, trials : float, int
@@ -35,6 +38,7 @@ class StartingScaleOptions:
 
     look_times: tuple[float, ...] = (0.29, 0.61, 0.97, 2.0**-10)
     round_off: float = 2.0**-40
+    doubtful: float = 2.0**-20
     largest_trial: float = 2.0**40
     trial_ratio: float = 2.0**-10
     trials: int = 12
@@ -85,7 +89,8 @@ def begin_scales(
             most = np.where(known.sizes > 0.0, known.sizes / ROOT_EPS, START.largest_trial)
             _try_sizes(problem, u0, slope, t0, (most, most / known.time))
             # Central differences do not see squares at 0, which are no terms there.
-            known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0, accurate=True), span)
+            with suppress(SolveError):  # their points are far away, where F need not be defined
+                known = balance_at(problem, u0, t0, linearize(problem, u0, slope, t0, accurate=True), span)
     except SolveError:  # a Jacobian that cannot be evaluated is reported when a step needs it
         return
     problem.run_scales.begin(u0.view(np.ndarray), known, rtol)
@@ -151,12 +156,17 @@ def _constants(
     least = START.round_off * (abs(stiffness) @ np.abs(u0.view(np.ndarray)))
     found = np.abs(problem.evaluate(u0, slope, t0))
     found[found <= least] = 0.0
+    own: Any = getattr(problem, "residual_errors", None)
     for place in START.look_times:
-        if found.all():
-            break
         # The start need not be a state that F is defined for at other times, nor one near a solution.
         value = np.abs(problem.evaluate(u0, slope, t0 + place * span))
-        np.copyto(found, value, where=(found == 0.0) & (value > least) & (value < np.inf))
+        # Terms of time alone may cancel at the start and leave their rounding.
+        rounding = found <= START.round_off * value
+        if own is not None and (~rounding & (found <= START.doubtful * value)).any():
+            rounding |= found <= own(u0, slope, t0)
+        np.copyto(found, value, where=rounding & (value > least) & (value < np.inf))
+        if found.all():
+            break
     return found
 
 

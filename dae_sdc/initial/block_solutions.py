@@ -16,7 +16,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.initial.consistent import SolvedBlock
 from dae_sdc.initial.digits import ManyDigits
 from dae_sdc.initial.plan import Block, Plan
-from dae_sdc.initial.projection import PROJECTION, TERM_ROUND_OFF, project
+from dae_sdc.initial.projection import PROJECTION, TERM_ROUND_OFF, EquationFunctions, project
 from dae_sdc.initial.quotients import NotPolynomialError
 from dae_sdc.initial.solver import SEARCH
 from dae_sdc.initial.systems import Reader, nearest_angle, reader_of
@@ -266,6 +266,11 @@ class BlockSolver:
             whole[cols] = y
             return whole
 
+        equations = EquationFunctions(
+            lambda y: part.values(at(y)),
+            lambda y: part.dense(at(y), cols.tolist()),
+            lambda y: part.terms(at(y)),
+        )
         found: list[Vector] = []
         for attempt in range(1 + starts):
             y = x[cols].copy()
@@ -274,11 +279,9 @@ class BlockSolver:
                 y += spread * sizes * self._random.standard_normal(y.size)
             result = project(
                 y,
-                lambda y: part.values(at(y)),
-                lambda y: part.dense(at(y), cols.tolist()),
+                equations,
                 weights=1.0 / sizes,
                 tolerance=self.system.tolerance,
-                terms=lambda y: part.terms(at(y)),
                 most_iterations=SEARCH.restart_iterations if attempt else PROJECTION.most_iterations,
             )
             if not result.converged:

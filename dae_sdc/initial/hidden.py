@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -194,11 +195,7 @@ def hidden_constraints(
     # At a jump, values do not determine on which side of it the end of a step lies.
     if form is None or model is None or form.borders is not None:
         return None
-    parameters = tuple(problem.packed_parameters.tolist())
-    if parameters not in form.systems:
-        form.systems.clear()
-        form.systems[parameters] = _system(model, t, parameters)
-    system = form.systems[parameters]
+    system = _system(form, model, t, tuple(problem.packed_parameters.tolist()))
     if system is None or (not any_size and len(system.jets) > HIDDEN.most_values):
         return None
     return HiddenConstraints(problem, system, sizes)
@@ -210,15 +207,20 @@ def _model(problem: Any) -> Any:
     return getattr(traced or origin, "model", None)
 
 
-def _system(model: Any, t: float, parameters: tuple[float, ...]) -> ModelJets | None:
+def _system(form: Any, model: Any, t: float, parameters: tuple[float, ...]) -> ModelJets | None:
     """The differentiated equations with values of the parameters; None if their structure needs a repair."""
-    own = copy.copy(model)
-    own.parameters_by_name = {
-        name: replace(entry, value=value)
-        for (name, entry), value in zip(model.parameters_by_name.items(), parameters, strict=False)
-    }
-    try:
-        found = ModelJets(own, t)
-    except DAEError:
+    if (None, parameters) in form.systems:
         return None
-    return None if found.repairs else found
+    known = [one for one in form.systems.values() if one is not None and one.parameters == parameters]
+    found = known[0] if known else None
+    if found is None:
+        own = copy.copy(model)
+        own.parameters_by_name = {
+            name: replace(entry, value=value)
+            for (name, entry), value in zip(model.parameters_by_name.items(), parameters, strict=True)
+        }
+        with suppress(DAEError):
+            found = ModelJets(own, t)
+        form.systems.clear()
+        form.systems[None if found is None else t, parameters] = found
+    return None if found is None or found.repairs else found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -54,19 +54,23 @@ class FoundIndex:
         Differentiation index.
     of_unknowns : tuple of int
         Index of each unknown, at least 1: how often the equations are differentiated until its rate is known.
+    turns : bool
+        Whether derivatives stand in combinations that change along solutions, and cancel in what is hidden.
     """
 
     index: int
     of_unknowns: tuple[int, ...]
+    turns: bool = field(default=False, compare=False)
 
 
 def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
     r"""Find the index of a DAE from its Jacobians near a state.
 
     Which entries they have gives offsets of the equations and unknowns; where these leave the system Jacobian
-    regular, they hold. Elsewhere the pencil :math:`\lambda F_{u'} + F_u` is reduced by ranks at several
-    points, which is exact for linear equations with constant coefficients; where these vary, its index must
-    also be the number of differentiations after which the equations determine u'.
+    regular, they hold, unless fewer differentiations do. Elsewhere the pencil :math:`\lambda F_{u'} + F_u` is
+    reduced by ranks at several points, which is exact for linear equations with constant coefficients; where
+    these vary, its index must also be the number of differentiations after which the equations determine u'.
+    That number alone is the index of linear equations whose pencils say another one, or different ones.
 
     Parameters
     ----------
@@ -95,23 +99,68 @@ def index_of(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
         offsets = offsets_of(problem, mass, stiffness, here)
     except DAEError:
         return None
+    small = problem.n <= SEARCH.largest_dense
     if offsets is not None:
-        return _by_offsets(*offsets)
-    if problem.n > SEARCH.largest_dense:
+        found = _by_offsets(*offsets)
+        return _lowered(problem, t, u, found) if small and found.index > 1 else found
+    if not small:
         return None
     pencils = [_pencil(problem, t, u, number) for number in range(SEARCH.points)]
+    alike = _of_pencils(pencils)
+    if all(_are_close(pencils[0], other) for other in pencils[1:]):
+        return alike
+    varying = _of_varying(problem, t, u, alike)
+    if varying is None:
+        return None
+    masses = [pencil[0] for pencil in pencils if pencil is not None]
+    turns = not all(np.allclose(masses[0], other, rtol=0.0, atol=SEARCH.constant) for other in masses)
+    return replace(varying, turns=turns)
+
+
+def _of_varying(problem: ProblemDAE, t: float, u: Vector, alike: FoundIndex | None) -> FoundIndex | None:
+    """The index of equations with pencils that vary; ``alike`` is what all of these say."""
+    if alike is not None and alike.index < len(DIFFERENCES):
+        before = alike.index > 0 and _known_rates(problem, t, u, alike.index - 1).all()
+        if not before and _known_rates(problem, t, u, alike.index).all():
+            return alike
+    return _by_arrays(problem, t, u) if is_linear(problem, t, u) else None
+
+
+def _of_pencils(pencils: list[tuple[Vector, Vector] | None]) -> FoundIndex | None:
+    """What matrix pencils at several points say; None where they differ."""
     every = [None if pencil is None else _by_chains(*pencil) for pencil in pencils]
     known = [one for one in every if one is not None]
     if len(known) < len(every) or len({one.index for one in known}) > 1:
         return None
     # An unknown may be out of the reach of derivatives at one of the points by chance.
-    found = FoundIndex(known[0].index, tuple(map(max, *(one.of_unknowns for one in known))))
-    if all(_are_close(pencils[0], other) for other in pencils[1:]):
+    return FoundIndex(known[0].index, tuple(map(max, *(one.of_unknowns for one in known))))
+
+
+def _lowered(problem: ProblemDAE, t: float, u: Vector, found: FoundIndex) -> FoundIndex:
+    """The index by offsets, or a lower one: they may have equations differentiated that need not be."""
+    other = _of_pencils([_pencil(problem, t, u, number) for number in range(SEARCH.points)])
+    if other is None or other.index >= min(found.index, len(DIFFERENCES)):
         return found
-    if found.index >= len(DIFFERENCES):
-        return None
-    before = found.index > 0 and _determine_rates(problem, t, u, found.index - 1)
-    return found if not before and _determine_rates(problem, t, u, found.index) else None
+    return other if _known_rates(problem, t, u, other.index).all() else found
+
+
+def is_linear(problem: ProblemDAE, t: float, u: Vector) -> bool:
+    """Whether equations are linear in u and u', by Jacobians near a state at one time."""
+    pencils = [_pencil(problem, t, u, number, at_start=True) for number in range(SEARCH.points)]
+    return all(_are_close(pencils[0], other) for other in pencils[1:])
+
+
+def _by_arrays(problem: ProblemDAE, t: float, u: Vector) -> FoundIndex | None:
+    """How often linear equations with coefficients that vary are differentiated until all rates are known."""
+    of_unknowns = np.zeros(problem.n, dtype=np.int64)
+    later = [t + 0.1 * number * require_number("dt", problem.dt) for number in range(SEARCH.points)]
+    for times in range(len(DIFFERENCES)):
+        # At one of the times an unknown may be out of the reach of derivatives by chance.
+        known = np.all([_known_rates(problem, time, u, times) for time in later], axis=0)
+        of_unknowns[~known] = times + 1
+        if known.all():
+            return FoundIndex(times, tuple(np.maximum(1, of_unknowns).tolist()))
+    return None
 
 
 def _by_offsets(c: Integers, d: Integers) -> FoundIndex:
@@ -121,11 +170,13 @@ def _by_offsets(c: Integers, d: Integers) -> FoundIndex:
     return FoundIndex(index, tuple(of_unknowns.tolist()))
 
 
-def _pencil(problem: ProblemDAE, t: float, u: Vector, number: int) -> tuple[Vector, Vector] | None:
+def _pencil(
+    problem: ProblemDAE, t: float, u: Vector, number: int, at_start: bool = False
+) -> tuple[Vector, Vector] | None:
     """dF/du' and dF/du at a point near a state, in units of the largest entry of each equation."""
     n, first = problem.n, problem.n_diff
     place, slope = u + beside(problem, u, number), np.sin(1.0 + 3.0 * np.arange(n) + number)
-    near = t + 0.1 * number * require_number("dt", problem.dt)
+    near = t if at_start else t + 0.1 * number * require_number("dt", problem.dt)
     try:
         halves = linearize(problem, attach(place, first), attach(slope, first), near, accurate=True)
     except DAEError:
@@ -170,8 +221,8 @@ def _by_chains(mass: Vector, stiffness: Vector) -> FoundIndex | None:
     return None
 
 
-def _determine_rates(problem: ProblemDAE, t: float, u: Vector, times: int) -> bool:
-    """Whether the equations, differentiated so many times, determine u' for given u, by a rank."""
+def _known_rates(problem: ProblemDAE, t: float, u: Vector, times: int) -> npt.NDArray[np.bool_]:
+    """The unknowns whose u' the equations determine for given u, differentiated so many times, by a rank."""
     n, first = problem.n, problem.n_diff
     difference = DIFFERENCES[times]
     slope = np.sin(1.0 + 3.0 * np.arange(n))
@@ -182,7 +233,7 @@ def _determine_rates(problem: ProblemDAE, t: float, u: Vector, times: int) -> bo
         try:
             halves.append(linearize(problem, state, rate, t + s, accurate=True))
         except DAEError:
-            return False
+            return np.zeros(n, dtype=bool)
     mass = np.array([_dense(half.mass) for half in halves])
     stiffness = np.array([_dense(half.stiffness) for half in halves])
     spacing = 0.1 * difference.step if times else 1.0
@@ -198,7 +249,8 @@ def _determine_rates(problem: ProblemDAE, t: float, u: Vector, times: int) -> bo
                 matrix[k, :, power] += stiffness_terms[k - power - 1] / (power + 1)
     size = (times + 1) * n
     free = _kernel(matrix.reshape(size, size))[:n]
-    return not free.size or float(np.linalg.norm(free)) < SEARCH.reached
+    known: npt.NDArray[np.bool_] = np.linalg.norm(free, axis=1) < SEARCH.reached
+    return known
 
 
 def _kernel(matrix: Vector, size: float | None = None) -> Vector:

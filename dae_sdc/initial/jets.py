@@ -166,6 +166,8 @@ class ModelJets:
         Number of each value, by unknown and order.
     roots : list of int
         The node of each equation in the graph of ``model``.
+    parameters : tuple of float
+        Values of the parameters.
     """
 
     tolerance = 1e-9
@@ -194,10 +196,8 @@ class ModelJets:
         self.roots = [graph.total_derivative(model.roots[i], k) for i, k in rows]
         self.place = {jet: number for number, jet in enumerate(jets)}
         self.usually_free = tuple(self.place[jet] for jet in found.free)
-        self._known = {
-            "t": np.array([t]),
-            "p": np.array([entry.required(model.name) for entry in model.parameters_by_name.values()]),
-        }
+        self.parameters = tuple(entry.required(model.name) for entry in model.parameters_by_name.values())
+        self._known = {"t": np.array([t]), "p": np.array(self.parameters)}
         self._stages: dict[int | None, Part] = {}
 
     def input_of(self, leaf: Leaf) -> Input:

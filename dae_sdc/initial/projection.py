@@ -84,6 +84,29 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
+class EquationFunctions:
+    r"""Equations h(x) = 0 in n unknowns as functions.
+
+    Parameters
+    ----------
+    values : callable
+        h(x), shape (k,).
+    jacobian : callable
+        Its derivative, shape (k, n), dense or sparse.
+    terms : callable, optional
+        Sizes of the terms of the equations at x, shape (k,), where they are known. If not, they are what an
+        equation changes by when each unknown changes by \|x\| plus its typical size.
+    accuracy : Accuracy
+        Accuracy of the equations and their Jacobian.
+    """
+
+    values: Callable[[Vector], Vector]
+    jacobian: Callable[[Vector], Any]
+    terms: Callable[[Vector], Vector] | None = None
+    accuracy: Accuracy = Accuracy()
+
+
+@dataclass(frozen=True)
 class Projection:
     """The result of a projection.
 
@@ -114,8 +137,7 @@ class Projection:
 
 def project(
     point: npt.ArrayLike,
-    equations: Callable[[Vector], Vector],
-    jacobian: Callable[[Vector], Any],
+    equations: EquationFunctions,
     *,
     weights: npt.ArrayLike = 1.0,
     fixed: npt.ArrayLike = False,
@@ -123,8 +145,6 @@ def project(
     start: npt.ArrayLike | None = None,
     most_iterations: int = PROJECTION.most_iterations,
     sizes: npt.ArrayLike | None = None,
-    terms: Callable[[Vector], Vector] | None = None,
-    accuracy: Accuracy | None = None,
 ) -> Projection:
     r"""The nearest point at which equations hold, with some of its entries fixed.
 
@@ -140,10 +160,8 @@ def project(
     ----------
     point : array_like, shape (n,)
         The given point.
-    equations : callable
-        h(x), shape (k,).
-    jacobian : callable
-        Jacobian of h, shape (k, n), dense or sparse.
+    equations : EquationFunctions
+        The equations h.
     weights : array_like, shape (n,)
         Diagonal of W, positive.
     fixed : array_like of bool, shape (n,)
@@ -156,11 +174,6 @@ def project(
         Largest number of linear systems that are solved.
     sizes : array_like, shape (n,), optional
         Typical sizes of the unknowns, positive; 1 / W if not given.
-    terms : callable, optional
-        Function of x that gives the sizes of the terms of the equations, shape (k,). By default a size is the
-        change of an equation if each unknown changes by \|x\| plus its typical size.
-    accuracy : Accuracy, optional
-        Accuracy of the equations and their Jacobian; round-off if not given.
 
     Returns
     -------
@@ -171,7 +184,7 @@ def project(
     ----------
     J. Nocedal, S. J. Wright: Numerical Optimization, 2nd edition, Springer 2006, chapter 18.
     """
-    accuracy = accuracy or Accuracy()
+    error = equations.accuracy.values
     given = np.array(point, dtype=np.float64)
     free = ~np.broadcast_to(np.asarray(fixed, dtype=bool), given.shape)
     weights = np.broadcast_to(np.asarray(weights, dtype=np.float64), given.shape)
@@ -185,29 +198,29 @@ def project(
     def sizes_at(x: Vector, matrix: Any) -> tuple[Vector, Vector]:
         """Sizes of the terms, and the sizes to which residuals are relative."""
         here, typical = np.asarray(abs(matrix) @ np.column_stack([np.abs(x), usual])).T
-        if terms is None:
+        if equations.terms is None:
             return here, here + typical
         # Terms may be rounding errors of larger unknowns, so sizes have a lower bound.
-        found = terms(x)
+        found = equations.terms(x)
         return found, found + TERM_ROUND_OFF / tolerance * typical
 
     with np.errstate(all="ignore"):  # steps that go too far are refused because values are not finite
-        h = equations(x)
-        before = h if start is None else equations(given)
-        search, scale, iteration = _Search(equations, free, weight, given, accuracy), np.ones(h.size), 0
+        h = equations.values(x)
+        before = h if start is None else equations.values(given)
+        search, scale, iteration = _Search(equations, free, weight, given), np.ones(h.size), 0
         size, exact = np.zeros(h.size), False
         while iteration < most_iterations and np.isfinite(h).all():
             offset = search.offset(x)
             # Near the given point the first step already leads to the nearest solution.
             beside = np.linalg.norm(offset) <= PROJECTION.near * (1.0 + np.linalg.norm(weight * x[free]))
-            exact = bool(iteration) and not np.any(np.abs(h) > accuracy.values * size)
+            exact = bool(iteration) and not np.any(np.abs(h) > error * size)
             if exact and beside:
                 break
-            matrix = jacobian(x)
+            matrix = equations.jacobian(x)
             if not _finite(matrix):
                 break
             size, scale = sizes_at(x, matrix)
-            exact = not np.any(np.abs(h) > accuracy.values * size)
+            exact = not np.any(np.abs(h) > error * size)
             if exact and beside:
                 break
             if not search.linearize(matrix[:, free], offset, h):
@@ -220,11 +233,11 @@ def project(
                 break
             x, h = found
         for _ in range(0 if exact or not np.isfinite(h).all() else PROJECTION.most_polishing_steps):
-            matrix = jacobian(x)
+            matrix = equations.jacobian(x)
             if not _finite(matrix):
                 break
             size, scale = sizes_at(x, matrix)
-            exact = not np.any(np.abs(h) > accuracy.values * size)
+            exact = not np.any(np.abs(h) > error * size)
             if exact or np.any(np.abs(h) > np.sqrt(tolerance) * scale):
                 break
             if not search.linearize(matrix[:, free], search.offset(x), h):
@@ -263,14 +276,12 @@ class _Search:
 
     def __init__(
         self,
-        equations: Callable[[Vector], Vector],
+        equations: EquationFunctions,
         free: npt.NDArray[np.bool_],
         weight: Vector,
         given: Vector,
-        accuracy: Accuracy,
     ) -> None:
         self._equations, self._free, self._weight, self._given = equations, free, weight, given
-        self._accuracy = accuracy
         self.system: LinearRows | None = None
         self._penalty, self._bend = 1.0, 1.0
         self._last: tuple[Vector, Vector, Vector] | None = None
@@ -286,7 +297,7 @@ class _Search:
             weighted = sparse.csr_matrix(matrix) @ sparse.diags(1.0 / self._weight)
         else:
             weighted = (matrix.toarray() if sparse.issparse(matrix) else matrix) / self._weight
-        dependent, shift = self._accuracy.dependent, PROJECTION.diagonal_shift
+        dependent, shift = self._equations.accuracy.dependent, PROJECTION.diagonal_shift
         try:
             # Rows of a vanishing gradient are not scaled.
             self.system = system = LinearRows(weighted, dependent, shift, empty=1e-14)
@@ -309,7 +320,7 @@ class _Search:
     def is_shortest(self, x: Vector, offset: Vector) -> bool:
         """Whether the next step is so short that the point counts as the nearest one."""
         size = np.linalg.norm(self._weight * x[self._free])
-        least = PROJECTION.shortest_step * np.linalg.norm(offset) + self._accuracy.values * size
+        least = PROJECTION.shortest_step * np.linalg.norm(offset) + self._equations.accuracy.values * size
         return bool(max(np.linalg.norm(self._normal), np.linalg.norm(self._tangent)) <= least)
 
     def next_point(self, x: Vector, h: Vector, offset: Vector) -> tuple[Vector, Vector] | None:
@@ -353,7 +364,7 @@ class _Search:
     def _moved(self, x: Vector, by: Vector) -> tuple[Vector, Vector]:
         place = x.copy()
         place[self._free] += by / self._weight
-        return place, self._equations(place)
+        return place, self._equations.values(place)
 
     def _merit(self, offset: Vector, values: Vector) -> float:
         assert self.system is not None

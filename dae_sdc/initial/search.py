@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -60,28 +61,53 @@ def _split(fixed: Any) -> tuple[dict[str, float], list[str]]:
     return {}, [str(name) for name in fixed]
 
 
-def _solved(
-    system: JetSystem,
-    given: Given,
-    names: tuple[str, ...],
-    units: tuple[str, ...],
-    remarks: list[str],
-    seed: int,
-    restarts: int | None,
-    whole: bool = False,
-    preference: Sequence[int] = (),
-    hidden: bool = False,
-    kept_is_enough: bool = False,
-) -> Initial:
-    """The result for the values nearest to the given ones; u and du belong to ``names``."""
-    solver = Solver(system, given, seed, restarts)
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """Equations and settings of a search for consistent values.
+
+    Parameters
+    ----------
+    system : JetSystem
+        The equations and their derivatives.
+    given : Given
+        The given values.
+    names, units : tuple of str
+        Names and units of the unknowns of the state.
+    seed, restarts
+        Arguments of :func:`dae_sdc.run.initial.initial`.
+    preference : sequence of int
+        Order in which values are kept as given in a search for all solutions.
+    whole : bool
+        Whether all equations were differentiated equally often.
+    hidden : bool
+        See :func:`violations`.
+    kept_is_enough : bool
+        See :func:`initial_of_model`.
+    """
+
+    system: JetSystem
+    given: Given
+    names: tuple[str, ...]
+    units: tuple[str, ...]
+    seed: int = 0
+    restarts: int | None = None
+    preference: Sequence[int] = ()
+    whole: bool = False
+    hidden: bool = False
+    kept_is_enough: bool = False
+
+
+def _solved(task: _Task, remarks: list[str]) -> Initial:
+    """The result for the values nearest to the given ones."""
+    system, given = task.system, task.given
+    solver = Solver(system, given, task.seed, task.restarts)
     known: list[Vector] = []
     every = False
     try:
         x = solver.solve()
     except InconsistentStateError:
         if isinstance(system, ModelJets) and solver.restarts:
-            known, every = _every_known(system, given, preference, seed)
+            known, every = _every_known(task)
         if not known:
             raise
         x = known[0]
@@ -91,10 +117,10 @@ def _solved(
     if solver.small:
         if solver.restarts and not unique and isinstance(system, ModelJets):
             if not known:
-                known, every = _every_known(system, given, preference, seed)
+                known, every = _every_known(task)
             x = solver.nearer(x, known, every) if known or solver.changes(x) else x
         free, followed = solver.free(x)
-        found = [x, *(() if unique and kept_is_enough else solver.others(x, free, known))]
+        found = [x, *(() if unique and task.kept_is_enough else solver.others(x, free, known))]
         # Another solution with the same free values may be nearer.
         nearest = min(found, key=lambda one: given.distance(one, system.stages))
         x = solver.settled(nearest)
@@ -107,16 +133,16 @@ def _solved(
     else:
         remarks.append("too many values for a look at other solutions")
         free = np.array(sorted(system.usually_free), dtype=np.int64)
-    u, du = _state(system, x, names)
+    u, du = _state(task, x)
     left = [j for j in free.tolist() if not given.fixed[j]]
-    if whole:
+    if task.whole:
         # Some derivatives are determined only by equations that are differentiated once more.
         place = {name: number for number, name in enumerate(system.jet_names)}
         determined = solver.determined(x)
-        du[[not determined[place[_rate(name)]] for name in names]] = np.nan
+        du[[not determined[place[_rate(name)]] for name in task.names]] = np.nan
         left = [j for j in left if system.jets[j][1] == 0]
     _tell_guessed(given, system, left, remarks)
-    return _told(solver, names, units, (u, du), left, solutions, remarks, hidden, unique=unique)
+    return _told(task, solver, (u, du), left, solutions, remarks, unique=unique)
 
 
 def _is_unique(solver: Solver, x: Vector) -> bool:
@@ -131,13 +157,12 @@ def _is_unique(solver: Solver, x: Vector) -> bool:
     )
 
 
-def _every_known(
-    system: ModelJets, given: Given, preference: Sequence[int], seed: int
-) -> tuple[list[Vector], bool]:
+def _every_known(task: _Task) -> tuple[list[Vector], bool]:
     """All solutions, if homotopies find them quickly, the nearest first, and whether there are no others."""
+    system: Any = task.system
     if len(system.jets) > MOST_VALUES_OF_EVERY_START:
         return [], False
-    search = EveryStart(system, given, preference, seed, 0, most_paths=BLOCKS.few_paths)
+    search = EveryStart(system, task.given, task.preference, task.seed, 0, most_paths=BLOCKS.few_paths)
     try:
         starts = search.solve()
     except DAEError:  # there is no solution with all values that are taken from guesses
@@ -157,29 +182,27 @@ def _guessed(given: Given, system: JetSystem, free: list[int]) -> tuple[str, ...
 
 
 def _told(
+    task: _Task,
     solver: Solver,
-    names: tuple[str, ...],
-    units: tuple[str, ...],
     state: tuple[Vector, Vector],
     free: list[int],
     solutions: Sequence[Vector],
     remarks: Iterable[str],
-    hidden: bool = False,
     **more: Any,
 ) -> Initial:
-    """The result from solutions, of which the first is taken; ``hidden`` is that of :func:`violations`."""
-    system, given, x = solver.system, solver.given, solutions[0]
+    """The result from solutions, of which the first is taken."""
+    system, given, x = task.system, task.given, solutions[0]
     return Initial(
         title=system.title,
         t=system.t,
-        names=names,
-        units=units,
+        names=task.names,
+        units=task.units,
         u=state[0],
         du=state[1],
         values=dict(zip(system.jet_names, x.tolist(), strict=True)),
         fixed=tuple(system.jet_names[j] for j in np.flatnonzero(given.fixed)),
         changed=tuple(solver.changes(x)),
-        violated=tuple(violations(system, given, x, hidden)),
+        violated=tuple(violations(system, given, x, task.hidden)),
         free=tuple(system.jet_names[j] for j in free),
         guessed=_guessed(given, system, free),
         solutions=tuple(dict(zip(system.jet_names, one.tolist(), strict=True)) for one in solutions),
@@ -188,28 +211,21 @@ def _told(
     )
 
 
-def _state(system: JetSystem, x: Vector, names: tuple[str, ...]) -> tuple[Vector, Vector]:
+def _state(task: _Task, x: Vector) -> tuple[Vector, Vector]:
     """State and its derivative, NaN where it is not determined."""
-    place = {name: number for number, name in enumerate(system.jet_names)}
+    names, place = task.names, {name: number for number, name in enumerate(task.system.jet_names)}
     u = np.array([x[place[name]] if name in place else np.nan for name in names])
     du = np.array([x[place[rate]] if rate in place else np.nan for rate in map(_rate, names)])
     return u, du
 
 
-def _every(
-    system: ModelJets,
-    given: Given,
-    names: tuple[str, ...],
-    units: tuple[str, ...],
-    remarks: list[str],
-    search: EveryStart,
-) -> Initial:
+def _every(task: _Task, remarks: list[str], search: EveryStart) -> Initial:
     """The result of a search for all solutions, the one nearest to the given values first."""
     starts = search.solve()
     x = starts[0].x
-    solver = Solver(system, given, restarts=0)
+    solver = Solver(task.system, task.given, restarts=0)
     chosen = sorted(starts[0].chosen)
-    _tell_guessed(given, system, chosen, remarks)
+    _tell_guessed(task.given, task.system, chosen, remarks)
     newton = [block for block in search.blocks if block.kind == "newton"]
     if newton:
         remarks.append(
@@ -220,10 +236,9 @@ def _every(
         remarks.append(f"solutions may be missing: {lost} paths were lost; try another seed")
     told = [*(one for start in starts for one in start.singular), *search.singular]
     return _told(
+        task,
         solver,
-        names,
-        units,
-        _state(system, x, names),
+        _state(task, x),
         chosen,
         [one.x for one in starts],
         (*remarks, *search.remarks, *search.missing),
@@ -320,11 +335,15 @@ def initial_of_model(
     form = model.form()
     first = [place[jet] for jet in (*wanted, *known) if jet in place]
     preference = list(dict.fromkeys([*first, *system.usually_free, *range(count)]))
+    task = _Task(
+        *(system, given, form.names, form.units, seed, restarts, preference),
+        hidden=weak is not None and not every,
+        kept_is_enough=kept_is_enough,
+    )
     if every:
         search = EveryStart(system, given, preference, seed, restarts, workers, comm)
-        return _every(system, given, form.names, form.units, remarks, search)
-    more: Any = {"preference": preference, "hidden": weak is not None, "kept_is_enough": kept_is_enough}
-    return _solved(system, given, form.names, form.units, remarks, seed, restarts, **more)
+        return _every(task, remarks, search)
+    return _solved(task, remarks)
 
 
 def _jets_by_name(model: Any, system: ModelJets) -> Callable[[str], tuple[int, int]]:
@@ -453,8 +472,12 @@ def initial_of_problem(
             "the structure does not tell which equations hide constraints: all were differentiated alike"
         )
     given = Given(start, has, fast, sizes)
-    more: Any = {"whole": system.whole, "hidden": weak is not None}
-    return _solved(system, given, tuple(names), problem.units, remarks, seed, restarts, **more)
+    task = _Task(
+        *(system, given, tuple(names), problem.units, seed, restarts),
+        whole=system.whole,
+        hidden=weak is not None,
+    )
+    return _solved(task, remarks)
 
 
 def _guesses(problem: ProblemDAE, u0: Any, t: float) -> tuple[Vector, npt.NDArray[np.bool_]]:

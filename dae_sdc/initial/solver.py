@@ -15,7 +15,7 @@ from dae_sdc.dae.state import Vector
 from dae_sdc.errors import InconsistentStateError
 from dae_sdc.initial.consistent import REPORTED_CHANGE, Change, listed
 from dae_sdc.initial.jets import JetSystem, Stage
-from dae_sdc.initial.projection import PROJECTION, Projection, project
+from dae_sdc.initial.projection import PROJECTION, EquationFunctions, Projection, project
 from dae_sdc.structure.rank import Span
 
 Booleans = npt.NDArray[np.bool_]
@@ -326,17 +326,20 @@ class Solver:
             whole[jets] = y
             return whole
 
-        return project(
-            x[jets],
+        equations = EquationFunctions(
             lambda y: system.values(at(y), stage),
             lambda y: _columns(system.jacobian(at(y), stage), jets),
+            (lambda y: terms(at(y), stage)) if known else None,
+            system.accuracy,
+        )
+        return project(
+            x[jets],
+            equations,
             weights=weights[jets],
             fixed=fixed[jets],
             tolerance=system.tolerance,
             start=None if start is None else start[jets],
             sizes=self.given.sizes[jets],
-            terms=(lambda y: terms(at(y), stage)) if known else None,
-            accuracy=system.accuracy,
             most_iterations=PROJECTION.most_iterations
             if start is None and not self._restarted
             else SEARCH.restart_iterations,

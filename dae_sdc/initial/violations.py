@@ -12,7 +12,7 @@ from scipy.optimize import linprog
 from dae_sdc.dae.state import Vector
 from dae_sdc.initial.consistent import Violation
 from dae_sdc.initial.jets import JetSystem
-from dae_sdc.initial.projection import TERM_ROUND_OFF, Projection, project
+from dae_sdc.initial.projection import TERM_ROUND_OFF, EquationFunctions, Projection, project
 from dae_sdc.initial.solver import SEARCH, Booleans, Given
 
 
@@ -64,16 +64,19 @@ def violations(system: JetSystem, given: Given, x: Vector, hidden: bool = False)
 def _met(system: JetSystem, given: Given, rows: npt.NDArray[np.int64], point: Vector) -> Projection:
     """Projection on some of the equations with the given values fixed."""
     terms: Any = system.terms
-    return project(
-        point,
+    equations = EquationFunctions(
         lambda y: system.values(y)[rows],
         lambda y: system.jacobian(y)[rows],
+        None if terms(point) is None else lambda y: terms(y)[rows],
+        system.accuracy,
+    )
+    return project(
+        point,
+        equations,
         weights=1.0 / given.sizes,
         fixed=given.known,
         tolerance=system.tolerance,
         most_iterations=SEARCH.restart_iterations,
-        accuracy=system.accuracy,
-        terms=None if terms(point) is None else lambda y: terms(y)[rows],
     )
 
 

@@ -52,6 +52,8 @@ class Model(Equations):
         ``graph.variable(j)``, parameter i is ``graph.parameter(i)``.
     roots : list of int
         The node of every equation in the graph.
+    of_function : bool
+        Whether the equations were read from a function, which rounds the numbers in them.
     conditions : tuple of callable
         Functions of the values of all parameters by name that raise :class:`InputError` for values that the
         equations do not allow.
@@ -80,6 +82,7 @@ class Model(Equations):
         self.title = title
         self.dt = dt
         self.reference = reference
+        self.of_function = False
         self._forms: dict[tuple[int, int, bool | None], Form] = {}
 
     # Making a model

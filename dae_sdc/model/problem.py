@@ -19,15 +19,19 @@ from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import MeshDAE, Vector
 from dae_sdc.errors import InputError, ReferenceRangeError, require_number
 from dae_sdc.expressions.codegen import Compiled, compile_program
-from dae_sdc.expressions.dag import Leaf
+from dae_sdc.expressions.dag import MOVING, Leaf
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.operations import Op
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.model.jumps import Jump, jumps_of
+from dae_sdc.model.magnitudes import magnitudes
 
 DENSE: Final = 30
 """Number of unknowns up to which the Jacobian is a dense array and not a sparse matrix."""
+
+ROUNDING: Final = 1e-13
+"""Bound on rounding errors of an equation, relative to its terms."""
 
 _C = Leaf("c")
 
@@ -57,7 +61,9 @@ class Form:
     border_names : tuple of str
         The comparisons as text, for messages.
     systems : dict
-        Cache of systems made of the equations with values of their parameters, which are the keys.
+        Cache of the equations with their derivatives, by time and values of the parameters.
+    constant_mass : bool
+        Whether dF/du' depends neither on time nor on unknowns.
     """
 
     states: tuple[tuple[int, int], ...]
@@ -71,7 +77,8 @@ class Form:
     borders: Program | None = None
     sides: Vector = field(default_factory=lambda: np.zeros((0, 2)))
     border_names: tuple[str, ...] = ()
-    systems: dict[tuple[float, ...], Any] = field(default_factory=dict, repr=False)
+    systems: dict[Any, Any] = field(default_factory=dict, repr=False)
+    constant_mass: bool = False
 
     def __deepcopy__(self, memo: Any) -> Form:
         return self  # immutable but for its cache
@@ -183,7 +190,11 @@ def in_given_order(model: Any, n_diff: int, dense: bool | None = None) -> Form:
     for i, root in enumerate(model.roots):
         enter_gradient(graph, root, i, given, entries, graph.leaf(_C))
     states = [(j, 0) for j in range(n)]
-    return _form(model, graph, (states, n_diff, given), (model.roots, model.equation_names), entries, dense)
+    equations = model.roots, model.equation_names
+    form = _form(model, graph, (states, n_diff, given), equations, entries, dense)
+    slopes = (item for root in model.roots for item in graph.gradient(root).items())
+    moving = any(graph.leaves[leaf].order and graph.mark[slope] & MOVING for leaf, slope in slopes)
+    return replace(form, constant_mass=not moving)
 
 
 def _form(
@@ -349,6 +360,7 @@ class FormEquations:
     n: int
     sparsity: Any
     packed_parameters: Vector
+    kernel_parameters: Callable[[], npt.ArrayLike]
     jacobian_is_derived = True
 
     @property
@@ -370,6 +382,17 @@ class FormEquations:
         address = self.form.compiled[0].address
         machine().residuals_at(address, times, place, slope, self.packed_parameters, out)
         return out
+
+    def residual_errors(self, u: MeshDAE, du: MeshDAE, t: float) -> Vector:
+        """What rounding of its terms may leave of every equation at a state, shape (n,)."""
+        known: dict[str, Any] = {
+            "u": np.asarray(u),
+            "du": np.asarray(du),
+            "t": [t],
+            "p": self.kernel_parameters(),
+        }
+        program = self.form.residual
+        return ROUNDING * magnitudes(program, [known[given.kind][given.index] for given in program.inputs])
 
     @follows_from_residual
     def jacobian(self, u: MeshDAE, du: MeshDAE, t: float, c: float) -> Any:

@@ -18,6 +18,7 @@ import scipy.sparse as sparse
 
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.model.execution_paths import ExecutionPaths
+from dae_sdc.model.reads import MISSING, Reads
 from dae_sdc.model.symbolic_values import Scalar, SymbolArray, Untraceable, array_of, has_symbols
 
 FOREIGN: Final = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sympy", "pandas", "numba", "pySDC"})
@@ -82,11 +83,14 @@ class Retargeting:
     ----------
     codes : set of code
         The copied code objects, in which messages name a line.
+    reads : Reads
+        Record of the values that were read outside of the functions.
     """
 
     def __init__(self, problem: ProblemDAE, symbols: Mapping[str, Scalar], paths: ExecutionPaths) -> None:
         self.paths = paths
         self.codes: set[CodeType] = set()
+        self.reads = Reads(problem, _is_plain_object)
         self._copies: dict[int, tuple[Any, Any]] = {}  # the originals are kept, so that ids stay unique
         self._seen: dict[int, tuple[Any, Any]] = {}
         self._spaces: list[tuple[dict[str, Any], dict[str, Any]]] = []
@@ -95,32 +99,18 @@ class Retargeting:
         self._math = _Module(self, math)
         self._by_id = {id(np): self._numpy, id(math): self._math, id(random): _Refused("random numbers")}
         self._by_id[id(np.random)] = self._by_id[id(random)]
-        self._substitutes = self._functions()
+        self._substitutes = _substitutes()
         self._builtins = {**vars(builtins), **self._of_python()}
+        self._root = problem
         self.problem = _Object(self, problem, symbols)
 
     # Substitutes
 
-    def _functions(self) -> dict[int, Any]:
-        found: dict[int, Any] = {}
-        for name, other in _MATH.items():
-            if hasattr(math, name):
-                found[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
-        found[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
-        found[id(math.log)] = _chosen(math.log, _logarithm)
-        for name in _CONSTRUCTORS:
-            found[id(getattr(np, name))] = _constructor(getattr(np, name))
-        for name in _CONVERSIONS:
-            found[id(getattr(np, name))] = _conversion(getattr(np, name))
-        for name in ("eye", "identity", "diag"):
-            found[id(getattr(np, name))] = _changeable(getattr(np, name))
-        for name in _READERS:
-            found[id(getattr(np, name))] = _Refused("a file")
-        return found
-
     def _of_python(self) -> dict[str, Any]:
         def imported(*args: Any, **kwargs: Any) -> Any:
-            return self.of(builtins.__import__(*args, **kwargs))
+            module = builtins.__import__(*args, **kwargs)
+            self.reads.note(self._root, "module", module.__name__, module)
+            return self.of(module)
 
         return {
             "super": functools.partial(_super, self),
@@ -143,7 +133,7 @@ class Retargeting:
             return value if root in FOREIGN and root != "numpy" else _Module(self, value)
         compiled = getattr(value, "py_func", None) or getattr(value, "__wrapped__", None)
         if isinstance(value, FunctionType):
-            return self.function(_unguarded(value))
+            return self.function(self.unguarded(value))
         if _is_own_class(value):
             return self._kept(value, _Class(self, value))
         if isinstance(compiled, FunctionType) and not _is_foreign(
@@ -194,6 +184,13 @@ class Retargeting:
         self._copies[id(original)] = original, copy
         return copy
 
+    def unguarded(self, function: Any) -> Any:
+        """A method without what a class of problems puts around it, see :mod:`dae_sdc.dae.guard`."""
+        while _around(function) and hasattr(function, "__wrapped__"):
+            self.reads.note(function, "attribute", "__wrapped__", function.__wrapped__)
+            function = function.__wrapped__
+        return function
+
     def function(self, function: FunctionType) -> Any:
         """A copy of a function; functions of modules in :data:`FOREIGN` are not copied."""
         known = self._copies.get(id(function))
@@ -206,16 +203,22 @@ class Retargeting:
         cells = tuple(type(cell)() for cell in function.__closure__ or ())
         copied = FunctionType(function.__code__, space, function.__name__, None, cells or None)
         called = self._kept(function, self._with_paths(copied))
-        copied.__defaults__ = self.of(function.__defaults__)
-        copied.__kwdefaults__ = self.of(function.__kwdefaults__)
+        for name in ("__defaults__", "__kwdefaults__"):
+            self.reads.note(function, "attribute", name, getattr(function, name))
+            setattr(copied, name, self.of(getattr(function, name)))
         for name in {name for code in _nested(function.__code__) for name in code.co_names}:
-            if name in function.__globals__:
-                space[name] = self.of(function.__globals__[name])
-        for cell, original in zip(cells, function.__closure__ or (), strict=True):
+            value = function.__globals__.get(name, MISSING)
+            self.reads.note(function, "global", name, value)
+            if value is not MISSING:
+                space[name] = self.of(value)
+        for place, (cell, original) in enumerate(zip(cells, function.__closure__ or (), strict=True)):
             try:
-                cell.cell_contents = self.of(original.cell_contents)
+                contents = original.cell_contents
             except ValueError:  # the cell is empty
+                self.reads.note(function, "cell", place, MISSING)
                 continue
+            self.reads.note(function, "cell", place, contents)
+            cell.cell_contents = self.of(contents)
             self._cells.append((cell, cell.cell_contents))
         self._spaces.append((space, dict(space)))
         return called
@@ -238,6 +241,26 @@ class Retargeting:
         if isinstance(value, tuple):
             return all(map(self._is_restored, value)) and not any(isinstance(x, np.ndarray) for x in value)
         return value is None or isinstance(value, _RESTORED) or id(value) in self._seen
+
+
+@functools.cache
+def _substitutes() -> dict[int, Any]:
+    """What takes the places of functions of :mod:`math` and NumPy, by the ids of these."""
+    found: dict[int, Any] = {}
+    for name, other in _MATH.items():
+        if hasattr(math, name):
+            found[id(getattr(math, name))] = _chosen(getattr(math, name), getattr(np, other))
+    found[id(math.hypot)] = _chosen(math.hypot, lambda *x: np.sqrt(sum(one * one for one in x)))
+    found[id(math.log)] = _chosen(math.log, _logarithm)
+    for name in _CONSTRUCTORS:
+        found[id(getattr(np, name))] = _constructor(getattr(np, name))
+    for name in _CONVERSIONS:
+        found[id(getattr(np, name))] = _conversion(getattr(np, name))
+    for name in ("eye", "identity", "diag"):
+        found[id(getattr(np, name))] = _changeable(getattr(np, name))
+    for name in _READERS:
+        found[id(getattr(np, name))] = _Refused("a file")
+    return found
 
 
 def _is_foreign(function: FunctionType) -> bool:
@@ -284,6 +307,8 @@ class _Module:
     def __getattr__(self, name: str) -> Any:
         work, module = self.__dict__["_of"]
         value = getattr(module, name)
+        if module is not np and module is not math:
+            work.reads.note(module, "attribute", name, value)
         found = work.of(value)
         if found is value and module.__name__.partition(".")[0] == "numpy" and callable(value):
             return value if isinstance(value, type) else _WithLists(value)
@@ -317,12 +342,16 @@ class _Object:
     def __getattr__(self, name: str) -> Any:
         work, target, symbols = self.__dict__["_of"]
         if name in symbols:
+            work.reads.note(target, "attribute", name, getattr(target, name))
             return symbols[name]
         if isinstance(target, ProblemDAE) and name in ("dtype_u", "dtype_f"):
             return functools.partial(_state, target)
         if name in getattr(target, "__dict__", {}):
+            work.reads.note(target, "attribute", name, target.__dict__[name])
             return work.of(target.__dict__[name])
         static = inspect.getattr_static(target, name)
+        if isinstance(static, property | FunctionType):
+            work.reads.note(target, "static", name, static)
         found = _copied(work, static, self)
         if found is not None:
             return found
@@ -330,7 +359,9 @@ class _Object:
             return _unguarded(static)(self)
         if isinstance(static, property) and name in ("u_init", "f_init"):
             return static.__get__(self, type(target))
-        return work.of(getattr(target, name))
+        value = getattr(target, name)
+        work.reads.note(target, "attribute", name, value)
+        return work.of(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise Untraceable(f"sets {name}: state that changes between calls")
@@ -344,7 +375,7 @@ def _copied(work: Retargeting, static: Any, owner: Any) -> Any:
     if isinstance(static, property) and static.fget is not None and not _of_library(static.fget):
         return work.function(cast(FunctionType, static.fget))(owner)
     if isinstance(static, FunctionType) and not _of_library(_unguarded(static)):
-        return MethodType(work.function(_unguarded(static)), owner)
+        return MethodType(work.function(work.unguarded(static)), owner)
     return None
 
 
@@ -356,13 +387,16 @@ class _Class:
 
     def __getattr__(self, name: str) -> Any:
         work, target = self.__dict__["_of"]
-        return work.of(getattr(target, name))
+        value = getattr(target, name)
+        work.reads.note(target, "attribute", name, value)
+        return work.of(value)
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise Untraceable(f"sets {name} of a class: state that changes between calls")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         work, target = self.__dict__["_of"]
+        work.reads.complete = False  # its constructor reads what it wants
         return work.of(target(*args, **kwargs))
 
     def __instancecheck__(self, instance: Any) -> bool:
@@ -377,6 +411,7 @@ class _Super:
 
     def __getattr__(self, name: str) -> Any:
         work, cls, owner = self.__dict__["_of"]
+        work.reads.complete = False
         bases = owner.__class__.__mro__
         for base in bases[bases.index(cls) + 1 :]:
             if name in vars(base):

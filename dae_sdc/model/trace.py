@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import linecache
 import os
 import re
 import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, cast
 
@@ -22,6 +23,7 @@ from dae_sdc.errors import DAEError, InputError, require_number
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.model.execution_paths import ExecutionPaths
 from dae_sdc.model.model import Model
+from dae_sdc.model.reads import Reads
 from dae_sdc.model.retargeting import Retargeting, given_by_library, parameter_names
 from dae_sdc.model.symbolic_parts import SymbolicParts
 from dae_sdc.model.symbolic_values import (
@@ -57,6 +59,9 @@ class TraceCheck:
     rounding: float = 1e-11
 
 
+_Start = tuple[Vector | None, Vector | None]
+
+
 @dataclass(frozen=True)
 class Traced:
     """The equations that a residual in plain Python computes.
@@ -71,12 +76,21 @@ class Traced:
         Names of attributes that are numbers in the equations, because the function branches on them.
     branches : bool
         Whether the function branches on values of unknowns or of time.
+    reads : Reads or None
+        What the residual has read from outside of itself, where all of that is known.
+    start : tuple of ndarray or None
+        State and derivative near which the equations were compared with the function.
+    point : tuple
+        State, derivative, time, and the value of the function there.
     """
 
     model: Model
     attributes: tuple[str, ...]
     numbers: tuple[str, ...] = ()
     branches: bool = False
+    reads: Reads | None = None
+    start: _Start = (None, None)
+    point: tuple[Any, ...] = ()
 
     def __deepcopy__(self, memo: Any) -> Traced:
         return self  # it is immutable
@@ -145,22 +159,80 @@ def trace_problem(
             dt=require_number("dt", problem.dt),
             reference=problem.reference,
         )
+        model.of_function = True
         symbols = _Symbols(model, problem, [one for one in known if one not in numbers])
         _add_unknowns(model, problem, start)
         paths = ExecutionPaths(model.graph)
         try:
-            residual = _called(problem, model, symbols, paths)
+            residual, reads = _called(problem, model, symbols, paths)
         except NumberNeeded as needed:
             numbers += [symbols.used[i] for i in sorted(needed.parameters)]
             continue
         break
     _add_equations(model, problem, residual)
-    traced = Traced(model, tuple(symbols.used), tuple(numbers), paths.branches)
-    _compare(problem, traced, start, check or TraceCheck())
-    return traced
+    reads.seal()
+    point = _compare(problem, model, start, check or TraceCheck())
+    return Traced(
+        model,
+        tuple(symbols.used),
+        tuple(numbers),
+        paths.branches,
+        reads if reads.complete else None,
+        start,
+        point,
+    )
 
 
-def _start_of(problem: ProblemDAE, u0: Vector | None) -> tuple[Vector | None, Vector | None]:
+def traced_before(
+    problem: ProblemDAE, traced: Traced, u0: Vector | None = None, check: TraceCheck | None = None
+) -> Traced | None:
+    """The equations of a problem by an earlier trace of a problem of its class with the same texts.
+
+    Parameters
+    ----------
+    problem : ProblemDAE
+        The problem.
+    traced : Traced
+        What was read from the ``eval_f`` of the other problem.
+    u0 : ndarray, shape (n,), optional
+        Start, as for :func:`trace_problem`.
+    check : TraceCheck, optional
+        How the equations are compared with the function, where the start is another one.
+
+    Returns
+    -------
+    Traced or None
+        None where ``eval_f`` may not compute what it did: where something that it read is not what it was,
+        or its value is another one at the random point at which it was called.
+    """
+    if traced.reads is None or not traced.reads.unchanged(problem):
+        return None
+    *point, before = traced.point
+    try:
+        with uncounted(problem), np.errstate(all="ignore"):
+            if not np.array_equal(_values(problem, *point), before, equal_nan=True):
+                return None
+    except Exception:  # told where the function is read anew
+        return None
+    start = _start_of(problem, u0)
+    if all(_equal(now, then) for now, then in zip(start, traced.start, strict=True)):
+        return traced
+    model = copy.copy(traced.model)
+    model._unknowns = [
+        replace(variable, start=_start_values(start, j)) for j, variable in enumerate(model._unknowns)
+    ]
+    model.variables_by_name = {variable.name: variable for variable in model._unknowns}
+    _compare(problem, model, start, check or TraceCheck())
+    return replace(traced, model=model, start=start)
+
+
+def _equal(now: Vector | None, then: Vector | None) -> bool:
+    if now is None or then is None:
+        return now is then
+    return np.array_equal(now, then)
+
+
+def _start_of(problem: ProblemDAE, u0: Vector | None) -> _Start:
     """State and derivative at the start, as far as they are known."""
     u, du = u0, None
     with suppress(DAEError, ArithmeticError, ValueError, TypeError, AttributeError):
@@ -178,17 +250,23 @@ def _free(name: str, taken: Iterable[str]) -> str:
     return own
 
 
-def _add_unknowns(model: Model, problem: ProblemDAE, start: tuple[Vector | None, Vector | None]) -> None:
+def _add_unknowns(model: Model, problem: ProblemDAE, start: _Start) -> None:
     for j, (name, unit) in enumerate(zip(problem.names, problem.units, strict=True)):
         own = _free(name, model.names)
         model.variable(own, unit=unit)
-        for order, values in enumerate(start):
-            if values is not None and np.isfinite(values[j]):
-                model.variables_by_name[own].start[order] = float(values[j])
+        model.variables_by_name[own].start.update(_start_values(start, j))
 
 
-def _called(problem: ProblemDAE, model: Model, symbols: _Symbols, paths: ExecutionPaths) -> list[Any]:
-    """The entries of the residual for symbols, over all paths through its branches."""
+def _start_values(start: _Start, j: int) -> dict[int, float]:
+    """Finite values of an unknown and its derivative at the start, by order of the derivative."""
+    known = {order: float(values[j]) for order, values in enumerate(start) if values is not None}
+    return {order: value for order, value in known.items() if np.isfinite(value)}
+
+
+def _called(
+    problem: ProblemDAE, model: Model, symbols: _Symbols, paths: ExecutionPaths
+) -> tuple[list[Any], Reads]:
+    """The entries of the residual for symbols, over all paths through its branches, and its reads."""
     graph, n = model.graph, problem.n
     u, du = (array_of([Scalar(graph, graph.variable(j, order)) for j in range(n)]) for order in (0, 1))
     t = Scalar(graph, graph.time())
@@ -220,7 +298,10 @@ def _called(problem: ProblemDAE, model: Model, symbols: _Symbols, paths: Executi
 
     try:
         parameters = None if kernel is None else _kernel_parameters(problem, work)
-        return cast(list[Any], paths.of_function(entries))
+        found = cast(list[Any], paths.of_function(entries))
+        if kernel is not None or by_parts:
+            work.reads.complete = False  # parameters of kernels and parts are numbers of any origin
+        return found, work.reads
     except NumberNeeded:
         work.undo_changes()
         raise
@@ -279,11 +360,9 @@ def _add_equations(model: Model, problem: ProblemDAE, entries: list[Any]) -> Non
         model.add_root(root, name)
 
 
-def _compare(
-    problem: ProblemDAE, traced: Traced, start: tuple[Vector | None, Vector | None], check: TraceCheck
-) -> None:
-    """Raise InputError if the equations and the function differ at a random point."""
-    model, n, count = traced.model, problem.n, check.points
+def _compare(problem: ProblemDAE, model: Model, start: _Start, check: TraceCheck) -> tuple[Any, ...]:
+    """A random point and the function there; raises InputError if equations and function differ at one."""
+    n, count = problem.n, check.points
     source = np.random.default_rng(1)
     near = []
     for values in start:
@@ -327,6 +406,7 @@ def _compare(
                 f"{type(problem).__name__}.eval_f cannot be read as equations: '{problem.equation_names[i]}' "
                 f"is {true[i]:.6g} at a random point, and {own[i]:.6g} as it was read"
             )
+    return u[:, 0].copy(), du[:, 0].copy(), float(t[0]), called[0]
 
 
 def _values(problem: ProblemDAE, u: Vector, du: Vector, t: float) -> Vector:

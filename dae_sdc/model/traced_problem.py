@@ -52,4 +52,4 @@ def use_trace(problem: ProblemDAE, traced: Traced, form: Form) -> None:
     }
     problem.__dict__.update(form=form, traced=traced, _parameters=None)
     object.__setattr__(problem, "__class__", type(cls.__name__, (TracedEquations, cls), own))
-    problem.sparsity = form.pattern
+    problem.sparsity, problem.constant_mass = form.pattern, form.constant_mass

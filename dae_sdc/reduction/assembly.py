@@ -295,9 +295,8 @@ def assemble_stages(
             rows.append((f"derivative of {name}, or a constraint for it", graph.add(*parts)))
         for i in choice.rows:
             del equations[i, system.c[i] + number]
-    named = [(name_of(texts.equation_names[i], order), node) for (i, order), node in system.equations.items()]
     rows += [(name_of(texts.equation_names[i], order), node) for (i, order), node in equations.items()]
-    held = [(name, node) for name, node in named if not any(jet in rates for jet in graph.depends(node))]
+    held = [(name_of(texts.equation_names[i], order), node) for (i, order), node in system.invariants.items()]
     entries = sorted(system.slopes)
     return _assemble(
         graph,

@@ -11,7 +11,7 @@ import numpy as np
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.reduction.veils import TreeSizes
-from dae_sdc.structure.rank import Echelon
+from dae_sdc.structure.rank import Echelon, equilibration
 
 Row = dict[int, int]
 """Entries of a row that are not 0, by their columns, as nodes of a graph."""
@@ -22,6 +22,57 @@ that is alone in its row relative to its column, whose entries may have other un
 
 Values = Callable[[Sequence[int]], np.ndarray]
 """Values of expressions at a point."""
+
+
+@dataclass(frozen=True)
+class Rounding:
+    """Equations whose numbers are rounded, so that what cancels leaves a little.
+
+    Parameters
+    ----------
+    values : callable
+        Values of expressions at several points, shape (expressions, points).
+    points : int
+        Number of these points.
+    negligible : float
+        Part of the largest entry that a row had, below which an entry is a rounding error.
+    dependent : float
+        Singular value of an equilibrated matrix, relative to the largest, that counts as 0.
+    """
+
+    values: Values
+    points: int
+    negligible: float = 1e-11
+    dependent: float = 1e-9
+
+    def without(self, rows: list[Row], scales: np.ndarray | None = None) -> np.ndarray:
+        """Take rounding errors out of rows whose largest entries were ``scales``; the scales of now."""
+        if scales is None:
+            scales = np.zeros((len(rows), self.points))
+        places = [(i, j) for i, row in enumerate(rows) for j in row]
+        if not places:
+            return scales
+        sizes = np.nan_to_num(np.abs(self.values([rows[i][j] for i, j in places])), nan=0.0, posinf=0.0)
+        now = scales.copy()
+        np.maximum.at(now, [i for i, _ in places], sizes)
+        for (i, j), size in zip(places, sizes, strict=True):
+            if (size <= self.negligible * now[i]).all():
+                del rows[i][j]
+        return now
+
+    def rank(self, rows: Sequence[Row], n: int) -> int:
+        """The largest rank of a matrix at the points."""
+        places = [(i, j, node) for i, row in enumerate(rows) for j, node in row.items()]
+        values = self.values([node for _, _, node in places])
+        ranks = [0]
+        for at in np.flatnonzero(np.isfinite(values).all(axis=0)):
+            dense = np.zeros((len(rows), n))
+            for (i, j, _), value in zip(places, values[:, at], strict=True):
+                dense[i, j] = value
+            left, right = equilibration(np.abs(dense))
+            found = np.linalg.svd(dense * left[:, None] * right, compute_uv=False)
+            ranks.append(int((found > self.dependent * found[0]).sum()))
+        return max(ranks)
 
 
 @dataclass
@@ -69,6 +120,7 @@ def eliminate(
     fraction_free: bool = False,
     values: Values | None = None,
     most: int | None = None,
+    rounding: Rounding | None = None,
 ) -> Factored:
     r"""Bring A x = b to E x = g, 0 = a by Gaussian elimination.
 
@@ -92,6 +144,8 @@ def eliminate(
         largest one of their rows, or of their columns if they are alone in their rows.
     most : int, optional
         Largest number of nodes of the graph.
+    rounding : Rounding, optional
+        What counts as 0 where numbers are rounded.
 
     Returns
     -------
@@ -109,6 +163,7 @@ def eliminate(
     Science 3 (1957).
     """
     left = [{j: node for j, node in row.items() if not graph.is_zero(node)} for row in rows]
+    scales = np.zeros(0) if rounding is None else rounding.without(left)
     side = list(right)
     open_rows = set(range(len(left)))
     holders: dict[int, set[int]] = {}
@@ -134,7 +189,8 @@ def eliminate(
         in_row = [node for j, node in base.items() if j != column]
         found.rivals.append(in_row or [left[i][column] for i in sorted(holders[column])])
         divides = not fraction_free or pivot in graph.numbers
-        for i in sorted(holders[column]):
+        below = sorted(holders[column])
+        for i in below:
             row = left[i]
             factor = row.pop(column)
             holders[column].discard(i)
@@ -155,6 +211,13 @@ def eliminate(
                     row[j] = entry
                     holders[j].add(i)
             side[i] = graph.sub(side[i], graph.mul(factor, found.right[-1]))
+        if rounding is not None and below:
+            changed = [left[i] for i in below]
+            before = [set(row) for row in changed]
+            scales[below] = rounding.without(changed, scales[below])
+            for i, columns in zip(below, before, strict=True):
+                for j in columns - left[i].keys():
+                    holders[j].discard(i)
         if most is not None and len(graph) > most:
             raise GrowthError(f"the expressions have more than {most} parts; take the method 'stages'")
     found.origins = sorted(open_rows)

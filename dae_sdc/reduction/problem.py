@@ -10,10 +10,11 @@ import numpy.typing as npt
 
 from dae_sdc.dae.kernels import Kernels, machine
 from dae_sdc.dae.state import MeshDAE, Vector
-from dae_sdc.errors import InputError
+from dae_sdc.errors import InconsistentStateError, InputError
 from dae_sdc.expressions.codegen import Compiled
 from dae_sdc.expressions.dag import Leaf
 from dae_sdc.model.jumps import jump_times
+from dae_sdc.model.magnitudes import magnitudes
 from dae_sdc.model.problem import ModelProblem, Origin
 from dae_sdc.reduction.assembly import Assembled
 from dae_sdc.reduction.stages import Selection
@@ -22,6 +23,12 @@ from dae_sdc.sharing import one_at_a_time
 
 WEAK_PIVOT: Final = 0.1
 """Size of a pivot relative to its largest rival below which the system is pivoted again."""
+
+WEAK_PIVOT_OF_FUNCTION: Final = 0.3
+"""That size in equations that were read from a function: where it mixes all unknowns, all pivots pass 0."""
+
+LARGEST_VIOLATION: Final = 1e-8
+"""Violation of a hidden constraint, relative to its terms, of a start that satisfies it."""
 
 WORSENED_PIVOT: Final = 0.1
 """Part of its size to which the weakest pivot must fall before a better one is sought once more."""
@@ -41,6 +48,10 @@ class Source(Protocol):
     @property
     def source(self) -> Any:
         """The model."""
+
+    @property
+    def rounded(self) -> bool:
+        """Whether the structure of the model does not tell its hidden constraints."""
 
     def assembled(self, dense: bool | None = None) -> Assembled:
         """The programs of the reduced system."""
@@ -93,7 +104,8 @@ class ReducedProblem(ModelProblem):
         self.origin = Origin(reduction.source)
         assembled = reduction.assembled(dense)
         self._assembled = assembled
-        self._bound = WEAK_PIVOT
+        self._weak = WEAK_PIVOT_OF_FUNCTION if reduction.source.of_function else WEAK_PIVOT
+        self._bound = self._weak
         self._selection = Selection(assembled.choices, assembled.entries)
         if assembled.choices:
             self._selection.update(np.random.default_rng(0).uniform(0.5, 1.0, assembled.watched))
@@ -165,6 +177,28 @@ class ReducedProblem(ModelProblem):
         matrix.has_sorted_indices = True
         return matrix
 
+    def check_start(self, u: MeshDAE, t: float) -> None:
+        """Refuse a start that violates hidden constraints which the structure of the model does not tell.
+
+        Raises
+        ------
+        InconsistentStateError
+            With the constraint that is violated most.
+        """
+        if not self.reduction.rounded:
+            return  # looked at where the start was found
+        known: dict[str, Any] = {"u": np.asarray(u), "t": [t], "p": self.kernel_parameters()}
+        program = self._assembled.programs[0]
+        sizes = magnitudes(program, [known[given.kind][given.index] for given in program.inputs])
+        values = np.abs(self.invariants(u, t))
+        relative = values / np.maximum(sizes, np.finfo(float).tiny)
+        worst = int(relative.argmax())
+        if relative[worst] > LARGEST_VIOLATION:
+            raise InconsistentStateError(
+                f"u0 of {self.model_name} violates hidden constraints at t={t:.6g}: "
+                f"'{self.invariant_names[worst]}' ({values[worst]:.3g}); give one that satisfies them"
+            )
+
     def _values(self, program: Compiled, u: npt.ArrayLike, t: float, count: int) -> Vector:
         out = np.empty(count)
         place = self._taken(u)
@@ -197,12 +231,12 @@ class ReducedProblem(ModelProblem):
                 self.__dict__["_parameters"] = None
             return
         size = self._weakest(values)
-        if size >= WEAK_PIVOT:
-            self.__dict__["_bound"] = WEAK_PIVOT
+        if size >= self._weak:
+            self.__dict__["_bound"] = self._weak
         elif size < self._bound:
             self._pivot_again(u, t)
             weakest = self._weakest(self._values(self._assembled.watch, u, t, self._assembled.watched))
-            self.__dict__["_bound"] = min(WEAK_PIVOT, WORSENED_PIVOT * weakest)
+            self.__dict__["_bound"] = min(self._weak, WORSENED_PIVOT * weakest)
 
     def _weakest(self, values: Vector) -> float:
         """Size of the weakest pivot relative to its largest rival; 0 where one has no value."""

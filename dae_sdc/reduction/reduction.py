@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, Final, Literal
+
+import numpy as np
 
 from dae_sdc.errors import InputError, require_count
 from dae_sdc.expressions.dag import Leaf
@@ -17,14 +20,14 @@ from dae_sdc.model.model import Model
 from dae_sdc.model.sympy_input import from_sympy, sympified, to_sympy
 from dae_sdc.reduction.assembly import Assembled, Texts, assemble_separated, assemble_stages
 from dae_sdc.reduction.conservation import check_invariants
-from dae_sdc.reduction.factor import GrowthError
+from dae_sdc.reduction.factor import GrowthError, Rounding
 from dae_sdc.reduction.problem import ReducedProblem
 from dae_sdc.reduction.separate import Goal, Pass, Separated, separate
 from dae_sdc.reduction.stages import Staged, stage
 from dae_sdc.reduction.veils import LIMIT, Veiled, veil
 from dae_sdc.registry import unknown
 from dae_sdc.sharing import one_at_a_time
-from dae_sdc.structure.analysis import Structure, analyse
+from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding
 from dae_sdc.structure.repair import repair, without_equations
 
 METHODS: Final = ("auto", "separation", "fraction-free", "stages")
@@ -38,6 +41,9 @@ ALLOWED_GROWTH: Final = {"implicit": 2_000, "semi-explicit": 5_000, "explicit": 
 :data:`ALLOWED_MULTIPLE` times those by which they grow in the stages."""
 
 ALLOWED_MULTIPLE: Final = 4
+
+POINTS_OF_ROUNDING: Final = 3
+"""Points at which an entry must be a rounding error to count as 0, in equations whose numbers are rounded."""
 
 _STEPS: Final = frozenset((Op.SELECT, Op.SIGN, Op.FLOOR, Op.LT, Op.LE))
 
@@ -68,6 +74,8 @@ class Reduction:
         Why this method was taken.
     seconds : float
         Time that the reduction took.
+    rounded : bool
+        Whether entries that are rounding errors counted as 0, which the structure of the model does not know.
     """
 
     def __init__(
@@ -81,13 +89,14 @@ class Reduction:
         limit: int | None,
         reason: str,
         seconds: float,
+        rounded: bool = False,
     ) -> None:
         self.source, self.method, self.system = source, method, system
         self._base = base  # the equations before the reduction
         self.goal: str = goal if isinstance(system, Separated) else "stages"
         self.reason, self.seconds = reason, seconds
         self._texts = Texts(source.names, source.units, source.equation_names)
-        self._extra, self._limit = list(extra), limit
+        self._extra, self._limit, self.rounded = list(extra), limit, rounded
         self._assembled: dict[bool | None, Assembled] = {}
         self._pivoted: dict[Any, Reduction] = {}
         if isinstance(system, Separated):
@@ -157,22 +166,22 @@ class Reduction:
         begin = time.perf_counter()
         # In the same graph an equal expression would be found, which divides by the pivots of before.
         graph = self._base.copy()
-        system = separate(
+        system = _separated(
             graph,
-            self.source.roots,
-            len(self._texts.names),
-            self._texts.equation_names,
+            self.source,
+            self._texts,
             goal,
             self.method == "fraction-free",
             self._limit,
             lambda nodes: graph.numeric(nodes, value),
+            rounded=self.rounded,
         )
         key = system.pivots
         if key not in self._pivoted:
             seconds = time.perf_counter() - begin
             reason = "pivots chosen at a point"
             parts = self.source, self._base, self.method, goal, system, self._extra, self._limit
-            self._pivoted[key] = made = Reduction(*parts, reason, seconds)
+            self._pivoted[key] = made = Reduction(*parts, reason, seconds, self.rounded)
             made._pivoted = self._pivoted
         return self._pivoted[key]
 
@@ -206,15 +215,15 @@ class Reduction:
             return [*self.system.hidden, *kept, *self._extra]
         names = self._texts.equation_names
         return [
-            *((name_of(names[i], order), node) for (i, order), node in self.system.equations.items()),
+            *((name_of(names[i], order), node) for (i, order), node in self.system.invariants.items()),
             *self._extra,
         ]
 
     def _outputs(self) -> list[int]:
         """All expressions that are calculated: right-hand sides, matrices and invariants."""
-        held = [node for _, node in self._invariant_nodes()]
         if isinstance(self.system, Staged):
-            return held
+            return [*self.system.equations.values(), *(node for _, node in self._extra)]
+        held = [node for _, node in self._invariant_nodes()]
         if self.goal == "implicit":
             rows = [node for _, row, _ in self.system.rows for node in row.values()]
             return [*rows, *(right for _, _, right in self.system.rows), *held]
@@ -416,6 +425,12 @@ def reduce_index(
                 f"there, so that {method} divides by 0; take the method 'stages'"
             )
         method, reason = "stages", "singular where the constraints hold"
+    rounded = model.of_function and regular_by_rounding(model, found)
+    if rounded and method == "stages":
+        raise InputError(
+            f"the system Jacobian of {model.name} is regular by rounding alone, which stages do not see; "
+            f"take the method 'separation'"
+        )
     if method != "stages":
         base = model.graph.copy()
         extra = _user_invariants(model, base, invariants)
@@ -424,10 +439,12 @@ def reduce_index(
         values = _values_at(graph, model, at)
         how = "separation" if method == "auto" else method
         try:
-            system = separate(
-                graph, model.roots, n, model.equation_names, form, how == "fraction-free", limit, values, most
-            )
+            texts = Texts(model.names, model.units, model.equation_names)
+            divides = how == "fraction-free"
+            system = _separated(graph, model, texts, form, divides, limit, values, most, rounded)
         except GrowthError:
+            if rounded:
+                raise
             reason = "expressions would grow"
         else:
             jumps = (
@@ -438,7 +455,7 @@ def reduce_index(
                 _check_constancy(model, found, invariants)
                 reason = "expressions stay small" if method == "auto" else reason
                 seconds = time.perf_counter() - begin
-                return Reduction(model, base, how, form, system, extra, limit, reason, seconds)
+                return Reduction(model, base, how, form, system, extra, limit, reason, seconds, rounded)
             reason = "constraints that may jump stay as they are"
     if not found.regular:
         repaired = repair(model)
@@ -451,6 +468,57 @@ def reduce_index(
     _check_constancy(model, found, invariants)
     seconds = time.perf_counter() - begin
     return Reduction(model, graph, "stages", form, staged, extra, limit, reason, seconds)
+
+
+def _separated(
+    graph: Graph,
+    model: Model,
+    texts: Texts,
+    goal: Goal,
+    fraction_free: bool,
+    limit: int | None,
+    values: Callable[[Sequence[int]], Any] | None,
+    most: int | None = None,
+    rounded: bool = False,
+) -> Separated:
+    """A separation; of equations of a function with all unknowns as differential ones, in their order."""
+    rounding = _rounding(graph, model) if rounded else None
+    system = separate(
+        graph,
+        model.roots,
+        len(texts.names),
+        texts.equation_names,
+        goal,
+        fraction_free,
+        limit,
+        values,
+        most,
+        rounding,
+    )
+    return replace(system, algebraic=()) if model.of_function and goal == "implicit" else system
+
+
+def _rounding(graph: Graph, model: Model) -> Rounding:
+    """What counts as 0 in equations of a function, by values at points near the start."""
+    source, drawn = np.random.default_rng(1), dict[Leaf, Any]()
+    base, (first, last) = model.values({}), model.interval
+
+    def value(leaf: Leaf) -> Any:
+        if leaf not in drawn:
+            steps = source.uniform(-1.0, 1.0, POINTS_OF_ROUNDING)
+            middle = base.get(leaf, 0.0)
+            if leaf.kind == "t":
+                drawn[leaf] = first + (last - first) * np.abs(steps)
+            else:
+                spread = 0.0 if leaf.kind == "p" else 0.3 * (1.0 + abs(middle))
+                drawn[leaf] = middle + spread * steps
+        return drawn[leaf]
+
+    def values(nodes: Sequence[int]) -> Any:
+        found = graph.numeric(nodes, value)
+        return np.broadcast_to(found.reshape(len(nodes), -1), (len(nodes), POINTS_OF_ROUNDING))
+
+    return Rounding(values, POINTS_OF_ROUNDING)
 
 
 def _may_jump(graph: Graph, nodes: Sequence[int]) -> bool:

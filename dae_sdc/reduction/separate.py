@@ -20,7 +20,7 @@ from typing import Literal
 from dae_sdc.errors import InputError
 from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
-from dae_sdc.reduction.factor import Factored, GrowthError, Row, Values, eliminate, generic_rank
+from dae_sdc.reduction.factor import Factored, GrowthError, Rounding, Row, Values, eliminate, generic_rank
 from dae_sdc.reduction.veils import LIMIT, Veiled, veil
 
 Goal = Literal["ode", "implicit", "semi-explicit", "explicit"]
@@ -128,6 +128,7 @@ def separate(
     limit: int | None = LIMIT,
     values: Values | None = None,
     most: int | None = None,
+    rounding: Rounding | None = None,
 ) -> Separated:
     """Reduce the index of equations by separation.
 
@@ -152,6 +153,8 @@ def separate(
         Values at a point, by which weak pivots are avoided.
     most : int, optional
         Largest number of nodes by which the graph may grow.
+    rounding : Rounding, optional
+        What counts as 0 where numbers are rounded.
 
     Returns
     -------
@@ -174,7 +177,9 @@ def separate(
     factors: list[Factored] = []
     differentiated = 0
     while True:
-        found = eliminate(graph, rows, right, fraction_free, values, bound)
+        if rounding is not None:
+            rounding.without(rows)
+        found = eliminate(graph, rows, right, fraction_free, values, bound, rounding)
         found.rest = [graph.neg(node) for node in found.rest]  # with the signs of the equations
         factors.append(found)
         # The rows as they were before have the same solutions, and no pivots in denominators.
@@ -201,7 +206,9 @@ def separate(
         if not found.rest:
             return ended
         new_rows, new_right = _differentiated(graph, found.rest, orders)
-        if goal != "ode" and generic_rank(graph, [*found.rows, *new_rows]) == n:
+        together = [*found.rows, *new_rows]
+        rank = generic_rank(graph, together) if rounding is None else rounding.rank(together, n)
+        if goal != "ode" and rank == n:
             absent = tuple(sorted(set(range(n)) - {j for row in found.rows for j in row}))
             ended = replace(ended, algebraic=absent)
             if goal == "implicit":

@@ -119,6 +119,14 @@ class Staged:
         """All choices, each once."""
         return list(dict.fromkeys(choice for choice, _ in self.open))
 
+    @property
+    def invariants(self) -> dict[tuple[int, int], int]:
+        """The nodes of equations that bind the state: those without a derivative that is an entry of u'."""
+        rates = {(j, k + 1) for j, k in self.plain if k + 1 == self.d[j]}
+        return {
+            key: node for key, node in self.equations.items() if rates.isdisjoint(self.graph.depends(node))
+        }
+
 
 def stage(
     graph: Graph,

@@ -47,7 +47,8 @@ def instance_of(problem: Any, given: Mapping[str, Any]) -> ProblemDAE:
                 f"{type(problem).__name__} is already made; set {', '.join(unsettable)} when you make it"
             )
         try:
-            own = copy.deepcopy(problem)
+            texts = problem.names, problem.units, problem.equation_names  # they do not change
+            own = copy.deepcopy(problem, {id(text): text for text in texts})
         except Exception as error:
             raise InputError(
                 f"{type(problem).__name__} cannot be copied for a run ({type(error).__name__}: {error}); let "

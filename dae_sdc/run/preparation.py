@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FunctionType, MethodType
@@ -29,16 +29,13 @@ from dae_sdc.run.starting import (
     state_of,
     with_given_start,
 )
-from dae_sdc.run.tracing import Reading, is_function, read, with_index
+from dae_sdc.run.tracing import HIGHEST_INDEX, Reading, is_function, read, reduced_by_arrays, with_index
 from dae_sdc.run.unknowns import Unknowns
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.model.model import Model
     from dae_sdc.model.simplified import Simplified
-
-HIGHEST_INDEX = 3
-"""Index above which equations are reduced first: no method takes more."""
 
 _SOLVES = ("newton_tol", "linear_solver")
 """Settings of the nonlinear solves that are options of a run."""
@@ -181,17 +178,22 @@ def _of_function(options: SolveOptions) -> Prepared:
     as_it_was = settled or (reading.model is None and problem.index is not None)
     if problem.index is None:
         reading = with_index(reading, near, options.t0)
-    if reading.model is not None and reading.index > HIGHEST_INDEX and options.reduce is None:
+    if options.reduce is None and (reading.turns or reading.model is None):
+        # Where linear equations turn, all pivots of a separation may pass 0.
+        reading = reduced_by_arrays(reading, near, options.t0)
+    if reading.model is not None and reading.needs_reduction and options.reduce is None:
         settings = {name: value for name, value in given.items() if name in _SETTINGS}
         of_model = replace(_by_model(options, problem, reading.model), simplify=None, params=settings)
-        return replace(_of_equations(of_model, None), equations=reading.equations)
+        with suppress(_NotReducedError):
+            return replace(_of_equations(of_model, None, problem.index), equations=reading.equations)
     start = start_of(Equations(problem, reading.model), options, reading.systems)
-    if not as_it_was:
-        options = replace(options, problem=problem, params=None, newton_tol=None, linear_solver=None)
+    if not as_it_was or reading.remark:
+        options = replace(options, problem=reading.problem, params=None, newton_tol=None, linear_solver=None)
     if start is None:
-        return Prepared(options, equations=reading.equations)
+        return Prepared(options, remark=reading.remark, equations=reading.equations)
     options = replace(options, u0=state_of(problem, start.values))
-    return Prepared(options, remark=start.remark, equations=reading.equations)
+    remark = "; ".join(part for part in (reading.remark, start.remark) if part)
+    return Prepared(options, remark=remark, equations=reading.equations)
 
 
 def _by_model(options: SolveOptions, problem: ProblemDAE, model: Model) -> SolveOptions:
@@ -206,15 +208,18 @@ def _by_model(options: SolveOptions, problem: ProblemDAE, model: Model) -> Solve
 
 
 @one_at_a_time
-def _of_equations(options: SolveOptions, ready: Simplified | None) -> Prepared:
-    """The problem and start values of a model, or of one that is simplified already."""
+def _of_equations(options: SolveOptions, ready: Simplified | None, index: int | None = None) -> Prepared:
+    """The problem and start values of a model, or of one that is simplified already.
+
+    An ``index`` is that of equations that must be reduced; raises _NotReducedError where they cannot be.
+    """
     problem, simplify = options.problem, options.simplify
     from_tool = is_modelica(problem)
     given = dict(options.params or {})
     own = {name: given.pop(name) for name in _SETTINGS if name in given}
     own |= {name: getattr(options, name) for name in _SOLVES if getattr(options, name) is not None}
     left = replace(options, params=None, newton_tol=None, linear_solver=None)
-    run = _Wanted(left, own, from_tool)
+    run = _Wanted(left, own, from_tool, index)
     if ready is not None:
         if simplify is False:
             raise InputError("this model is simplified already; solve its .original, or leave simplify out")
@@ -289,6 +294,10 @@ def _having(model: Any, values: Mapping[str, Any]) -> Iterator[None]:
             parameters[name].value = value
 
 
+class _NotReducedError(InputError):
+    """The index of equations that must be reduced cannot be."""
+
+
 @dataclass(frozen=True)
 class _Wanted:
     """What is wanted of a model: options of the run, and settings of its problem."""
@@ -296,6 +305,7 @@ class _Wanted:
     options: SolveOptions
     own: Mapping[str, Any]
     from_tool: bool
+    index: int | None = None
 
     def of(self, model: Model, found: Simplified | None) -> Prepared:
         """The problem of a model with its present parameters; found is what it is the simplified form of."""
@@ -359,18 +369,24 @@ class _Wanted:
             from dae_sdc.reduction.reduction import reduce_index
 
             return reduce_index(model).problem(**self.own), ""
-        problem = make_problem(model, self.own)
-        if self.options.reduce is False or (problem.index is not None and problem.index <= HIGHEST_INDEX):
-            return problem, ""
+        index = self.index
+        if index is None:
+            problem = make_problem(model, self.own)
+            if self.options.reduce is False or (problem.index is not None and problem.index <= HIGHEST_INDEX):
+                return problem, ""
+            index = problem.index
         from dae_sdc.reduction.reduction import reduce_index
 
         try:
             reduction = reduce_index(model)
-        except DAEError:
+        except DAEError as error:
+            if self.index is not None:
+                raise _NotReducedError(str(error)) from error
             return problem, ""
-        if problem.index is None and reduction.differentiations < HIGHEST_INDEX:
-            return problem, ""
-        index = reduction.differentiations + 1 if problem.index is None else problem.index
+        if index is None:
+            if reduction.differentiations < HIGHEST_INDEX:
+                return problem, ""
+            index = reduction.differentiations + 1
         said = (
             f"index {index} reduced to {reduction.index} first; reduce=False solves the equations as they are"
         )

@@ -96,7 +96,8 @@ class Equations:
 
         problem, model = self.problem, self.model
         if model is None:
-            return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
+            with uncounted(problem):
+                return initial_of_problem(problem, u0=u0, fixed=fixed, guesses=guesses, **search)
         back = dict(zip(model.names, problem.names, strict=True))
         own = {} if u0 is None else dict(zip(model.names, problem.state(u0).tolist(), strict=True))
         own |= self.named_in_model(guesses) or {}
@@ -135,7 +136,7 @@ class Equations:
         base, order = (name, 0) if name in names else name_and_order(name)
         return name_of(names.get(base, base), order)
 
-    def system(self, t: float, u: Vector, known: dict[float, Any]) -> JetSystem:
+    def system(self, t: float, u: Vector, known: dict[Any, Any]) -> JetSystem:
         """The equations and their derivatives at a time, near a state; those of the model are cached."""
         from dae_sdc.initial.differentiated import ProblemJets
         from dae_sdc.initial.jets import ModelJets
@@ -143,10 +144,11 @@ class Equations:
         if self.model is None:
             self.problem.start_step(attach(u.copy(), self.problem.n_diff), t)
             return ProblemJets(self.problem, t, u, forward=True)
-        if t not in known:
+        parameters = tuple(entry.value for entry in self.model.parameters_by_name.values())
+        if (t, parameters) not in known:
             known.clear()
-            known[t] = ModelJets(self.model, t)
-        found: JetSystem = known[t]
+            known[t, parameters] = ModelJets(self.model, t)
+        found: JetSystem = known[t, parameters]
         return found
 
     def algebraic(self, system: Any) -> Any:
@@ -167,7 +169,7 @@ def has_hidden_constraints(problem: ProblemDAE | type[ProblemDAE]) -> bool:
 
 
 def checked_values(
-    equations: Equations, u: Vector, t: float, rtol: float | None, systems: dict[float, Any]
+    equations: Equations, u: Vector, t: float, rtol: float | None, systems: dict[Any, Any]
 ) -> Start | None:
     """Check of a complete given start for hidden constraints.
 
@@ -183,8 +185,8 @@ def checked_values(
         Time.
     rtol : float or None
         Relative tolerance of the run; None for fixed step sizes.
-    systems : dict of float to ModelJets
-        Equations with their derivatives at a time; is changed.
+    systems : dict of (float, tuple) to ModelJets
+        Equations with their derivatives, by time and parameters; is changed.
 
     Returns
     -------
@@ -215,7 +217,7 @@ def checked_values(
 
 @one_at_a_time
 def _looked_at(
-    equations: Equations, u: Vector, t: float, tolerance: float, systems: dict[float, Any]
+    equations: Equations, u: Vector, t: float, tolerance: float, systems: dict[Any, Any]
 ) -> InconsistentStateError | Start | None:
     """As :func:`checked_values`, but the error is returned, to distinguish it from errors of functions."""
     from dae_sdc.initial.contradictions import follow
@@ -330,7 +332,7 @@ def _contradiction(
 # --- requested starts ---------------------------------------------------------------------------------------
 
 
-def start_of(equations: Equations, options: SolveOptions, systems: dict[float, Any]) -> Start | None:
+def start_of(equations: Equations, options: SolveOptions, systems: dict[Any, Any]) -> Start | None:
     """The start of the run of a problem.
 
     Parameters
@@ -339,8 +341,8 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[float, A
         The problem and its equations.
     options : SolveOptions
         Options of the run.
-    systems : dict of float to ModelJets
-        Equations with their derivatives at a time; is changed.
+    systems : dict of (float, tuple) to ModelJets
+        Equations with their derivatives, by time and parameters; is changed.
 
     Returns
     -------
@@ -358,7 +360,8 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[float, A
         guesses = {**(u0 if isinstance(u0, Mapping) else {}), **(options.guesses or {})}
         search |= {"fixed": options.fixed, "guesses": guesses}
         search["u0"] = None if isinstance(u0, Mapping) else u0
-        complete = search["u0"] is not None or set(problem.names) <= set(guesses)
+        own = u0 is None and options.fixed is None and not guesses and _has_start(problem, options.t0)
+        complete = own or search["u0"] is not None or set(problem.names) <= set(guesses)
         found = nearest(partial(equations.initial, **search), complete)
         return Start(found.values, told(found, problem.names))
     if isinstance(u0, Mapping):
@@ -370,6 +373,16 @@ def start_of(equations: Equations, options: SolveOptions, systems: dict[float, A
     except Exception:  # raised again when the run begins
         return None
     return checked_values(equations, u, t, options.rtol, systems)
+
+
+def _has_start(problem: ProblemDAE, t0: float | None) -> bool:
+    """Whether a problem has a start of its own."""
+    try:
+        return bool(
+            np.isfinite(problem.state(problem.u_exact(problem.interval[0] if t0 is None else t0))).all()
+        )
+    except DAEError:
+        return False
 
 
 def near_start(problem: ProblemDAE, options: SolveOptions) -> Any:

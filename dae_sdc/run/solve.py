@@ -150,7 +150,7 @@ def _by_sundials(given: SolveOptions, made: Prepared) -> Solution:
         raise InputError(f"'{given.sweeper}' chooses its steps by a tolerance; give rtol")
     own = {name: getattr(given, name) for name in names_of_options(SundialsOptions) if name != "solver"}
     solution = integrate(SundialsOptions(solver=str(given.sweeper), **own))
-    if made.unknowns is None:
+    if made.unknowns is None and not made.remark:
         return solution
     solution = replace(solution, unknowns=made.unknowns, message=solution.message or made.remark)
     if given.out is not None:

@@ -243,7 +243,13 @@ def refused(what: str, looked: Initial) -> InconsistentStateError:
 
 
 def listed_changes(changes: Sequence[Change]) -> str:
-    """What was changed from and to, the first ones if there are many."""
+    """What was changed from and to, the first ones if there are many; nothing that looks alike."""
+    large = [
+        one
+        for one in changes
+        if abs(one.after - one.before) > SAME_VALUE * max(abs(one.before), abs(one.after))
+    ]
+    changes = large or changes
     said = [f"{one.name} from {one.before:.6g} to {one.after:.6g}" for one in changes]
     more = f" and {len(said) - MOST_CHANGES} more" if len(said) > MOST_CHANGES else ""
     return ", ".join(said[:MOST_CHANGES]) + more
@@ -318,6 +324,8 @@ def with_given_start(options: Any) -> Any:
         raise InputError(unknown("start", str(options.start), STARTS))
     if options.start == "given" and is_made_consistent(options):
         raise InputError("fixed and guesses belong to start='consistent'; leave them or start='given' out")
+    if isinstance(options.fixed, Iterable) and not isinstance(options.fixed, Mapping | str):
+        options = replace(options, fixed=tuple(options.fixed))
     numbers = options.fixed if isinstance(options.fixed, Mapping) else {}
     for other in ("guesses", "u0"):
         values = getattr(options, other)

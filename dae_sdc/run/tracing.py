@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -15,21 +16,24 @@ from dae_sdc.dae.counters import uncounted
 from dae_sdc.dae.problem import ProblemDAE
 from dae_sdc.dae.state import Vector
 from dae_sdc.errors import DAEError, InputError
+from dae_sdc.expressions.dag import MOVING
 from dae_sdc.sharing import one_at_a_time
 
 if TYPE_CHECKING:
     from dae_sdc.initial.jets import ModelJets
     from dae_sdc.model.model import Model
     from dae_sdc.model.problem import Form
+    from dae_sdc.model.trace import Traced
+    from dae_sdc.structure.analysis import Structure
 
-SMALLEST_SINGULAR_VALUE: Final = 1e-10
-"""Ratio of singular values of a system Jacobian below which rounding may have made it regular."""
+HIGHEST_INDEX: Final = 3
+"""Index above which equations are reduced first: no method takes more."""
 
 MOST_KNOWN: Final = 64
-"""Systems of equations whose programs are kept."""
+"""Systems of equations whose programs are kept, and functions whose equations are."""
 
-LARGEST_CHECKED: Final = 400
-"""Number of unknowns up to which singular values are looked at."""
+MOST_NODES: Final = 200_000
+"""Nodes in the expressions of all functions whose equations are kept, more than one function."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +48,27 @@ class Reading:
         "traced", or "function: " and the reason; empty for a problem whose form is not a function alone.
     model : Model or None
         The equations.
-    systems : dict of float to ModelJets
-        Equations with their derivatives at a time, for all problems that have the same ones.
+    systems : dict of (float, tuple) to ModelJets
+        Equations with their derivatives, by time and parameters, for all problems that have the same ones.
+    turns : bool
+        Whether derivatives stand in combinations that change, and cancel in what is hidden: with these no
+        method is known to converge for an index above 1.
+    remark : str
+        What is to be said of the problem.
     """
 
     problem: ProblemDAE
     equations: str = ""
     model: Model | None = None
-    systems: dict[float, ModelJets] = field(default_factory=dict)
+    systems: dict[Any, ModelJets] = field(default_factory=dict)
+    turns: bool = False
+    remark: str = ""
 
     @property
-    def index(self) -> int:
-        """Index of the problem, 0 where none is known."""
-        return self.problem.index or 0
+    def needs_reduction(self) -> bool:
+        """Whether no method solves the equations as they are."""
+        index = 0 if self.remark else self.problem.index or 0
+        return index > HIGHEST_INDEX or (index > 1 and self.turns)
 
 
 def is_function(problem: ProblemDAE | type[ProblemDAE]) -> bool:
@@ -88,7 +100,6 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         not possible.
     """
     from dae_sdc.model.retargeting import given_by_library
-    from dae_sdc.model.trace import trace_problem
     from dae_sdc.model.traced_problem import use_trace
 
     if wanted is False:
@@ -96,12 +107,11 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
     if wanted is None and not is_function(problem):
         return Reading(problem)
     try:
-        decides = inspect.getattr_static(type(problem), "start_step")
-        if decides is not inspect.getattr_static(ProblemDAE, "start_step"):
+        if _decides(problem):
             raise InputError(f"{type(problem).__name__}.start_step decides in each step what eval_f computes")
         if hasattr(problem, "residual_of_parts") and given_by_library(problem):
             raise InputError(f"{type(problem).__name__} gives its equations by parts, and runs with these")
-        traced = trace_problem(problem, _start(problem, u0))
+        traced = _traced(problem, _start(problem, u0))
     except InputError as error:
         if wanted:
             raise
@@ -115,7 +125,9 @@ def read(problem: ProblemDAE, u0: Any = None, wanted: bool | None = None) -> Rea
         # The structure that is analysed has the entries of all branches, of which a run may take a few.
         return Reading(problem, f"function: {error}")
     use_trace(problem, traced, known.form)
-    return Reading(problem, "traced", traced.model, known.systems)
+    if known.index is not None and not _declares_variables(problem):
+        problem.variable_index = known.variable_index or _of_unknowns(problem, u0, known.index)
+    return Reading(problem, "traced", traced.model, known.form.systems, known.turns)
 
 
 @dataclass(frozen=True)
@@ -198,6 +210,19 @@ def check_at_states(
             )
 
 
+def _of_unknowns(problem: ProblemDAE, u0: Any, index: int) -> tuple[int, ...]:
+    """Index of each unknown by the Jacobians near the start, or of all the same where these do not say it."""
+    from dae_sdc.initial.index import index_of
+
+    time, found = problem.interval[0], None
+    with suppress(DAEError):  # of a start that is missing or wrong, which is told when the run begins
+        start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
+        found = index_of(problem, time, start) if np.isfinite(start).all() else None
+    if found is None or found.index != index:
+        return (max(1, index),) * problem.n
+    return found.of_unknowns
+
+
 def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
     """A problem that declares no index, with the one that its Jacobians near the start tell.
 
@@ -229,7 +254,56 @@ def with_index(reading: Reading, u0: Any, t0: float | None) -> Reading:
     if not _declares_variables(problem):
         problem.variable_index = found.of_unknowns
     told = f"{reading.equations}; index {found.index} by its Jacobians near the start"
-    return replace(reading, equations=told.lstrip("; "))
+    return replace(reading, equations=told.lstrip("; "), turns=reading.turns or found.turns)
+
+
+def reduced_by_arrays(reading: Reading, u0: Any, t0: float | None) -> Reading:
+    """Linear equations of a function with their hidden constraints, from derivatives by differences.
+
+    Parameters
+    ----------
+    reading : Reading
+        The problem.
+    u0 : array_like or None
+        Start; that of the problem if None.
+    t0 : float or None
+        Its time; that of the problem if None.
+
+    Returns
+    -------
+    Reading
+        What was given, where this need not or cannot be done.
+    """
+    from dae_sdc.initial.derivative_arrays import ArrayProblem
+    from dae_sdc.initial.index import is_linear
+
+    problem, index = reading.problem, reading.problem.index
+    time = problem.interval[0] if t0 is None else t0
+    known = reading.model is not None or (is_function(problem) and not _decides(problem))
+    if index is None or not (known and reading.needs_reduction):
+        return reading
+    try:
+        start = np.array(problem.state(problem.u_exact(time) if u0 is None else u0))
+        if not is_linear(problem, time, start):
+            return reading
+        made = ArrayProblem(problem, index, time)
+    except DAEError:
+        return reading
+    said = f"index {index} reduced to 1 first; reduce=False solves the equations as they are"
+    return replace(reading, problem=made, remark=said)
+
+
+def _decides(problem: ProblemDAE) -> bool:
+    """Whether a problem chooses its equations when a step begins."""
+    own = inspect.getattr_static(type(problem), "start_step")
+    return own is not inspect.getattr_static(ProblemDAE, "start_step")
+
+
+def _mixes(model: Model) -> bool:
+    """Whether derivatives stand in combinations that change along solutions."""
+    graph = model.graph
+    slopes = [item for root in model.roots for item in graph.gradient(root).items()]
+    return any(graph.leaves[leaf].order and graph.mark[node] & MOVING for leaf, node in slopes)
 
 
 def _declares_variables(problem: ProblemDAE) -> bool:
@@ -243,14 +317,40 @@ def _start(problem: ProblemDAE, u0: Any) -> npt.NDArray[np.float64] | None:
         return None
 
 
+_READ: Final[list[tuple[tuple[Any, ...], Traced]]] = []
+
+
+def _traced(problem: ProblemDAE, start: npt.NDArray[np.float64] | None) -> Traced:
+    """The equations of a problem, not read again where its function and all that it reads are as before."""
+    from dae_sdc.model.trace import trace_problem, traced_before
+
+    key = (
+        *(type(problem), problem.n_diff, problem.names, problem.units, problem.equation_names),
+        *(tuple(problem.parameter_units.items()), problem.title, problem.reference),
+        *(tuple(problem.interval), problem.dt),
+    )
+    for known in _READ[::-1]:
+        if known[0] == key:
+            again = traced_before(problem, known[1], start)
+            if again is not None:
+                return again
+    found = trace_problem(problem, start)
+    if found.reads is not None:
+        _READ.append((key, found))
+        nodes = sum(len(known.model.graph) for _, known in _READ)
+        while len(_READ) > 1 and (len(_READ) > MOST_KNOWN or nodes > MOST_NODES):
+            nodes -= len(_READ.pop(0)[1].model.graph)
+    return found
+
+
 @dataclass(frozen=True)
 class _Known:
-    """Equations as programs, their index (None where it is not certain), and that of the unknowns."""
+    """Equations as programs, their index (None where it is not certain), and that of unknowns by offsets."""
 
     form: Form
-    index: int | None
-    variable_index: tuple[int, ...]
-    systems: dict[float, ModelJets] = field(default_factory=dict)
+    index: int | None = None
+    variable_index: tuple[int, ...] = ()
+    turns: bool = False
 
 
 _KNOWN: Final[dict[tuple[Any, ...], _Known]] = {}
@@ -270,31 +370,41 @@ def _known(model: Model, n_diff: int) -> _Known:
     if found is None:
         if len(_KNOWN) >= MOST_KNOWN:
             _KNOWN.clear()
-        found = _KNOWN[key] = _Known(in_given_order(model, n_diff), *_indices(model))
+        found = _KNOWN[key] = _known_of(model, in_given_order(model, n_diff))
     return found
 
 
-def _indices(model: Model) -> tuple[int | None, tuple[int, ...]]:
-    """The differentiation index of equations of first order, None if it is not certain, and of unknowns."""
-    from dae_sdc.structure.analysis import structure
+def _known_of(model: Model, form: Form) -> _Known:
+    """The differentiation index of equations of first order, and of unknowns, as far as they are certain."""
+    from dae_sdc.structure.analysis import regular_by_rounding, structure
     from dae_sdc.structure.unknowns import index_of_unknowns
 
     try:
-        found = structure(model)
+        found = structure(model, differentiation=False)
+        if not _is_settled(found):
+            found = structure(model)
     except DAEError:
-        return None, ()
+        return _Known(form)
     index = found.differentiation_index
     if index is None and found.regular:
         index = found.index
-    if index is None or not _is_certain(model, found):
-        return None, ()
+    rounded = regular_by_rounding(model, found)
+    turns = (rounded or not found.regular) and _mixes(model)
+    if index is None or rounded:
+        return _Known(form, turns=turns)
     if not found.regular:
-        return index, (max(1, index),) * len(model.names)
-    return index, index_of_unknowns(found)
+        return _Known(form, index, turns=turns)
+    return _Known(form, index, index_of_unknowns(found))
+
+
+def _is_settled(found: Structure) -> bool:
+    """Whether the offsets prove the index: equations are differentiated for algebraic unknowns alone."""
+    consistent = found.leading is None or bool(found.leading.points)
+    return bool(found.regular) and consistent and not found.c.any()
 
 
 def _use_index(problem: ProblemDAE, known: _Known) -> None:
-    """Set the index of a problem and of its unknowns, as far as they are found and not declared."""
+    """Set the index of a problem, where it is found."""
     index = known.index
     if index is None:
         return
@@ -304,18 +414,3 @@ def _use_index(problem: ProblemDAE, known: _Known) -> None:
             f"correct or drop it, or solve with trace=False"
         )
     problem.index = index
-    if not _declares_variables(problem):
-        problem.variable_index = known.variable_index
-
-
-def _is_certain(model: Model, found: Any) -> bool:
-    """Whether the system Jacobian is not regular by rounding errors of the numbers in the equations alone."""
-    if not found.regular or len(model.names) > LARGEST_CHECKED:
-        return True
-    matrix = model.system_jacobian(found.c, found.d).toarray()
-    if not np.isfinite(matrix).all():
-        return True
-    matrix /= np.abs(matrix).max(axis=1, keepdims=True)
-    matrix /= np.abs(matrix).max(axis=0, keepdims=True)
-    values = np.linalg.svd(matrix, compute_uv=False)
-    return bool(values[-1] > SMALLEST_SINGULAR_VALUE * values[0])

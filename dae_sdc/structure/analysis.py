@@ -24,7 +24,7 @@ from dae_sdc.structure.differentiation import (
 )
 from dae_sdc.structure.leading import Leading, leading_rank
 from dae_sdc.structure.offsets import canonical_offsets, find_transversal, structural_index
-from dae_sdc.structure.rank import RankTest, exact_rank, floating_rank
+from dae_sdc.structure.rank import RankTest, equilibration, exact_rank, floating_rank
 from dae_sdc.structure.series import NoValueError
 from dae_sdc.structure.signature import (
     Integers,
@@ -45,6 +45,12 @@ LARGEST_AT_POINTS = 400
 
 MOST_WORK = 20_000_000
 """Operations, a few seconds of them, after which the default search for the index is given up."""
+
+SMALLEST_SINGULAR_VALUE = 1e-10
+"""Ratio of singular values of a system Jacobian below which rounding may have made it regular."""
+
+LARGEST_CHECKED = 400
+"""Number of unknowns up to which singular values are looked at for that."""
 
 _MOST_LINES = 40
 """Largest number of equations, blocks or stages that are printed."""
@@ -335,6 +341,26 @@ def analyse(model: StructuralModel | Signature | npt.ArrayLike, start: Start | N
             states = choose_states(values, fine, c, d)
         nonlinear = _nonlinear_rows(model, fine, c, d)
     return Structure(signature, transversal, c, d, coarse, fine, states, nonlinear, test, leading=leading)
+
+
+def regular_by_rounding(model: StructuralModel, found: Structure) -> bool:
+    """Whether the system Jacobian may be regular by rounding errors of the numbers in the equations alone.
+
+    Parameters
+    ----------
+    model : model
+        The equations.
+    found : Structure
+        Their structure.
+    """
+    if not found.regular or found.c.size > LARGEST_CHECKED:
+        return False
+    matrix = model.system_jacobian(found.c, found.d).toarray()
+    if not np.isfinite(matrix).all():
+        return False
+    rows, cols = equilibration(np.abs(matrix))
+    values = np.linalg.svd(matrix * rows[:, None] * cols, compute_uv=False)
+    return bool(values[-1] <= SMALLEST_SINGULAR_VALUE * values[0])
 
 
 def signature_states(signature: Signature, transversal: Integers) -> Integers:

@@ -20,7 +20,7 @@ from dae_sdc.expressions.graph import Graph
 from dae_sdc.expressions.names import name_of
 from dae_sdc.expressions.program import Input, Program
 from dae_sdc.sharing import one_at_a_time
-from dae_sdc.structure.analysis import Structure, analyse
+from dae_sdc.structure.analysis import Structure, analyse, regular_by_rounding
 from dae_sdc.structure.rank import equilibration
 from dae_sdc.structure.signature import listed
 
@@ -131,6 +131,8 @@ class Determinants:
     @one_at_a_time
     def __init__(self, model: Any, states: Sequence[tuple[int, int]]) -> None:
         found = analyse(model)
+        # Those of a repair vanish where its pivots do, and those of rounding errors anywhere.
+        says_nothing = model.of_function and (not found.regular or regular_by_rounding(model, found))
         if not found.regular:
             from dae_sdc.structure.repair import repair  # which loads SymPy
 
@@ -140,7 +142,7 @@ class Determinants:
         self._names, self._equation_names = list(model.names), list(model.equation_names)
         self._c = found.c.tolist()
         self._place = {jet: at for at, jet in enumerate(states)}
-        self._blocks = self._collected(model, found)
+        self._blocks = [] if says_nothing else self._collected(model, found)
         small = [block for block in self._blocks if len(block.rows) <= DETERMINANTS.most_expanded]
         large = [block for block in self._blocks if len(block.rows) > DETERMINANTS.most_expanded]
         # The determinant of a block may be constant although its entries are not.

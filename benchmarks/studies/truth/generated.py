@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -139,6 +139,22 @@ class Generated:
     def with_rows(self, mix: Callable[[Any, Any, Any, Any], Any], family: str) -> Generated:
         """The same DAE with other, equivalent equations."""
         return replace(self, mix=mix, family=family)
+
+    def reordered(self, order: Sequence[int]) -> Generated:
+        """The same DAE with its unknowns in another order; ``order`` holds their present places."""
+        back, constraints, mix = np.argsort(order), self.constraints, self.mix
+        changes: dict[str, Any] = {}
+        if constraints is not None:
+            changes["constraints"] = lambda u, t: constraints(np.asarray(u)[back], t)
+        if mix is not None:
+            changes["mix"] = lambda rows, u, t, functions: mix(rows, u[back], t, functions)
+        return replace(
+            self,
+            terms=lambda u, du, t, functions: self.terms(u[back], du[back], t, functions),
+            solution=self.solution[list(order)],
+            variable_index=tuple(self.variable_index[j] for j in order),
+            **changes,
+        )
 
 
 def _number(value: float) -> Any:

@@ -1,4 +1,4 @@
-"""Kinds of runs besides solves: structure, initialisation, events, units."""
+"""Kinds of runs besides solves: structure, initialisation, events, units, plain functions."""
 
 from __future__ import annotations
 

@@ -40,23 +40,7 @@ def _varying(index: int, seed: int) -> Generated:
     moved = [any(E[:, i].any() for i in rows) for rows in mixed]
     # The unknowns without a derivative come last.
     order = [j for j in range(n) if moved[j]] + [j for j in range(n) if not moved[j]]
-    if order != list(range(n)):
-        return _reordered(
-            Generated(
-                f"varying-{index}",
-                seed,
-                terms,
-                solution,
-                sum(moved),
-                index,
-                indices,
-                free,
-                constraints=constraints,
-                orders="one",
-            ),
-            order,
-        )
-    return Generated(
+    given = Generated(
         f"varying-{index}",
         seed,
         terms,
@@ -68,28 +52,7 @@ def _varying(index: int, seed: int) -> Generated:
         constraints=constraints,
         orders="one",
     )
-
-
-def _reordered(given: Generated, order: list[int]) -> Generated:
-    """The same DAE with its unknowns in another order."""
-    back = np.argsort(order)
-
-    def terms(u: Any, du: Any, t: Any, functions: Any) -> Any:
-        return given.terms(u[back], du[back], t, functions)
-
-    def constraints(u: Any, t: float) -> Any:
-        assert given.constraints is not None
-        return given.constraints(np.asarray(u)[back], t)
-
-    from dataclasses import replace
-
-    return replace(
-        given,
-        terms=terms,
-        solution=given.solution[order],
-        variable_index=tuple(given.variable_index[j] for j in order),
-        constraints=constraints,
-    )
+    return given if order == list(range(n)) else given.reordered(order)
 
 
 for _index in (1, 2, 3):

@@ -1,0 +1,460 @@
+"""Time to equal error with plain Python functions, here and with other solvers; see :func:`plain`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+import importlib.util
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
+from time import process_time
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.measuring.processes import PATIENCE, ask, environment
+from benchmarks.studies.peers.solvers import TOO_LONG, Outcome, PeerFailure, carry_out
+from benchmarks.studies.peers.study import LONG, LONGEST_WARM_UP, time_to
+from benchmarks.studies.plain import problems as plain_problems
+from benchmarks.studies.plain.problems import PLAIN, PlainProblem, Posed, Vector
+from benchmarks.study import Benchmark, Option, check_names, left_out, register, table
+from dae_sdc.arguments import checked
+from dae_sdc.errors import InputError, RemoteError, require_count, require_number
+from dae_sdc.plotting.plot import Picture
+from dae_sdc.run.callbacks import MOST_INNER_STEPS
+from dae_sdc.run.results import Result
+from dae_sdc.run.solve import solve
+from dae_sdc.run.study import Study
+from dae_sdc.run.sundials import MODULE, installed
+from dae_sdc.sharing import filtering
+
+RTOLS = tuple(10.0 ** (-0.5 * power) for power in range(4, 26))
+ACCURACIES = (1e-4, 1e-6, 1e-8)
+REPETITIONS = 5
+TIME_LIMIT = 10.0
+PROCESSES = 3
+
+DEFAULT, UNTRACED, IDA, RADAU = "dae_sdc", "dae_sdc, trace=False", "ida", "scipy-radau"
+"""Names of the solvers in tables."""
+
+ATOLS = (1.0, 1e-3)
+"""Absolute tolerances of peers, relative to rtol times the sizes of the unknowns; the best run counts."""
+
+WANTED_RATIO = 0.5
+"""Part of the time of the best peer that the default may take."""
+
+FIRST_RTOL = 1e-6
+"""Tolerance of the runs in fresh processes."""
+
+COLUMNS = [
+    *(
+        ("problem", "U32"),
+        ("solver", "U24"),
+        ("weights", "U24"),
+        ("n", "i8"),
+        ("index", "i8"),
+        ("rtol", "f8"),
+    ),
+    *(("success", "i8"), ("time", "f8"), ("runs", "i8"), ("error", "f8"), ("steps", "f8"), ("rhs", "f8")),
+    ("message", "U120"),
+]
+
+UNITS = {"time": "s", "rtol": "1", "error": "1"}
+
+# It is handed to Python as text: to start a module of this package would import the package before the clock.
+CHILD = """
+import importlib.util, json, sys
+from time import process_time
+
+asked = json.load(sys.stdin)
+found = importlib.util.spec_from_file_location("plain_problems", asked["file"])
+module = sys.modules["plain_problems"] = importlib.util.module_from_spec(found)
+found.loader.exec_module(module)
+problem = module.PLAIN[asked["problem"]]
+marks = [process_time()]
+import dae_sdc as ds
+marks.append(process_time())
+for _ in range(2):
+    solution = ds.solve(problem.function, u0=problem.start, t_end=problem.t_end, rtol=asked["rtol"])
+    marks.append(process_time())
+    if not solution.success:
+        sys.exit(solution.message)
+print(json.dumps([after - before for before, after in zip(marks, marks[1:])]))
+"""
+
+
+@checked()
+def plain(
+    *,
+    problems: Sequence[str] | None = None,
+    rtols: Sequence[float] = RTOLS,
+    accuracies: Sequence[float] = ACCURACIES,
+    repetitions: int = REPETITIONS,
+    time_limit: float = TIME_LIMIT,
+    processes: int = PROCESSES,
+    cold: bool = False,
+    out: str | Path | None = None,
+    progress: bool = False,
+) -> Result:
+    """Solve DAEs that are plain Python functions, here and with IDA and SciPy's Radau, to equal errors.
+
+    Here the function F(t, u, du) is given with a start, an end and rtol, and nothing else: its equations are
+    read, or it is called as it is (``trace=False``). IDA (scikit-sundae) is given the same function, SciPy an
+    ordinary differential equation that was made of it by hand where there is one; the pendulum has its index
+    lowered by hand for both. Peers take differences for Jacobians, dense and banded or sparse where these
+    are, start with the true derivative, and have the absolute tolerance rtol times sizes of the unknowns, or
+    a thousandth of it; of all these runs the best count.
+
+    Times are those of the processor, which other processes on the machine disturb less; all solve on one
+    thread. All that a call does belongs to its time, also reading the equations. The runs take turns after
+    one of each that is not counted. What the first call of a process takes is measured apart, in processes
+    of their own: import, first call and second call.
+
+    Parameters
+    ----------
+    problems : sequence of str, optional
+        Names; all if not given.
+    rtols : sequence of float
+        Relative tolerances, tried from loose to tight until the smallest of ``accuracies`` is reached.
+    accuracies : sequence of float
+        Errors at which to compare.
+    repetitions : int
+        Runs of each kind.
+    time_limit : float
+        Longest time of a run in seconds.
+    processes : int
+        Fresh processes of each problem; 0 for none.
+    cold : bool
+        Whether one more process of each problem starts without compiled code.
+    out : str or Path, optional
+        File to save the result to; it is saved after every row.
+    progress : bool
+        Show a progress bar if standard error is a terminal.
+
+    Returns
+    -------
+    Result
+        Of kind "bench" with the parameter ``study`` "plain", a row for every problem, solver, way it is given
+        (``weights``) and ``rtol``: ``success``, the median ``time`` (s) of ``runs``, the ``error`` at the
+        end, largest of abs(error) / size over the unknowns, work, and a ``message`` that says why one failed.
+        The parameter ``first`` has the times of fresh processes (s). :func:`equal_errors` gives the times to
+        the same error.
+
+    Raises
+    ------
+    InputError
+        For unknown names, and for numbers that cannot be used.
+    """
+    names = list(PLAIN if problems is None else problems)
+    check_names("problem of this study", names, list(PLAIN))
+    for what, number in (("repetitions", repetitions), ("processes", processes + 1)):
+        require_count(what, number)
+    if not 0.0 < require_number("time_limit", time_limit) < math.inf:
+        raise InputError(f"time_limit must be positive and finite; got {time_limit}")
+    for what, given in (("tolerance", rtols), ("accuracy", accuracies)):
+        if not len(given):
+            raise InputError(f"need at least one {what}")
+        for one in given:
+            if not 0.0 < require_number(f"the {what}", one) < 1.0:
+                raise InputError(f"the {what} must lie between 0 and 1; got {one}")
+    rows = table("plain", COLUMNS, UNITS, out)
+    rows.parameters |= {"repetitions": repetitions, "accuracies": sorted(accuracies, reverse=True)}
+    rows.parameters |= {"default": DEFAULT, "like": [IDA, RADAU], "unlike": [], "first": {}}
+    rows.parameters |= {"versions": [f"scipy {importlib.metadata.version('scipy')}"]}
+    if installed():
+        rows.parameters["versions"] += [f"scikit-sundae {importlib.metadata.version('scikit-sundae')}"]
+    else:
+        rows.leave_out("IDA", "scikit-sundae is not installed: pip install 'dae_sdc[bench]'")
+    tolerances = sorted({float(rtol) for rtol in rtols}, reverse=True)
+    with rows.running(len(names), "problem", progress) as bar:
+        for name in names:
+            _Bench(rows, name, time_limit).measure(tolerances, min(accuracies), repetitions)
+            _first_calls(rows, name, processes, cold)
+            bar.update(1)
+    return rows.result()
+
+
+# --- what is measured ---------------------------------------------------------------------------------------
+
+
+@dataclass
+class Contender:
+    """A solver with a way to give it the problem.
+
+    Parameters
+    ----------
+    solver, weights : str
+        Names in the table.
+    run : callable
+        Integrates with a tolerance.
+    """
+
+    solver: str
+    weights: str
+    run: Callable[[float], Outcome]
+
+
+def here(problem: PlainProblem, trace: bool | None, rtol: float) -> Outcome:
+    """The run of this package, given what a user gives."""
+    function: Any = problem.function
+    tic = process_time()
+    found = solve(function, u0=problem.start, t_end=problem.t_end, rtol=rtol, trace=trace)
+    time = process_time() - tic
+    if not found.success:
+        raise PeerFailure(found.message)
+    return Outcome(time, found.u[-1], steps=found.stats["steps"], rhs=found.stats["rhs"])
+
+
+def by_ida(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Outcome:
+    """The run of IDA, which writes what the function returns into its array."""
+    tic = process_time()
+    function = posed.function
+
+    def residual(t: float, y: Vector, yp: Vector, res: Vector) -> None:
+        res[:] = function(t, y, yp)
+
+    given = {"max_num_steps": MOST_INNER_STEPS, **posed.options, "rtol": rtol, "atol": rtol * atol}
+    solver = importlib.import_module(MODULE).ida.IDA(residual, **given)
+    found = solver.solve([0.0, problem.t_end], np.array(posed.start), np.array(posed.slope))
+    if not found.success:
+        raise PeerFailure(f"t={float(found.t[-1]):.4g}: {found.message}")
+    end = np.asarray(posed.unknowns(problem.t_end, found.y[-1]))
+    return Outcome(process_time() - tic, end, rhs=float(found.nfev))
+
+
+def by_radau(problem: PlainProblem, posed: Posed, atol: Vector, rtol: float) -> Outcome:
+    """The run of SciPy's Radau."""
+    from scipy.integrate import solve_ivp
+
+    tic = process_time()
+    given = {**posed.options, "rtol": max(rtol, 100.0 * np.finfo(float).eps), "atol": rtol * atol}
+    found = solve_ivp(posed.function, (0.0, problem.t_end), np.array(posed.start), "Radau", **given)
+    if not found.success:
+        raise PeerFailure(f"t={found.t[-1]:.4g}: {found.message}")
+    end = np.asarray(posed.unknowns(problem.t_end, found.y[:, -1]))
+    return Outcome(process_time() - tic, end, steps=float(len(found.t) - 1), rhs=float(found.nfev))
+
+
+class _Bench:
+    """All solvers on one problem."""
+
+    def __init__(self, rows: Study, name: str, time_limit: float) -> None:
+        self.rows, self.name, self.time_limit = rows, name, time_limit
+        self.problem = PLAIN[name]
+        self.exact, self.sizes = self.problem.reference(), np.array(self.problem.sizes)
+        self.contenders = list(self._contenders())
+
+    def _contenders(self) -> Iterator[Contender]:
+        problem = self.problem
+        yield Contender(DEFAULT, "", partial(here, problem, None))
+        yield Contender(UNTRACED, "", partial(here, problem, False))
+        peers: list[tuple[str, Any, Mapping[str, Posed]]] = [(RADAU, by_radau, problem.radau)]
+        if installed():
+            peers.insert(0, (IDA, by_ida, problem.ida))
+        for solver, run, ways in peers:
+            for way, posed in ways.items():
+                sizes = self.sizes[: len(posed.start)]  # unknowns that a peer does not have stand last
+                for atol in ATOLS:
+                    carried = partial(run, problem, posed, atol * sizes)
+                    yield Contender(solver, f"{way}, atol {atol:g}", carried)
+        if problem.without_radau:
+            self.rows.leave_out(f"{self.name}, {RADAU}", problem.without_radau)
+
+    def measure(self, rtols: Sequence[float], accuracy: float, repetitions: int) -> None:
+        """The rows of all tolerances, up to the one at which a solver is accurate enough."""
+        runs: list[tuple[Contender, float, Outcome]] = []
+        for one in self.contenders:
+            if one.solver in (DEFAULT, UNTRACED):  # what is compiled is compiled here
+                self._carried_out(one, rtols[0], max(LONGEST_WARM_UP, self.time_limit))
+            for rtol in rtols:
+                first = self._carried_out(one, rtol, self.time_limit)
+                if isinstance(first, str):
+                    self.rows.put(**self._about(one, rtol), message=first)
+                    if first.startswith(TOO_LONG):
+                        break
+                    continue
+                runs.append((one, rtol, first))
+                if self.error(first) <= accuracy:
+                    break
+        times: list[list[float]] = [[] for _ in runs]
+        for _ in range(repetitions):
+            for (one, rtol, first), own in zip(runs, times, strict=True):
+                if first.time < LONG * self.time_limit:
+                    again = self._carried_out(one, rtol, self.time_limit)
+                    own += [again.time] if isinstance(again, Outcome) else []
+        for (one, rtol, first), own in zip(runs, times, strict=True):
+            self.rows.put(
+                **self._about(one, rtol),
+                **{"success": 1, "time": median(own or [first.time]), "runs": max(1, len(own))},
+                **{"error": self.error(first), "steps": first.steps, "rhs": first.rhs},
+            )
+
+    def _carried_out(self, one: Contender, rtol: float, seconds: float) -> Outcome | str:
+        with filtering("ignore", UserWarning):
+            return carry_out(partial(one.run, rtol), seconds)
+
+    def error(self, found: Outcome) -> float:
+        """Largest error at the end relative to the sizes of the unknowns."""
+        return float((np.abs(found.end - self.exact) / self.sizes).max())
+
+    def _about(self, one: Contender, rtol: float) -> dict[str, Any]:
+        problem = self.problem
+        return {
+            **{"problem": self.name, "solver": one.solver, "weights": one.weights, "rtol": rtol},
+            **{"n": len(problem.start), "index": problem.index},
+        }
+
+
+def _first_calls(rows: Study, name: str, processes: int, cold: bool) -> None:
+    """The times of fresh processes that solve a problem twice."""
+    try:
+        warm = [in_a_fresh_process(name, None) for _ in range(processes)]
+        found = {"warm": [median(column) for column in zip(*warm, strict=True)]} if warm else {}
+        if cold:
+            with TemporaryDirectory(prefix="dae_sdc-plain-") as folder:
+                found["cold"] = in_a_fresh_process(name, folder)
+        rows.parameters["first"][name] = found
+    except RemoteError as error:
+        rows.leave_out(f"first call of {name}", error)
+
+
+def in_a_fresh_process(name: str, cache: str | None, patience: float = PATIENCE) -> list[float]:
+    """Seconds of the processor for the import and the first two solves in a new process.
+
+    Parameters
+    ----------
+    name : str
+        The problem.
+    cache : str or None
+        Directory of compiled code; None leaves it where it is.
+    patience : float
+        Seconds after which the process is ended.
+
+    Raises
+    ------
+    RemoteError
+        If the process fails, or takes too long.
+    """
+    given = environment()
+    given.pop("PYTHONDONTWRITEBYTECODE", None)
+    if cache is not None:
+        given["NUMBA_CACHE_DIR"] = cache
+    asked = {"file": str(plain_problems.__file__), "problem": name, "rtol": FIRST_RTOL}
+    found: list[float] = ask(("-c", CHILD), asked, "a fresh process", patience, given)
+    return found
+
+
+# --- equal errors -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Equal:
+    """Times to one error, in seconds; NaN where a solver does not get there.
+
+    Parameters
+    ----------
+    problem : str
+        Its name.
+    error : float
+        The error.
+    times : mapping of str to float
+        The time of each solver, given in its best way.
+    ratio : float
+        Time of the default to that of the fastest peer; 0 if no peer gets there, infinite if the default does
+        not, NaN if neither does.
+    """
+
+    problem: str
+    error: float
+    times: Mapping[str, float]
+    ratio: float
+
+
+def equal_errors(result: Result) -> list[Equal]:
+    """The times to equal errors in a result of :func:`plain`, interpolated between runs."""
+    data, about = result.data, result.parameters
+    found = []
+    for problem in dict.fromkeys(data["problem"].tolist()):
+        own = data[(data["problem"] == problem) & (data["success"] == 1)]
+        for error in about["accuracies"]:
+            times = {solver: _time(own, solver, error) for solver in (DEFAULT, UNTRACED, *about["like"])}
+            best = _least(times[solver] for solver in about["like"])
+            if math.isnan(times[DEFAULT]):
+                ratio = math.nan if math.isnan(best) else math.inf
+            else:
+                ratio = 0.0 if math.isnan(best) else times[DEFAULT] / best
+            found.append(Equal(str(problem), error, times, ratio))
+    return found
+
+
+def _time(rows: NDArray[np.void], solver: str, error: float) -> float:
+    own = rows[rows["solver"] == solver]
+    ways = [own[own["weights"] == way] for way in dict.fromkeys(own["weights"].tolist())]
+    return _least(time_to(error, way["error"], way["time"]) for way in ways)
+
+
+def _least(times: Iterable[float]) -> float:
+    return min((time for time in times if not math.isnan(time)), default=math.nan)
+
+
+# --- the table ----------------------------------------------------------------------------------------------
+
+
+def report(result: Result) -> str:
+    """The tables of a result of :func:`plain`, as text."""
+    about = result.parameters
+    solvers = [DEFAULT, UNTRACED, *about["like"]]
+    lines = [
+        f"ms of the processor to an error at the end, relative to the sizes of the unknowns; medians of "
+        f"{about['repetitions']} runs in turn; {', '.join(about['versions'])}",
+        f"{'problem':<12} {'error':>7} " + " ".join(f"{name:>20}" for name in solvers) + f" {'ratio':>6}",
+    ]
+    found = equal_errors(result)
+    for one in found:
+        times = [one.times[name] for name in solvers]
+        shown = " ".join(f"{'-' if math.isnan(time) else f'{1e3 * time:.2f}':>20}" for time in times)
+        lines.append(f"{one.problem:<12} {one.error:>7.0e} {shown} {one.ratio:>6.2f}")
+    ratios = [one.ratio for one in found if not math.isnan(one.ratio)]
+    if ratios:
+        fine = sum(ratio <= WANTED_RATIO for ratio in ratios)
+        lines.append(f"{DEFAULT} / best peer: at most {WANTED_RATIO:g} in {fine} of {len(ratios)}")
+    lines.append("ratio: dae_sdc / best peer; 0: no peer gets there, inf: we do not")
+    lines += _first_lines(about["first"])
+    return "\n".join([*lines, *left_out(result)])
+
+
+def _first_lines(first: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str]:
+    """The table of fresh processes."""
+    rows = [
+        f"{name:<12} {cache:<5} {times[0]:>8.3f} {times[1]:>8.3f} {times[2]:>8.4f}"
+        for name, found in first.items()
+        for cache, times in found.items()
+    ]
+    if not rows:
+        return []
+    return [
+        f"s of the processor in a fresh process to rtol {FIRST_RTOL:g}",
+        f"{'problem':<12} {'cache':<5} {'import':>8} {'first':>8} {'second':>8}",
+        *rows,
+    ]
+
+
+register(
+    "plain",
+    Benchmark(
+        plain,
+        report,
+        "--problems ladder-10 --rtols 1e-3,1e-5 --accuracies 1e-3 --repetitions 1 --processes 1",
+        Picture("bench", "benchmarks.pictures.peers:peers", "time against error of plain functions"),
+        options={
+            "processes": Option("fresh processes of each problem for the time of the first call"),
+            "cold": Option("start one more process of each problem without compiled code"),
+        },
+    ),
+)
