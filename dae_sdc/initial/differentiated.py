@@ -286,7 +286,7 @@ class ProblemJets:
         return distances, weights_of(order, self._forward) / max(step, 1e-300) ** order
 
     def with_steps(self, factor: float) -> ProblemJets:
-        """The same system, with steps of differences that are multiplied by ``factor``."""
+        """A copy of the system with steps of differences multiplied by ``factor``."""
         other = copy.copy(self)
         other._shortened = factor * self._shortened
         return other

@@ -89,10 +89,8 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
         Number of sweeps that were part of the prediction.
     tolerance : Tolerance or None
         Accuracy asked of every step; None where sweeps end by ``restol``.
-    defers : bool
-        Whether errors are kept in ``failure`` instead of being raised, see :meth:`fail`.
-    failure : Exception or None
-        The error that was kept.
+    defers, failure : bool, Exception or None
+        Whether errors are kept instead of being raised, see :meth:`fail`; and the kept error.
 
     Raises
     ------
@@ -280,14 +278,12 @@ class SpectralDeferredCorrectionDAE(Sweeper):  # type: ignore[misc]
     def compute_residual(self, stage: str = "") -> None:
         """Largest abs(F(t_m, u_0 + dt sum_j q_mj U_j, U_m)) over the nodes.
 
-        The level's ``residual_type`` says how it is measured. Unknowns that are not integrated enter F with
-        their values at the nodes.
+        Its norm is that of the level's ``residual_type``. Unknowns not integrated enter F with node values.
 
         Parameters
         ----------
         stage : str
-            Stage of pySDC's controller; the residual is not computed in those of
-            ``skip_residual_computation``.
+            Stage of pySDC's controller; none is computed in those of ``skip_residual_computation``.
 
         Raises
         ------
