@@ -241,7 +241,7 @@ PENDULUM_END = (
     *(0.8843923830927204, 0.46674416196410956, 0.12037265524170206),
     *(-0.22808353720039315, -0.4002324858923288),
 )
-"""At t = 10, from the elliptic integral, to 16 digits."""
+"""At t = 10; an explicit Runge-Kutta method of order 8 with tolerance 1e-13 agrees to 2e-12."""
 
 
 # --- all of them --------------------------------------------------------------------------------------------
